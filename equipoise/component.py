@@ -1,0 +1,97 @@
+"""A component is its configuration: a frozen pydantic model with a `kind`; its fields are its settings.
+
+A room's base class lists the room's kinds (`KINDS`: kind -> "module:Class", imported only when named). Wherever a
+configuration has a field of that base type, a mapping with `kind`, or the bare kind as a string, becomes the
+component. `kind: my_package.my_module:MyJudge` names a user's own part by import path.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, model_validator
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """ ", did you mean 'x'?" for the closest known word, else the list of known words."""
+    close = difflib.get_close_matches(word, known, 1, 0.5)
+    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(sorted(known))}"
+
+
+class Settings(BaseModel):
+    """A frozen group of settings in which an unknown key is an error that suggests the nearest known one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, protected_namespaces=())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            for key in value:
+                if key not in cls.model_fields:
+                    hint = nearest(str(key), list(cls.model_fields))
+                    raise PydanticCustomError(
+                        "unknown_key", "unknown key '{key}'; {hint}", {"key": str(key), "hint": hint}
+                    )
+        return value
+
+
+class Component(Settings):
+    """Base of every pluggable part. A room's base class sets `KINDS`; each part sets `kind: Literal["its_name"]`."""
+
+    KINDS: ClassVar[Mapping[str, str]] = {}
+
+    kind: str
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        if "KINDS" in cls.__dict__:
+            return core_schema.no_info_plain_validator_function(
+                cls.build,
+                serialization=core_schema.plain_serializer_function_ser_schema(lambda part: part.settings()),
+            )
+        return handler(source)
+
+    def settings(self) -> dict[str, Any]:
+        """The component as plain data, `kind` first, for the resolved configuration."""
+        return {"kind": self.kind, **self.model_dump(mode="json")}
+
+    @classmethod
+    def build(cls, value: Any) -> Any:
+        """A component of this room from a mapping with `kind`, a bare kind, or a component."""
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            value = {"kind": value}
+        if not isinstance(value, Mapping) or "kind" not in value:
+            raise PydanticCustomError(
+                "kind",
+                "needs a mapping with 'kind', or a kind's name; known: {known}",
+                {"known": ", ".join(sorted(cls.KINDS))},
+            )
+        return cls.find(str(value["kind"])).model_validate(dict(value))
+
+    @classmethod
+    def find(cls, kind: str) -> type[Component]:
+        """The class for `kind`: one of this room's, or an import path `package.module:Class`."""
+        if kind not in cls.KINDS and ":" not in kind:
+            hint = nearest(kind, list(cls.KINDS))
+            raise PydanticCustomError(
+                "unknown_kind", "unknown kind '{kind}'; {hint}", {"kind": kind, "hint": hint}
+            )
+        module, _, name = cls.KINDS.get(kind, kind).partition(":")
+        try:
+            found = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise PydanticCustomError(
+                "import", "cannot import '{kind}': {error}", {"kind": kind, "error": str(error)}
+            ) from error
+        if not (isinstance(found, type) and issubclass(found, cls)):
+            raise PydanticCustomError(
+                "wrong_room", "'{kind}' is not a {room}", {"kind": kind, "room": cls.__name__}
+            )
+        return found

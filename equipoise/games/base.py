@@ -1,0 +1,45 @@
+"""What a game is: seats, and a referee that asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from equipoise.component import Component
+from equipoise.types import Move, Prompt, View
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The referee asks `seat` to move on `view`."""
+
+    seat: str
+    view: View
+
+
+Referee = Generator[Ask | list[Ask], Move | list[Move], None]
+
+
+class Game(Component):
+    """The rules. A referee yields an `Ask` and receives the move, or a list of them asked at once and receives a list."""
+
+    KINDS: ClassVar = {
+        "matrix": "equipoise.games.matrix:Matrix",
+        "answers": "equipoise.games.answers:Answers",
+    }
+
+    @property
+    def seats(self) -> tuple[str, ...]:
+        """The seats' names in order."""
+        raise TypeError(f"{type(self).__name__} must define seats")
+
+    def referee(self, prompt: Prompt) -> Referee:
+        """The rules of one match on `prompt`."""
+        raise TypeError(f"{type(self).__name__} must define referee()")
+
+    def payoff_AM(self) -> np.ndarray | None:
+        """For a finite game: the first seat's pay-off, [A, M], when it plays a and the second seat m. Else None."""
+        return None

@@ -1,0 +1,64 @@
+"""What a learner is: from a player and a lesson to the player at its next generation, on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from equipoise.component import Component
+from equipoise.games.base import Game
+from equipoise.losses.base import PreferenceLoss
+from equipoise.players.base import Player
+from equipoise.types import Pair, PlayerId
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Everything one learner needs to make `who`'s next generation.
+
+    `weights` is the folder of the current generation (None: as given), `home` an empty folder to write the next one
+    into, `scratch` a folder for checkpoints that outlives a crash. `opponents` are those that the loss asked for, with
+    weights; `opponent_chosen_KB` and `opponent_rejected_KB` their answer log-probability sums on `pairs`, in nats.
+    `past_weights` are the folders of the learner's generations, newest first (for learners that need the policies
+    themselves). `log` takes one line of metrics.
+    """
+
+    who: PlayerId
+    player: Player
+    weights: Path | None
+    home: Path
+    scratch: Path
+    seed: int
+    game: Game
+    loss: PreferenceLoss | None = None
+    pairs: list[Pair] = field(default_factory=list)
+    opponents: list[tuple[PlayerId, float]] = field(default_factory=list)
+    opponent_chosen_KB: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    opponent_rejected_KB: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    past_weights: list[Path | None] = field(default_factory=list)
+    report_to: tuple[str, ...] = ()
+    log: Callable[[dict[str, Any]], None] = lambda line: None
+
+
+class Learner(Component):
+    """Trains a player. `needs` says what it learns from, so that the run prepares that and no more.
+
+    "game": the rules alone (exact gradients on a finite game); "answers": the winners' texts; "pairs": pairs and the
+    opponents' log-probabilities on them.
+    """
+
+    KINDS: ClassVar = {
+        "tabular": "equipoise.learners.tabular:TabularLearner",
+        "sft": "equipoise.learners.sft:SFT",
+        "preference": "equipoise.learners.preference:Preference",
+    }
+
+    needs: ClassVar[Literal["game", "answers", "pairs"]] = "pairs"
+
+    def learn(self, lesson: Lesson) -> dict[str, float]:
+        """Write the next generation into `lesson.home`; return the numbers that sum the training up."""
+        raise TypeError(f"{type(self).__name__} must define learn()")

@@ -1,0 +1,63 @@
+"""What a preference loss sees: how likely the policy and its opponents find both answers of each pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from equipoise.component import Component
+from equipoise.types import PlayerId
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class PairBatch:
+    """B pairs. Log-probabilities are sums over the answer's tokens, in nats; opponents in the order of `weight_K`.
+
+    policy_chosen_B, policy_rejected_B: of the learner, with gradient.
+    opponent_chosen_KB, opponent_rejected_KB: of the K opponents (K may be 0).
+    tokens_chosen_B, tokens_rejected_B: answer lengths in tokens, for per-token means.
+    score_chosen_B, score_rejected_B: the judge's scores, or P(answer beats the opponents).
+    weight_K: the opponents' weights.
+    """
+
+    policy_chosen_B: torch.Tensor
+    policy_rejected_B: torch.Tensor
+    opponent_chosen_KB: torch.Tensor
+    opponent_rejected_KB: torch.Tensor
+    tokens_chosen_B: torch.Tensor
+    tokens_rejected_B: torch.Tensor
+    score_chosen_B: torch.Tensor
+    score_rejected_B: torch.Tensor
+    weight_K: torch.Tensor
+
+
+class PreferenceLoss(Component):
+    """One member of the family: residual, distance, target, opponents (see `losses.preference`)."""
+
+    KINDS: ClassVar = {
+        name: f"equipoise.losses.preference:{cls}"
+        for name, cls in {
+            "simpo": "SimPO", "cpo": "CPO", "dpo": "DPO", "distill_dpo": "DistillDPO", "ipo": "IPO",
+            "dno": "DNO", "spin": "SPIN", "sppo": "SPPO", "inpo": "INPO", "mnpo": "MNPO",
+            "mnpo_released": "MNPOReleased",
+        }.items()
+    }  # fmt: skip
+
+    def opponents(self, past: Sequence[PlayerId]) -> list[tuple[PlayerId, float]]:
+        """Whom the residual is taken against, with weights.
+
+        `past` lists the learner's generations, newest (π_t, the one that sampled) first, the start π_0 last.
+        """
+        raise TypeError(f"{type(self).__name__} must define opponents()")
+
+    def rows(self, batch: PairBatch) -> torch.Tensor:
+        """loss_B, one value a pair."""
+        raise TypeError(f"{type(self).__name__} must define rows()")
+
+    def logged(self, batch: PairBatch) -> dict[str, torch.Tensor]:
+        """Numbers worth watching, each [B], detached: `margin`, `accuracy`, rewards."""
+        raise TypeError(f"{type(self).__name__} must define logged()")

@@ -1,0 +1,129 @@
+"""The nouns that flow through Equipoise. Frozen records; this file imports nothing of ours.
+
+A `Prompt` becomes a `View` for each seat of a game; a player answers a view with a `Move`; a seat's view and move
+make a `Turn`; the turns make a `Match`; a judge says of a match a `Judgement`; two judged answers make a `Pair`.
+Records are msgspec structs: `msgspec.json.encode(record)` is the ledger's form of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal
+
+import msgspec
+
+
+class PlayerId(msgspec.Struct, frozen=True, order=True):
+    """A player at one generation: `policy@3`. Generation 0 is the player as it was given."""
+
+    name: str
+    generation: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.generation}"
+
+    @classmethod
+    def parse(cls, text: str) -> PlayerId:
+        """`"policy@3"` -> PlayerId("policy", 3); a bare name is generation 0."""
+        name, _, generation = text.partition("@")
+        return cls(name, int(generation or 0))
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One chat message; `role` is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+def user(content: str) -> Message:
+    """A message of the user's."""
+    return Message("user", content)
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """What a match starts from.
+
+    `facts` is what judges may know and players may not: `answer`, `harmful`, `kind` … `source` names the data set.
+    """
+
+    id: str
+    messages: tuple[Message, ...]
+    facts: dict[str, Any] = {}
+    source: str = ""
+
+
+class View(msgspec.Struct, frozen=True):
+    """What a seat sees when it is asked to move: a chat, and for a finite game the legal `actions` in order."""
+
+    messages: tuple[Message, ...] = ()
+    actions: tuple[str, ...] = ()
+
+
+class Move(msgspec.Struct, frozen=True):
+    """What a player answered.
+
+    `token_ids` and `logprobs` (nats, under the distribution that was sampled from) are given by local players, the
+    end token included. `finish` is why it ended; on "error", `error` says what happened and `text` is empty.
+    """
+
+    text: str
+    finish: Literal["stop", "length", "error"] = "stop"
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    prompt_tokens: int = 0
+    error: str = ""
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """One seat's view and the move it made."""
+
+    seat: str
+    view: View
+    move: Move
+
+
+class Match(msgspec.Struct, frozen=True):
+    """One played game. `seats` says who sat where; several seats may hold the same player."""
+
+    id: str
+    generation: int
+    split: str  # "train" | "held_out"
+    game: str
+    prompt: str
+    seats: dict[str, PlayerId]
+    seed: int
+    turns: tuple[Turn, ...] = ()
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """What a judge said of a match: seat -> {utility: value}, or None and the reason why not.
+
+    A seat absent from `scores` is unjudged too; a missing score is never a number.
+    """
+
+    id: str
+    match: str
+    judge: str
+    scores: dict[str, dict[str, float]] | None
+    reason: str = ""
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """Two answers to one prompt, the first judged better. `chosen` and `rejected` are texts; scores are the judge's."""
+
+    id: str
+    generation: int
+    prompt: str
+    messages: tuple[Message, ...]
+    chosen: str
+    rejected: str
+    chosen_score: float
+    rejected_score: float
+    match: str = ""
+
+
+def record_id(*parts: object) -> str:
+    """A 128-bit hex id, the hash of what made the record: equal makings give equal ids."""
+    text = "\x1f".join(map(str, parts))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
