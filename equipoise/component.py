@@ -80,9 +80,7 @@ class Component(Settings):
         """The class for `kind`: one of this room's, or an import path `package.module:Class`."""
         if kind not in cls.KINDS and ":" not in kind:
             hint = nearest(kind, list(cls.KINDS))
-            raise PydanticCustomError(
-                "unknown_kind", "unknown kind '{kind}'; {hint}", {"kind": kind, "hint": hint}
-            )
+            raise PydanticCustomError("unknown_kind", "unknown kind '{kind}'; {hint}", {"kind": kind, "hint": hint})
         module, _, name = cls.KINDS.get(kind, kind).partition(":")
         try:
             found = getattr(importlib.import_module(module), name)
@@ -91,7 +89,5 @@ class Component(Settings):
                 "import", "cannot import '{kind}': {error}", {"kind": kind, "error": str(error)}
             ) from error
         if not (isinstance(found, type) and issubclass(found, cls)):
-            raise PydanticCustomError(
-                "wrong_room", "'{kind}' is not a {room}", {"kind": kind, "room": cls.__name__}
-            )
+            raise PydanticCustomError("wrong_room", "'{kind}' is not a {room}", {"kind": kind, "room": cls.__name__})
         return found

@@ -27,8 +27,6 @@ class Judge(Component):
         """One judgement per match; `prompts` by id."""
         raise TypeError(f"{type(self).__name__} must define judge()")
 
-    def judgement(
-        self, match: Match, scores: dict[str, dict[str, float]] | None, reason: str = ""
-    ) -> Judgement:
+    def judgement(self, match: Match, scores: dict[str, dict[str, float]] | None, reason: str = "") -> Judgement:
         """The record of this judge's word on `match`."""
         return Judgement(record_id("judgement", match.id, self.kind), match.id, self.kind, scores, reason)
