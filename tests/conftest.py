@@ -1,0 +1,30 @@
+"""Where the numbers and inputs that tests are held against lie; a test that needs them is skipped where they are absent."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def golden():
+    """golden("name.json") -> the parsed vectors."""
+
+    def load(name: str):
+        path = SHARED / "golden" / name
+        if not path.exists():
+            pytest.skip(f"golden vectors are absent: {path}")
+        return json.loads(path.read_text())
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of real inputs in their original schemas."""
+    path = SHARED / "data"
+    if not path.exists():
+        pytest.skip(f"real inputs are absent: {path}")
+    return path
