@@ -1,0 +1,26 @@
+"""The game of answers: every seat answers the same prompt, once, at the same time."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from equipoise.games.base import Ask, Game, Referee
+from equipoise.types import Prompt, View
+
+
+class Answers(Game):
+    """`samples` seats answer the prompt; a schedule may give them all to one player or share them out."""
+
+    kind: Literal["answers"] = "answers"
+    samples: int = Field(4, ge=1, description="answers to each prompt, one a seat")
+
+    @property
+    def seats(self) -> tuple[str, ...]:
+        """ "1", "2", … up to `samples`."""
+        return tuple(str(i + 1) for i in range(self.samples))
+
+    def referee(self, prompt: Prompt) -> Referee:
+        """Ask everyone at once; nobody sees another's answer."""
+        yield [Ask(seat, View(prompt.messages)) for seat in self.seats]

@@ -1,0 +1,70 @@
+"""Who meets whom. Pure and seeded: the same players, prompts and seed give the same seats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Literal
+
+from pydantic import Field
+
+from equipoise import seeds
+from equipoise.games.base import Game
+from equipoise.matches.base import Schedule
+from equipoise.types import PlayerId, Prompt
+
+Seatings = list[tuple[Prompt, dict[str, PlayerId]]]
+
+
+def deal(seats: Sequence[str], first: PlayerId, second: PlayerId, swap: bool = False) -> dict[str, PlayerId]:
+    """The first half of the seats to `first`, the rest to `second`; the other way round when `swap`."""
+    if swap:
+        first, second = second, first
+    half = (len(seats) + 1) // 2
+    return {seat: first if i < half else second for i, seat in enumerate(seats)}
+
+
+class SelfPlay(Schedule):
+    """Every learner meets itself on every prompt: all seats are its own."""
+
+    kind: Literal["self_play"] = "self_play"
+
+    def seatings(
+        self, prompts: Sequence[Prompt], game: Game, players: Sequence[PlayerId], history: Sequence[PlayerId], seed: int
+    ) -> Seatings:
+        """One match per prompt and player."""
+        return [(prompt, dict.fromkeys(game.seats, player)) for player in players for prompt in prompts]
+
+
+class RoundRobin(Schedule):
+    """Every two players meet on every prompt; who sits first alternates from prompt to prompt."""
+
+    kind: Literal["round_robin"] = "round_robin"
+
+    def seatings(
+        self, prompts: Sequence[Prompt], game: Game, players: Sequence[PlayerId], history: Sequence[PlayerId], seed: int
+    ) -> Seatings:
+        """One match per prompt and pair of players; a lone player meets itself."""
+        meetings = list(combinations(players, 2)) or [(player, player) for player in players]
+        return [(p, deal(game.seats, a, b, i % 2 == 1)) for a, b in meetings for i, p in enumerate(prompts)]
+
+
+class AgainstHistory(Schedule):
+    """Every player meets, on each prompt, one of its own earlier generations, drawn uniformly."""
+
+    kind: Literal["against_history"] = "against_history"
+    max_history: int = Field(4, ge=1, description="how many of the newest earlier generations may be drawn")
+
+    def seatings(
+        self, prompts: Sequence[Prompt], game: Game, players: Sequence[PlayerId], history: Sequence[PlayerId], seed: int
+    ) -> Seatings:
+        """One match per prompt and player; a player without a past meets itself."""
+        table: Seatings = []
+        for player in players:
+            past = [old for old in history if old.name == player.name][: self.max_history] or [player]
+            draws = seeds.generator(seed, "history", player).integers(len(past), size=len(prompts))
+            table += [
+                (prompt, deal(game.seats, player, past[draw], i % 2 == 1))
+                for i, (prompt, draw) in enumerate(zip(prompts, draws, strict=True))
+            ]
+        return table
