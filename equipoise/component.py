@@ -45,7 +45,7 @@ class Component(Settings):
 
     KINDS: ClassVar[Mapping[str, str]] = {}
 
-    kind: str
+    kind: Any  # each part narrows it to its own Literal
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -37,6 +37,7 @@ CREATE TABLE matches (id TEXT UNIQUE, generation INTEGER NOT NULL, split TEXT NO
 CREATE INDEX matches_by_part ON matches (split, generation);
 CREATE TABLE judgements (id TEXT UNIQUE, match TEXT NOT NULL, judge TEXT NOT NULL, generation INTEGER NOT NULL,
                          split TEXT NOT NULL, judged INTEGER NOT NULL, record TEXT NOT NULL);
+CREATE INDEX judgements_by_match ON judgements (match);
 CREATE INDEX judgements_by_part ON judgements (split, generation, judged);
 CREATE TABLE pairs (id TEXT, generation INTEGER NOT NULL, learner TEXT NOT NULL, record TEXT NOT NULL,
                     UNIQUE (generation, learner, id));
@@ -194,30 +195,26 @@ class Ledger:
         """The judgements of these matches, by match id."""
         ids = list(matches)
         found: dict[str, Judgement] = {}
-        for start in range(0, len(ids), 500):
-            part = ids[start : start + 500]
-            marks = ",".join("?" * len(part))
-            wanted = [
-                f"{row[0]}" for row in self._db.execute(f"SELECT record FROM judgements WHERE match IN ({marks})", part)
-            ]  # noqa: E501
-            found.update({j.match: j for j in (msgspec.json.decode(text, type=Judgement) for text in wanted)})
+        decode = msgspec.json.Decoder(Judgement).decode
+        for part, marks in _parts(ids):
+            for (record,) in self._db.execute(f"SELECT record FROM judgements WHERE match IN ({marks})", part):
+                judgement = decode(record)
+                found[judgement.match] = judgement
         return found
 
     def _records(self, table: str, kind: type, split: str, generation: int | None, limit: int = -1) -> list[Any]:
         decode = msgspec.json.Decoder(kind).decode
-        where, values = (
-            ("split = ?", (split,)) if generation is None else ("split = ? AND generation = ?", (split, generation))
-        )  # noqa: E501
+        where, values = "split = ?", [split]
+        if generation is not None:
+            where, values = "split = ? AND generation = ?", [split, generation]
         rows = self._db.execute(f"SELECT record FROM {table} WHERE {where} ORDER BY rowid LIMIT ?", (*values, limit))
         return [decode(record) for (record,) in rows]
 
     def known(self, table: str, ids: Sequence[str]) -> set[str]:
         """Which of `ids` are recorded in `table` already."""
         found: set[str] = set()
-        for start in range(0, len(ids), 500):
-            part = ids[start : start + 500]
-            rows = self._db.execute(f"SELECT id FROM {table} WHERE id IN ({','.join('?' * len(part))})", part)
-            found.update(row[0] for row in rows)
+        for part, marks in _parts(ids):
+            found.update(row[0] for row in self._db.execute(f"SELECT id FROM {table} WHERE id IN ({marks})", part))
         return found
 
     def pairs(self, generation: int, learner: PlayerId) -> list[Pair]:
@@ -231,11 +228,9 @@ class Ledger:
     def logprobs(self, player: PlayerId, encoding: str, texts: Sequence[str]) -> dict[str, tuple[float, int]]:
         """The recorded (log-probability, tokens) of those text keys that `player` has scored already."""
         found: dict[str, tuple[float, int]] = {}
-        for start in range(0, len(texts), 500):
-            part = texts[start : start + 500]
+        for part, marks in _parts(texts):
             rows = self._db.execute(
-                "SELECT text, total, tokens FROM logprobs WHERE player = ? AND encoding = ? "
-                f"AND text IN ({','.join('?' * len(part))})",
+                f"SELECT text, total, tokens FROM logprobs WHERE player = ? AND encoding = ? AND text IN ({marks})",
                 (str(player), encoding, *part),
             )
             found.update({text: (total, tokens) for text, total, tokens in rows})
@@ -272,3 +267,10 @@ def _connect(path: Path) -> sqlite3.Connection:
             raise DiskFull(f"{path}: cannot write ({error}); free some space") from error
         raise RunError(f"{path}: cannot open the ledger ({error})") from error
     return db
+
+
+def _parts(values: Sequence[str], size: int = 500) -> Iterator[tuple[Sequence[str], str]]:
+    """`values` in slices that fit one statement, each with its question marks."""
+    for start in range(0, len(values), size):
+        part = values[start : start + size]
+        yield part, ",".join("?" * len(part))

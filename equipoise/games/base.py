@@ -24,7 +24,7 @@ Referee = Generator[Ask | list[Ask], Move | list[Move], None]
 
 
 class Game(Component):
-    """The rules. A referee yields an `Ask` and receives the move, or a list of them asked at once and receives a list."""
+    """The rules. A referee yields an `Ask` and receives the move, or a list of asks at once and receives a list."""
 
     KINDS: ClassVar = {
         "matrix": "equipoise.games.matrix:Matrix",
