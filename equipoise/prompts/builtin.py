@@ -1,0 +1,26 @@
+"""Prompts that need no file: the built-in world's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from equipoise.prompts.base import Prompts
+from equipoise.types import Prompt
+from equipoise.worlds import clerk
+
+
+class World(Prompts):
+    """Questions to the clerk of the built-in world; its held-out part shares no question with the part to train on."""
+
+    kind: Literal["world"] = "world"
+    count: int = Field(2000, ge=1, description="distinct questions to train on, shared out over the generations")
+    kinds: tuple[clerk.Kind, ...] = Field(clerk.KINDS, min_length=1, description="kinds of question, in equal number")
+    seed: int = Field(0, ge=0, description="which questions are drawn")
+
+    def load(self, folder: Path) -> tuple[list[Prompt], list[Prompt] | None]:
+        """(`count` questions, `held_out` others). Raises ConfigError when the world has not so many."""
+        held_out = clerk.prompts(self.seed, self.held_out, self.kinds, "held_out")
+        return clerk.prompts(self.seed, self.count, self.kinds, "train"), held_out
