@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from equipoise.component import Component
+from equipoise.games.base import Game
 from equipoise.types import Judgement, Match, Prompt, record_id
 
 
@@ -26,6 +27,10 @@ class Judge(Component):
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match; `prompts` by id."""
         raise TypeError(f"{type(self).__name__} must define judge()")
+
+    def at(self, game: Game) -> Judge:
+        """This judge at the table of `game`; judges that need to know the rules take them here."""
+        return self
 
     def judgement(self, match: Match, scores: dict[str, dict[str, float]] | None, reason: str = "") -> Judgement:
         """The record of this judge's word on `match`."""

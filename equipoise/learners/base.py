@@ -59,6 +59,10 @@ class Learner(Component):
 
     needs: ClassVar[Literal["game", "answers", "pairs"]] = "pairs"
 
+    def steps(self, examples: int) -> int:
+        """How many optimizer steps learning from `examples` takes."""
+        return 1
+
     def learn(self, lesson: Lesson) -> dict[str, float]:
         """Write the next generation into `lesson.home`; return the numbers that sum the training up."""
         raise TypeError(f"{type(self).__name__} must define learn()")

@@ -54,6 +54,12 @@ class PreferenceLoss(Component):
         """
         raise TypeError(f"{type(self).__name__} must define opponents()")
 
+    @property
+    def memory(self) -> int:
+        """How many of the learner's newest generations it meets, the start not counted."""
+        past = [PlayerId("player", generation) for generation in range(256, -1, -1)]
+        return max((past.index(player) + 1 for player, _ in self.opponents(past) if player.generation), default=0)
+
     def rows(self, batch: PairBatch) -> torch.Tensor:
         """loss_B, one value a pair."""
         raise TypeError(f"{type(self).__name__} must define rows()")

@@ -26,7 +26,8 @@ class Prompts(Component):
     }
 
     per_generation: int = Field(1000, ge=1, description="prompts a generation plays; parts are disjoint")
-    held_out: int = Field(200, ge=0, description="prompts kept away from training, for evaluation")
+    held_out: int = Field(200, ge=0, description="at most this many prompts are kept away from training")
+    reuse: bool = Field(False, description="start over, newly shuffled, when the prompts run out (else: an error)")
 
     def load(self, folder: Path) -> tuple[list[Prompt], list[Prompt] | None]:
         """(all prompts to split, or the training part; the source's own held-out part or None).
