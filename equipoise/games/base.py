@@ -40,6 +40,11 @@ class Game(Component):
         """The rules of one match on `prompt`."""
         raise TypeError(f"{type(self).__name__} must define referee()")
 
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """For a finite game: the first seat's moves, in the order of `payoff_AM`. Else empty."""
+        return ()
+
     def payoff_AM(self) -> np.ndarray | None:
         """For a finite game: the first seat's pay-off, [A, M], when it plays a and the second seat m. Else None."""
         return None

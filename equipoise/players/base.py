@@ -38,6 +38,15 @@ class Scorer(Protocol):
         ...
 
 
+@runtime_checkable
+class Distribution(Protocol):
+    """An actor whose whole policy can be written down."""
+
+    def probabilities(self, actions: Sequence[str]) -> Sequence[float]:
+        """The probability of each of `actions`."""
+        ...
+
+
 class Shelf:
     """Opened things by key, shared by all who ask for the same key, closed together: one base model, many adapters."""
 

@@ -1,0 +1,190 @@
+"""From YAML and overrides to a `RunConfig` of typed components. An unknown key is an error that suggests the nearest.
+
+A recipe names kinds and settings; `extends: other` starts from another recipe. `-s key.path=value` sets one setting
+(the value is YAML); a path that starts with a player's name means that player: `-s policy.model=…`. A component given
+as a bare word is that kind with its defaults: `-s loss=dpo`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from equipoise.component import Component, Settings, nearest
+from equipoise.data.base import PairMaker
+from equipoise.errors import ConfigError
+from equipoise.evaluate.base import Evaluation
+from equipoise.games.base import Game
+from equipoise.judges.base import Judge
+from equipoise.learners.base import Learner
+from equipoise.losses.base import PreferenceLoss
+from equipoise.matches.base import Schedule
+from equipoise.players.base import Player
+from equipoise.prompts.base import Prompts
+from equipoise.ratings.base import Ratings
+from equipoise.solvers.base import Solver
+
+
+class RunConfig(Settings):
+    """Everything that a run is made from. The resolved form is the run directory's `config.yaml`."""
+
+    name: str = Field("run", min_length=1, description="the run's title, in reports and trackers")
+    seed: int = Field(0, ge=0, description="the one seed; every choice derives its own from it")
+    generations: int = Field(3, ge=1, description="turns of the loop")
+    players: dict[str, Player] = Field(min_length=1, description="name -> player; those with `learns` are trained")
+    prompts: Prompts
+    game: Game
+    schedule: Schedule = Field(default="self_play")  # type: ignore[assignment]
+    judge: Judge
+    max_unjudged: float = Field(
+        0.2, ge=0, le=1, description="a larger unjudged share of a stage's matches stops the run"
+    )
+    utility: str = Field("score", description="which of the judge's utilities is played for")
+    pairs: PairMaker = Field(default="best_worst")  # type: ignore[assignment]
+    learner: Learner
+    loss: PreferenceLoss | None = None
+    evaluate: Evaluation = Field(default="held_out")  # type: ignore[assignment]
+    solver: Solver = Field(default="zero_sum")  # type: ignore[assignment]
+    ratings: Ratings = Field(default="bradley_terry")  # type: ignore[assignment]
+    keep: Literal["all"] | int = Field(
+        "all", description="generations whose weights stay on disk: all, or the newest n"
+    )
+    commit_every: int = Field(256, ge=1, description="matches played and recorded together; also the unit of resuming")
+    report_to: tuple[str, ...] = Field((), description="trackers: trackio, wandb, tensorboard, mlflow")
+
+    @property
+    def learners(self) -> list[str]:
+        """The names of the players that learn, in order."""
+        return [name for name, player in self.players.items() if player.learns]
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> RunConfig:
+        for name in self.players:
+            if not name.isidentifier():
+                raise ValueError(f"players: '{name}' is no name; use letters, digits and underscores")
+        if not self.learners:
+            raise ValueError("players: nobody learns; set `learns: true` on one of them")
+        if self.learner.needs != "answers" and self.loss is None:
+            raise ValueError(f"loss: the learner '{self.learner.kind}' needs one, e.g. loss: mnpo")
+        if self.learner.needs == "game" and self.game.payoff_AM() is None:
+            raise ValueError(f"learner: '{self.learner.kind}' needs a finite game; '{self.game.kind}' is none")
+        if self.keep != "all" and self.loss is not None and self.loss.memory > self.keep:
+            raise ValueError(f"keep: the loss meets {self.loss.memory} past generations, but only {self.keep} are kept")
+        return self
+
+    def yaml(self) -> str:
+        """The resolved configuration; loading it gives this configuration again."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=120)
+
+
+def recipes() -> dict[str, str]:
+    """Packaged recipes: name -> the first comment line of the file."""
+    folder = resources.files("equipoise.recipes")
+    files = sorted(f for f in folder.iterdir() if f.name.endswith(".yaml"))
+    return {f.name.removesuffix(".yaml"): f.read_text().partition("\n")[0].lstrip("# ") for f in files}
+
+
+def load(recipe: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """The configuration of a packaged recipe's name or a YAML file, with `key.path=value` overrides.
+
+    Raises ConfigError naming the file (or the override), the key, and the nearest valid one.
+    """
+    values = read(recipe)
+    origin: dict[str, str] = {}
+    for text in overrides:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"-s {text}: write it as -s key.path=value")
+        path = _full_path(key.split("."), values)
+        try:
+            _put(values, path, yaml.safe_load(value))
+        except yaml.YAMLError as error:
+            raise ConfigError(f"-s {text}: the value is not YAML ({error})") from error
+        origin[".".join(path)] = f"-s {text}"
+    return build(values, str(recipe), origin)
+
+
+def build(values: Mapping[str, Any], source: str, origin: Mapping[str, str] | None = None) -> RunConfig:
+    """A RunConfig from plain values; errors say where in `source` (or in which override) the fault lies."""
+    try:
+        return RunConfig.model_validate(dict(values))
+    except ValidationError as error:
+        raise ConfigError("\n".join(_explain(fault, source, origin or {}) for fault in error.errors())) from error
+
+
+def read(recipe: str | Path) -> dict[str, Any]:
+    """The plain values of a recipe, with what it `extends` merged in below it."""
+    path, packaged = Path(recipe), resources.files("equipoise.recipes") / f"{recipe}.yaml"
+    if path.suffix in (".yaml", ".yml"):
+        if not path.is_file():
+            raise ConfigError(f"{path}: no such file")
+        text = path.read_text()
+    elif packaged.is_file():
+        text = packaged.read_text()
+    else:
+        raise ConfigError(f"no recipe '{recipe}'; {nearest(str(recipe), list(recipes()))} (or give a .yaml file)")
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{recipe}: not YAML: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{recipe}: a recipe is a mapping of settings")
+    base = values.pop("extends", None)
+    if base is None:
+        return values
+    parent = path.parent / base if str(base).endswith((".yaml", ".yml")) else base
+    return merge(read(parent), values)
+
+
+def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """`above` over `below`; a component of another kind replaces the one below it whole."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        if (
+            isinstance(old, dict)
+            and isinstance(value, Mapping)
+            and value.get("kind", old.get("kind")) == old.get("kind")
+        ):
+            merged[key] = merge(old, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _full_path(path: list[str], values: Mapping[str, Any]) -> list[str]:
+    known = path[0] in RunConfig.model_fields
+    return ["players", *path] if not known and path[0] in values.get("players", {}) else path
+
+
+def _put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    here = values
+    for key in path[:-1]:
+        inner = here.get(key)
+        if not isinstance(inner, dict):
+            inner = {"kind": inner} if isinstance(inner, str) else {}
+        here[key] = dict(inner)
+        here = here[key]
+    old = here.get(path[-1])
+    here[path[-1]] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+
+
+def _explain(fault: Any, source: str, origin: Mapping[str, str]) -> str:
+    path = ".".join(str(part) for part in fault["loc"])
+    where = next((text for key, text in origin.items() if path == key or key.startswith(f"{path}.")), source)
+    if fault["type"] == "missing" or fault.get("input", "") is None:
+        message = f"is required; set it with -s {path}=…" if path else "is empty"
+    else:
+        message = fault["msg"].removeprefix("Value error, ")
+        shown = repr(fault["input"])
+        if fault["type"] not in ("unknown_key", "unknown_kind", "kind", "value_error") and len(shown) < 60:
+            message += f" (got {shown})"
+    return f"{where}: {path}: {message}" if path else f"{where}: {message}"
+
+
+__all__ = ["Component", "RunConfig", "build", "load", "merge", "read", "recipes"]

@@ -1,0 +1,68 @@
+"""What an evaluation is: it measures a generation, and says what the league of all generations looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from equipoise.component import Component
+from equipoise.games.base import Game
+from equipoise.ratings.base import Ratings
+from equipoise.solvers.base import Solver
+from equipoise.types import PlayerId
+
+Scores = Mapping[str, Sequence[float | None]]  # prompt id -> the scores of a player's answers, None where unjudged
+
+
+class Arena(Protocol):
+    """What an evaluation may ask of the run."""
+
+    @property
+    def game(self) -> Game:
+        """The run's game."""
+        ...
+
+    @property
+    def solver(self) -> Solver:
+        """How the run finds equilibria."""
+        ...
+
+    @property
+    def ratings(self) -> Ratings:
+        """How the run rates players."""
+        ...
+
+    def learners(self, t: int) -> list[PlayerId]:
+        """Every player that learns, at generation t."""
+        ...
+
+    def others(self) -> list[PlayerId]:
+        """The players that do not learn."""
+        ...
+
+    def past(self, player: PlayerId) -> list[PlayerId]:
+        """The generations of `player` up to itself, newest first."""
+        ...
+
+    def held_out(self, player: PlayerId, samples: int) -> Scores:
+        """Play the held-out prompts with `player` in every seat, and judge it; done once, then remembered."""
+        ...
+
+    def probabilities(self, player: PlayerId, actions: Sequence[str]) -> np.ndarray:
+        """A tabular player's probabilities of `actions`. Raises ConfigError for a player that has none."""
+        ...
+
+
+class Evaluation(Component):
+    """Measures a newly born generation of each learner."""
+
+    KINDS: ClassVar = {
+        "held_out": "equipoise.evaluate.held_out:HeldOut",
+        "finite": "equipoise.evaluate.finite:Finite",
+    }
+
+    def measure(self, arena: Arena, t: int) -> dict[str, Any]:
+        """Numbers about generation `t`, as plain JSON values; `score`, `win_rate` and `exploitability` are watched."""
+        raise TypeError(f"{type(self).__name__} must define measure()")

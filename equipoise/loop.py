@@ -1,0 +1,61 @@
+"""START HERE: one generation of the game, and the league that generations make.
+
+Prompts are dealt, players meet, judges speak, verdicts become pairs, learners come out one generation older, and the
+newcomers are measured. Each step is a stage of the run: done once, recorded, and skipped when the run is resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from equipoise.types import Judgement, Match, Pair, PlayerId, Prompt
+
+
+class Stages(Protocol):
+    """The steps that a run offers; `equipoise.stages` is their one implementation."""
+
+    def deal(self, t: int) -> Sequence[Prompt]:
+        """The prompts of generation t."""
+        ...
+
+    def play(self, prompts: Sequence[Prompt], t: int) -> Sequence[Match]:
+        """Every scheduled match on them."""
+        ...
+
+    def judge(self, matches: Sequence[Match], t: int) -> Sequence[Judgement]:
+        """A judgement of each match."""
+        ...
+
+    def pair(self, matches: Sequence[Match], judgements: Sequence[Judgement], learner: PlayerId) -> Sequence[Pair]:
+        """What `learner` is taught."""
+        ...
+
+    def learn(self, pairs: Sequence[Pair], learner: PlayerId) -> PlayerId:
+        """The learner, one generation older."""
+        ...
+
+    def measure(self, t: int) -> None:
+        """How strong generation t is, and what can still beat it."""
+        ...
+
+    def learners(self, t: int) -> Sequence[PlayerId]:
+        """Who learns, at generation t."""
+        ...
+
+
+def generation(run: Stages, t: int) -> None:
+    """Generation t plays; generation t + 1 is born and measured."""
+    prompts = run.deal(t)
+    matches = run.play(prompts, t)
+    judgements = run.judge(matches, t)
+    for learner in run.learners(t):
+        run.learn(run.pair(matches, judgements, learner), learner)
+    run.measure(t + 1)
+
+
+def league(run: Stages, generations: int) -> None:
+    """All generations, from the players as they were given."""
+    run.measure(0)
+    for t in range(generations):
+        generation(run, t)
