@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from equipoise.component import Component
-from equipoise.types import Judgement, Match, Pair, Prompt
+from equipoise.types import Judgement, Match, Pair
 
 
 class PairMaker(Component):
@@ -19,11 +19,7 @@ class PairMaker(Component):
     }
 
     def make(
-        self,
-        matches: Sequence[Match],
-        judgements: Sequence[Judgement],
-        prompts: Mapping[str, Prompt],
-        utility: str = "score",
+        self, matches: Sequence[Match], judgements: Sequence[Judgement], utility: str = "score"
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(the pairs, how many matches gave none and why); `prompts` by id, for makers that use what a row carries."""
+        """(the pairs in the order of the matches, how many matches gave none by why); `utility` is what is compared."""
         raise TypeError(f"{type(self).__name__} must define make()")

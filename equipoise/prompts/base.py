@@ -29,7 +29,7 @@ class Prompts(Component):
     held_out: int = Field(200, ge=0, description="at most this many prompts are kept away from training")
     reuse: bool = Field(False, description="start over, newly shuffled, when the prompts run out (else: an error)")
 
-    def load(self, folder: Path) -> tuple[list[Prompt], list[Prompt] | None]:
+    def load(self, folder: Path = Path()) -> tuple[list[Prompt], list[Prompt] | None]:
         """(all prompts to split, or the training part; the source's own held-out part or None).
 
         Relative paths are relative to `folder`. Raises DataError naming file and line.

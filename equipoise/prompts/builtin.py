@@ -1,4 +1,4 @@
-"""Prompts that need no file: the built-in world's."""
+"""Prompts that need no file: the built-in world's, and the blank ones of finite games."""
 
 from __future__ import annotations
 
@@ -8,8 +8,22 @@ from typing import Literal
 from pydantic import Field
 
 from equipoise.prompts.base import Prompts
-from equipoise.types import Prompt
+from equipoise.types import Prompt, record_id
 from equipoise.worlds import clerk
+
+
+class Blank(Prompts):
+    """Numbered prompts that ask nothing, for games whose rules are all there is to know."""
+
+    kind: Literal["blank"] = "blank"
+    reuse: bool = Field(True, description="every generation plays the same blanks; false is an error after the first")
+
+    def load(self, folder: Path = Path()) -> tuple[list[Prompt], list[Prompt] | None]:
+        """(`per_generation` blanks, `held_out` others)."""
+        return self._blanks("train", self.per_generation), self._blanks("held_out", self.held_out)
+
+    def _blanks(self, part: str, count: int) -> list[Prompt]:
+        return [Prompt(record_id("blank", part, number), (), {"number": number}, "blank") for number in range(count)]
 
 
 class World(Prompts):
@@ -20,7 +34,7 @@ class World(Prompts):
     kinds: tuple[clerk.Kind, ...] = Field(clerk.KINDS, min_length=1, description="kinds of question, in equal number")
     seed: int = Field(0, ge=0, description="which questions are drawn")
 
-    def load(self, folder: Path) -> tuple[list[Prompt], list[Prompt] | None]:
+    def load(self, folder: Path = Path()) -> tuple[list[Prompt], list[Prompt] | None]:
         """(`count` questions, `held_out` others). Raises ConfigError when the world has not so many."""
         held_out = clerk.prompts(self.seed, self.held_out, self.kinds, "held_out")
         return clerk.prompts(self.seed, self.count, self.kinds, "train"), held_out

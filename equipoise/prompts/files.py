@@ -25,7 +25,7 @@ class Files(Rows):
     path: Paths = Field(description="file, pattern or list of them; .jsonl, .json or .parquet")
     held_out_path: Paths | None = Field(None, description="the source's own held-out part, given likewise")
 
-    def load(self, folder: Path) -> tuple[list[Prompt], list[Prompt] | None]:
+    def load(self, folder: Path = Path()) -> tuple[list[Prompt], list[Prompt] | None]:
         """Every row of `path`, and of `held_out_path` where there is one; duplicates are still in."""
         held_out = None if self.held_out_path is None else self._load(self.held_out_path, folder)
         return self._load(self.path, folder), held_out

@@ -28,6 +28,11 @@ class Split:
     held_out: list[Prompt]
     dropped: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def duplicates(self) -> int:
+        """How many prompts were dropped because the source had them already."""
+        return self.dropped.get("duplicate", 0)
+
     def check(self, reuse: bool = False) -> None:
         """Raises AssertionError when a part holds a held-out text, a prompt twice, or (unless `reuse`) another's."""
         kept_apart = {content(prompt) for prompt in self.held_out}
