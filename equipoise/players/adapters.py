@@ -1,0 +1,103 @@
+"""LoRA adapters on a base model: made, read, and held against the base they were made for.
+
+Nothing here imports torch before a model is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from equipoise.component import Settings
+from equipoise.errors import ModelError
+
+
+class Lora(Settings):
+    """A low-rank adapter (PEFT LoRA) in place of full weights."""
+
+    r: int = Field(16, ge=1, description="rank of the two factors")
+    alpha: float = Field(32.0, gt=0, description="the update is scaled by alpha / r")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the adapter's input while training")
+    target_modules: str | list[str] = Field(
+        "all-linear", description="'all-linear' (all but the output head) or the names of modules, as PEFT reads them"
+    )
+
+
+def resolve(model: str) -> str:
+    """The folder of `builtin`, an existing folder's absolute path, or a hub id unchanged. Raises ModelError."""
+    if model == "builtin":
+        return str(files("equipoise") / "worlds" / "clerk_model")
+    path = Path(model).expanduser()
+    if path.is_dir():
+        return str(path.resolve())
+    if path.is_file():
+        raise ModelError(f"model '{model}' is a file; name the folder that holds config.json and the weights")
+    if path.is_absolute() or model.startswith((".", "~")) or model.count("/") > 1:
+        raise ModelError(f"model folder '{model}' does not exist")
+    return model
+
+
+def is_adapter(folder: Path) -> bool:
+    """Whether a generation folder holds a PEFT adapter. Raises ModelError when it holds nothing."""
+    if (folder / "adapter_config.json").is_file():
+        return True
+    if (folder / "config.json").is_file():
+        return False
+    raise ModelError(f"{folder} holds neither a model (config.json) nor an adapter (adapter_config.json)")
+
+
+def add_adapter(base: Any, lora: Lora) -> Any:
+    """A PEFT model with a fresh adapter, to be trained."""
+    from peft import LoraConfig, get_peft_model
+
+    settings = LoraConfig(
+        task_type="CAUSAL_LM",
+        r=lora.r,
+        lora_alpha=lora.alpha,  # pyright: ignore[reportArgumentType]  # PEFT divides it by r; a float serves
+        lora_dropout=lora.dropout,
+        target_modules=lora.target_modules,
+    )
+    try:
+        return get_peft_model(base, settings)
+    except ValueError as error:
+        raise ModelError(f"lora.target_modules = {lora.target_modules!r}: {first_line(error)}") from error
+
+
+def load_adapter(base: Any, model: str, folder: Path, name: str, *, trainable: bool = False) -> Any:
+    """The adapter in `folder` added under `name` to `base`, a plain model or a PEFT model with other adapters.
+
+    Returns the PEFT model. Raises ModelError when the adapter was made for another base.
+    """
+    from peft import PeftModel
+
+    _same_base(model, folder)
+    try:
+        if isinstance(base, PeftModel):
+            result = base.load_adapter(str(folder), name, is_trainable=trainable)
+            missing, unexpected = result.missing_keys, result.unexpected_keys
+            peft = base
+        else:
+            peft = PeftModel.from_pretrained(base, str(folder), name, is_trainable=trainable)
+            missing, unexpected = [], []
+    except (RuntimeError, ValueError, KeyError) as error:
+        raise ModelError(f"adapter {folder} does not fit model '{model}': {first_line(error)}") from error
+    if missing or unexpected:
+        raise ModelError(f"adapter {folder} does not fit model '{model}': its weights name other modules")
+    return peft
+
+
+def _same_base(model: str, folder: Path) -> None:
+    """Raises ModelError when an adapter names another base; a base folder that is gone from there is not compared."""
+    base = json.loads((folder / "adapter_config.json").read_text()).get("base_model_name_or_path") or ""
+    moved = Path(base).is_absolute() and not Path(base).is_dir()
+    if base and not moved and resolve(base) != resolve(model):
+        raise ModelError(f"adapter {folder} was made for '{base}', but the player's model is '{model}'")
+
+
+def first_line(error: BaseException) -> str:
+    """What a library's error says, in one line."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

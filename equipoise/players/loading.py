@@ -1,0 +1,223 @@
+"""Models, adapters and tokenizers from a folder or the Hugging Face hub, with errors a user can act on.
+
+A generation folder is what `save_pretrained` writes: a whole model, or a PEFT adapter of the base named in the
+configuration. The tokenizer, and so the encoding, always comes from the base: every generation shares it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from equipoise.errors import ModelError
+from equipoise.players.adapters import Lora, add_adapter, first_line, is_adapter, load_adapter, resolve
+from equipoise.players.encoding import Encoding
+
+T = TypeVar("T")
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+LONGEST = 2048  # tokens of prompt and answer where the configuration does not say, or the model's context if shorter
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A model's size, for planning.
+
+    `trainable` of the parameters are trained; `kv_numbers` numbers of cache are kept for each token of a context.
+    """
+
+    parameters: int
+    hidden: int
+    layers: int
+    vocabulary: int
+    context: int | None
+    kv_numbers: int
+    trainable: int
+
+
+def load_tokenizer(model: str) -> Any:
+    """The tokenizer of a model folder or hub id. Raises ModelError."""
+    from transformers import AutoTokenizer
+
+    place = resolve(model)
+    try:
+        return _fetch(model, place, lambda **where: AutoTokenizer.from_pretrained(place, **where))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModelError(
+            f"model '{model}' has no usable tokenizer (tokenizer.json beside config.json): {first_line(error)}"
+        ) from error
+
+
+def load_encoding(
+    model: str,
+    max_length: int | None = None,
+    template: str | None = None,
+    template_options: Mapping[str, Any] | None = None,
+) -> Encoding:
+    """The encoding that every generation of a player on `model` shares.
+
+    `max_length` None means the model's context, at most 2048 tokens. Raises ModelError when it is beyond the context.
+    """
+    context = _context(load_config(model))
+    if max_length is not None and context is not None and max_length > context:
+        raise ModelError(f"max_length = {max_length} is beyond the context of model '{model}', {context} tokens")
+    length = max_length or min(context or LONGEST, LONGEST)
+    return Encoding(load_tokenizer(model), length, template, template_options, _generation_stops(model))
+
+
+def load_config(model: str) -> Any:
+    """The model's transformers configuration. Raises ModelError."""
+    from transformers import AutoConfig
+
+    place = resolve(model)
+    try:
+        return _fetch(model, place, lambda **where: AutoConfig.from_pretrained(place, **where))
+    except (ValueError, KeyError) as error:
+        raise ModelError(f"model '{model}' has no usable config.json: {first_line(error)}") from error
+
+
+def load_model(
+    model: str,
+    weights: Path | None = None,
+    lora: Lora | None = None,
+    *,
+    dtype: Dtype = "auto",
+    device: str = "auto",
+    attention: str = "auto",
+    trainable: bool = False,
+) -> Any:
+    """A causal language model, in evaluation mode.
+
+    `weights` is a generation folder (None: the model as given). With `lora` the result is a PEFT model, its adapter
+    read from `weights` or, when `trainable`, fresh (a fresh adapter changes nothing until it is trained; its first
+    factor is drawn from torch's generator); without weights and not `trainable` it is the base alone. `dtype` auto is
+    the checkpoint's own on an accelerator and float32 on a CPU. Raises ModelError.
+    """
+    adapter = weights is not None and is_adapter(weights)
+    if weights is not None and adapter != (lora is not None):
+        found, asked = ("an adapter", "full weights") if adapter else ("full weights", "an adapter (lora)")
+        raise ModelError(f"{weights} holds {found}, but the player is configured for {asked}")
+    base = _load_base(model if weights is None or adapter else str(weights), dtype, device, attention)
+    if adapter and weights is not None:
+        return load_adapter(base, model, weights, "default", trainable=trainable).eval()
+    return add_adapter(base, lora).eval() if lora is not None and trainable else base
+
+
+def describe(model: str, lora: Lora | None = None) -> Description:
+    """A model's size from its configuration alone; no weights are loaded. Raises ModelError."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    config = load_config(model)
+    try:
+        with torch.device("meta"):
+            built = AutoModelForCausalLM.from_config(config)
+    except ValueError as error:
+        raise ModelError(f"model '{model}' is not a causal language model: {first_line(error)}") from error
+    parameters = built.num_parameters()
+    text = config.get_text_config()
+    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    trainable = parameters
+    if lora is not None:
+        with torch.device("meta"):
+            trainable = sum(p.numel() for p in add_adapter(built, lora).parameters() if p.requires_grad)
+    return Description(
+        parameters=parameters,
+        hidden=text.hidden_size,
+        layers=text.num_hidden_layers,
+        vocabulary=text.vocab_size,
+        context=_context(config),
+        kv_numbers=2 * text.num_hidden_layers * heads * width,
+        trainable=trainable,
+    )
+
+
+def _load_base(model: str, dtype: Dtype, device: str, attention: str) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    place = resolve(model)
+    target = _device(device)
+    kind = "auto" if dtype == "auto" and target.type != "cpu" else getattr(torch, dtype.replace("auto", "float32"))
+    extra = {} if attention == "auto" else {"attn_implementation": attention}
+
+    def load(**where: Any) -> Any:
+        return AutoModelForCausalLM.from_pretrained(place, dtype=kind, output_loading_info=True, **extra, **where)
+
+    try:
+        built, found = _fetch(model, place, load)
+    except (ValueError, KeyError, RuntimeError, ImportError) as error:
+        what = "is not a causal language model" if "configuration class" in str(error) else "cannot be loaded"
+        raise ModelError(f"model '{model}' {what}: {first_line(error)}") from error
+    if found["missing_keys"]:
+        missing = sorted(found["missing_keys"])
+        raise ModelError(f"model '{model}' lacks {len(missing)} of its weights, the first of them {missing[0]}")
+    return built.to(target).eval()
+
+
+def _device(name: str) -> Any:
+    """The torch device for "auto" (an accelerator if there is one), or for a device's name."""
+    import torch
+
+    if name == "auto":
+        return torch.accelerator.current_accelerator() or torch.device("cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ModelError(f"device '{name}' is not known: {first_line(error)}") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ModelError(f"device '{name}' is asked for, but torch finds no such accelerator here; use cpu or auto")
+    return device
+
+
+def _fetch(model: str, place: str, load: Callable[..., T]) -> T:
+    """`load`, from the local cache of the hub first. What is not found is a ModelError."""
+    with _quiet():
+        try:
+            return load(local_files_only=True)
+        except OSError as missing:
+            if Path(place).is_dir() or model == "builtin":
+                raise ModelError(f"model '{model}' cannot be read from {place}: {first_line(missing)}") from missing
+        try:
+            return load()
+        except OSError as error:
+            raise ModelError(
+                f"there is no folder '{model}' here, and the hub did not give a model of that name "
+                f"({first_line(error)}); without a connection, name a local folder"
+            ) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' progress bars and load reports: what matters of them is raised."""
+    from transformers.utils import logging
+
+    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _context(config: Any) -> int | None:
+    """How many tokens the model was made for, where its configuration says so."""
+    return getattr(config.get_text_config(), "max_position_embeddings", None)
+
+
+def _generation_stops(model: str) -> list[int]:
+    """The end tokens of the model's generation configuration; a model without one has none."""
+    from transformers import GenerationConfig
+
+    place = resolve(model)
+    try:
+        end = _fetch(model, place, lambda **where: GenerationConfig.from_pretrained(place, **where)).eos_token_id
+    except ModelError:
+        return []
+    return end if isinstance(end, list) else [] if end is None else [end]
