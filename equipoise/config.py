@@ -15,7 +15,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from equipoise.component import Component, Settings, nearest
+from equipoise.component import Settings, nearest
 from equipoise.data.base import PairMaker
 from equipoise.errors import ConfigError
 from equipoise.evaluate.base import Evaluation
@@ -41,9 +41,7 @@ class RunConfig(Settings):
     game: Game
     schedule: Schedule = Field(default="self_play")  # type: ignore[assignment]
     judge: Judge
-    max_unjudged: float = Field(
-        0.2, ge=0, le=1, description="a larger unjudged share of a stage's matches stops the run"
-    )
+    max_unjudged: float = Field(0.2, ge=0, le=1, description="a stage with a larger unjudged share stops the run")
     utility: str = Field("score", description="which of the judge's utilities is played for")
     pairs: PairMaker = Field(default="best_worst")  # type: ignore[assignment]
     learner: Learner
@@ -51,9 +49,7 @@ class RunConfig(Settings):
     evaluate: Evaluation = Field(default="held_out")  # type: ignore[assignment]
     solver: Solver = Field(default="zero_sum")  # type: ignore[assignment]
     ratings: Ratings = Field(default="bradley_terry")  # type: ignore[assignment]
-    keep: Literal["all"] | int = Field(
-        "all", description="generations whose weights stay on disk: all, or the newest n"
-    )
+    keep: Literal["all"] | int = Field("all", description="generations whose weights stay: all, or the newest n")
     commit_every: int = Field(256, ge=1, description="matches played and recorded together; also the unit of resuming")
     report_to: tuple[str, ...] = Field((), description="trackers: trackio, wandb, tensorboard, mlflow")
 
@@ -85,8 +81,8 @@ class RunConfig(Settings):
 def recipes() -> dict[str, str]:
     """Packaged recipes: name -> the first comment line of the file."""
     folder = resources.files("equipoise.recipes")
-    files = sorted(f for f in folder.iterdir() if f.name.endswith(".yaml"))
-    return {f.name.removesuffix(".yaml"): f.read_text().partition("\n")[0].lstrip("# ") for f in files}
+    files = {f.name.removesuffix(".yaml"): f for f in folder.iterdir() if f.name.endswith(".yaml")}
+    return {name: files[name].read_text().partition("\n")[0].lstrip("# ") for name in sorted(files)}
 
 
 def load(recipe: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -185,6 +181,3 @@ def _explain(fault: Any, source: str, origin: Mapping[str, str]) -> str:
         if fault["type"] not in ("unknown_key", "unknown_kind", "kind", "value_error") and len(shown) < 60:
             message += f" (got {shown})"
     return f"{where}: {path}: {message}" if path else f"{where}: {message}"
-
-
-__all__ = ["Component", "RunConfig", "build", "load", "merge", "read", "recipes"]

@@ -93,21 +93,6 @@ class RunStages:
 
     # -- prompts -------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def split(self) -> Split:
-        """The run's prompts: a part per generation, and the held-out part."""
-        source = self.config.prompts
-        training, own = source.load()
-        return split(
-            training,
-            own,
-            generations=self.config.generations,
-            per_generation=source.per_generation,
-            held_out=source.held_out,
-            seed=seeds.child(self.config.seed, "split"),
-            reuse=source.reuse,
-        )
-
     def deal(self, t: int) -> list[Prompt]:
         """The prompts of generation t."""
         self._deal_all()
@@ -139,7 +124,8 @@ class RunStages:
             self.ledger.add_prompts(parts.held_out, "held_out", 0)
             for t, part in enumerate(parts.parts):
                 self.ledger.add_prompts(part, "train", t)
-            facts.update(prompts=sum(map(len, parts.parts)), held_out=len(parts.held_out), duplicates=parts.duplicates)
+            facts.update(prompts=sum(map(len, parts.parts)), held_out=len(parts.held_out))
+            facts.update(dropped=parts.dropped)
 
     # -- matches and verdicts ------------------------------------------------------------------------------------
 
@@ -216,8 +202,8 @@ class RunStages:
         if share > self.config.max_unjudged:
             why = "; ".join(f"{reason} ({count} matches)" for reason, count in reasons.most_common(3))
             raise NoSignal(
-                f"judge '{self.config.judge.kind}': {share:.0%} of {seats} answers have no '{self.config.utility}' score, "
-                f"more than max_unjudged = {self.config.max_unjudged:.0%}. {why}"
+                f"judge '{self.config.judge.kind}': {share:.0%} of {seats} answers have no "
+                f"'{self.config.utility}' score, more than max_unjudged = {self.config.max_unjudged:.0%}. {why}"
             )
         return {"answers": seats, "unjudged_share": share, "reasons": dict(reasons)}
 
@@ -232,7 +218,8 @@ class RunStages:
         if self.ledger.finished(key) is None:
             self.watcher.stage("pairs")
             with self._stage(key, t) as facts:
-                pairs, dropped = self.config.pairs.make(matches, judgements, self.config.utility)
+                prompts = {prompt.id: prompt for prompt in self.ledger.prompts("train", t)}
+                pairs, dropped = self.config.pairs.make(matches, judgements, prompts, self.config.utility)
                 if not pairs:
                     raise NoSignal(
                         f"generation {t}: {len(matches)} matches gave {learner} no pair to learn from; dropped: "
@@ -328,9 +315,7 @@ class RunStages:
 
     def _play_held_out(self, player: PlayerId, samples: int) -> dict[str, list[float | None]]:
         if not self.held_out_prompts:
-            raise ConfigError(
-                "prompts.held_out: is 0, so nothing can be measured; set it, or choose another `evaluate`"
-            )
+            raise ConfigError("prompts.held_out: is 0, so nothing can be measured")
         t, key = player.generation, f"{player.generation}/held_out/{player.name}"
         seats = dict.fromkeys(self.game.seats, player)
         rounds = -(-samples // len(seats))

@@ -1,0 +1,50 @@
+"""The command `equipoise`: one file per verb. Importing it loads no torch; a verb imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import sys
+from importlib import import_module
+from types import FrameType
+
+import typer
+
+from equipoise.errors import DiskFull, EquipoiseError
+
+VERBS = ("run", "resume", "status", "report", "plan", "recipes", "export", "new_model", "sft", "doctor")
+
+
+def app() -> typer.Typer:
+    """The command with all its verbs."""
+    command = typer.Typer(
+        help="Align language models by letting them play: run a recipe, then read its report.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for verb in VERBS:
+        command.command(verb.replace("_", "-"))(vars(import_module(f"equipoise.cli.{verb}"))[verb])
+    return command
+
+
+def main() -> None:
+    """Run the command. An error of ours is one message on standard error and its exit code, without a traceback."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        app()()
+    except EquipoiseError as error:
+        _fail(str(error), error.exit_code)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+            raise
+        _fail(f"{error.filename or 'disk'}: cannot write ({error.strerror}); free some space", DiskFull.exit_code)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _fail(message: str, code: int) -> None:
+    typer.echo(f"error: {message}", err=True)
+    sys.exit(code)

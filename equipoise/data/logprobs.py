@@ -29,8 +29,8 @@ def opponent_logprobs(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(chosen_KB, rejected_KB): each opponent's sum of token log-probabilities, in nats, of both answers of each pair.
 
-    `actor(player)` opens a player. Every opponent must read text exactly as the learner does (tokenizer, template, truncation). Raises ConfigError
-    when one reads it differently, or cannot tell log-probabilities at all.
+    `actor(player)` opens a player. Every opponent must read text exactly as the learner does (tokenizer, template,
+    truncation). Raises ConfigError when one reads it differently, or cannot tell log-probabilities at all.
     """
     answers = {text_key(p.messages, a): (p.messages, a) for p in pairs for a in (p.chosen, p.rejected)}
     chosen_KB, rejected_KB = np.zeros((2, len(opponents), len(pairs)))
@@ -70,7 +70,5 @@ def _score(
 def _scorer(actor: Callable[[PlayerId], Actor], player: PlayerId) -> Scorer:
     scorer = actor(player)
     if not isinstance(scorer, Scorer):
-        raise ConfigError(
-            f"players.{player.name}: cannot tell log-probabilities, which the loss needs of opponents; use a local model"
-        )
+        raise ConfigError(f"players.{player.name}: cannot tell log-probabilities, which the loss needs of opponents")
     return scorer

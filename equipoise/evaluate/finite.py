@@ -21,7 +21,7 @@ class Finite(Evaluation):
     kind: Literal["finite"] = "finite"
 
     def measure(self, arena: Arena, t: int) -> dict[str, Any]:
-        """Exploitability of each learner at generation t, in pay-off units; `exploitability` is the average policy's."""
+        """Exploitability of each learner at generation t, in pay-off units; `exploitability` is the average's."""
         payoff_AA = arena.game.payoff_AM()
         if payoff_AA is None or payoff_AA.shape[0] != payoff_AA.shape[1]:
             raise ConfigError("evaluate: 'finite' needs a finite game in which both seats have the same moves")

@@ -10,7 +10,7 @@ from pydantic import Field
 from equipoise.evaluate.base import Arena, Evaluation, Scores
 from equipoise.evaluate.statistics import Interval, mean_interval, win_rate
 from equipoise.payoffs.cycles import cycle_share
-from equipoise.payoffs.preference import cross_play, preferences
+from equipoise.payoffs.preference import cross_play, meeting
 from equipoise.ratings.base import Outcome
 from equipoise.solvers.exploitability import exploitability
 
@@ -31,13 +31,13 @@ class HeldOut(Evaluation):
         league = [old for player in newest for old in reversed(arena.past(player))] + arena.others()
         scores = {str(player): arena.held_out(player, self.samples) for player in league}
         table = cross_play(scores)
-        payoff_NN = table.filled()
+        payoff_NN = table.complete()
         mixture_N = arena.solver.solve(payoff_NN)
         gaps = {str(p): exploitability(payoff_NN, np.eye(len(league))[league.index(p)]) for p in newest}
         facts: dict[str, Any] = {
             "players": [str(player) for player in league],
             "payoff": payoff_NN.tolist(),
-            "se": np.nan_to_num(table.se_NN).tolist(),
+            "se": [[None if np.isnan(se) else float(se) for se in row] for row in table.se_NN],
             "count": table.count_NN.tolist(),
             "mixture": {str(p): float(w) for p, w in zip(league, mixture_N, strict=True)},
             "gap": gaps,
@@ -53,18 +53,18 @@ class HeldOut(Evaluation):
             facts.setdefault("score", score.mean)
             if t > 0:
                 start = str(arena.past(player)[-1])
-                won = preferences(scores[str(player)], scores[start])
-                wins = win_rate(list(won.values()), list(won))
+                wins = win_rate(*_meetings(scores[str(player)], scores[start]))
                 facts["win_rates"][str(player)] = _plain(wins)
                 facts.setdefault("win_rate", wins.mean)
         return facts
 
     def _ratings(self, arena: Arena, table: Any) -> list[dict[str, Any]]:
         outcomes = [
-            Outcome(a, b, (1 + table.payoff_NN[i, j]) / 2, float(table.count_NN[i, j]))
+            Outcome(a, b, won, float(table.count_NN[i, j]) * (1 + sign * table.payoff_NN[i, j]) / 2)
             for i, a in enumerate(table.players)
             for j, b in enumerate(table.players[:i])
             if table.count_NN[i, j]
+            for won, sign in ((1.0, 1), (0.0, -1))
         ]
         rated = arena.ratings.rate(outcomes) if outcomes else []
         return [{"name": r.name, "value": r.value, "low": r.low, "high": r.high} for r in rated]
@@ -74,6 +74,13 @@ def _score(scores: Scores) -> Interval:
     """The mean score of the judged answers, prompts counting as clusters."""
     rows = [(prompt, score) for prompt, found in scores.items() for score in found if score is not None]
     return mean_interval([score for _, score in rows], [prompt for prompt, _ in rows])
+
+
+def _meetings(first: Scores, second: Scores) -> tuple[list[float], list[str]]:
+    """Every judged answer of `first` against every one of `second` on the same prompt: values, and their prompts."""
+    rows = [(meeting(a, b), prompt) for prompt in first for a in first[prompt] for b in second[prompt]]
+    judged = [(value, prompt) for value, prompt in rows if value is not None]
+    return [value for value, _ in judged], [prompt for _, prompt in judged]
 
 
 def _plain(interval: Interval) -> dict[str, float]:

@@ -1,0 +1,43 @@
+"""`equipoise status RUN`: how far a run is, from its ledger alone; it may be running."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from equipoise.cli.options import Json, RunFolder, show
+
+
+def status(folder: RunFolder, json: Json = False) -> None:
+    """Say how far a run is and what it has measured."""
+    from rich.console import Console
+
+    from equipoise.report.terminal import status_table
+    from equipoise.run import Run
+
+    with Run.read(folder) as opened:
+        facts = _facts(opened)
+    if json:
+        show(facts)
+    else:
+        Console().print(status_table(facts))
+
+
+def _facts(run: Any) -> dict[str, Any]:
+    stages = run.ledger.stages()
+    measured = [(g, facts) for _, g, stage, facts, _ in stages if stage == "measure"]
+    numbers = {k: v for k, v in measured[-1][1].items() if isinstance(v, int | float)} if measured else {}
+    judgements = run.ledger.judged()
+    total, judged = sum(row[2] for row in judgements), sum(row[3] for row in judgements)
+    done = measured[-1][0] if measured else None
+    return {
+        "run": str(run.folder),
+        "name": run.config.name,
+        "generation": done,
+        "generations": run.config.generations,
+        "finished": done == run.config.generations,
+        "last_stage": stages[-1][0] if stages else None,
+        "records": run.ledger.counts(),
+        "unjudged_share": 1 - judged / total if total else None,
+        "seconds": round(sum(row[4] for row in stages), 1),
+        "measured": numbers,
+    }

@@ -1,0 +1,201 @@
+"""From a run's ledger and metrics to the facts of its report."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from equipoise.evaluate.statistics import Interval
+from equipoise.ratings.base import Rating
+from equipoise.report.facts import Answer, Curve, Facts, Headline, MatchCard, Series
+from equipoise.run import Run
+from equipoise.types import Judgement, Match, PlayerId
+
+CARDS = 400  # matches shown in the browser, spread evenly over generations and splits
+
+
+def facts(run: Run, cards: int = CARDS) -> Facts:
+    """Everything that the report shows of `run`, finished or not."""
+    stages = run.ledger.stages()
+    measured = [(t, found) for _, t, stage, found, _ in stages if stage == "measure"]
+    last: dict[str, Any] = measured[-1][1] if measured else {}
+    counts, dropped = _counts(run, stages)
+    payoff = last.get("payoff")
+    return Facts(
+        title=run.config.name,
+        subtitle=f"{measured[-1][0] if measured else 0} of {run.config.generations} generations, seed {run.config.seed}",
+        created=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        configuration_yaml=run.config.yaml(),
+        headline=tuple(_headline(run, measured)),
+        curves=tuple(_curves(run, measured)),
+        losses=tuple(_losses(run)),
+        players=tuple(last.get("players", ())),
+        payoff_NN=None if payoff is None else np.array(payoff, float),
+        se_NN=None if payoff is None else np.array(last["se"], float),
+        count_NN=None if payoff is None else np.array(last["count"]),
+        mixture=last.get("mixture", {}),
+        exploitability=_exploitability(measured),
+        cycle_share=last.get("cycle_share"),
+        ratings=tuple(Rating(**rating) for rating in last.get("ratings", ())),
+        rating_unit=run.config.ratings.kind.replace("_", " "),
+        counts=counts,
+        dropped=dropped,
+        matches=tuple(_cards(run, cards)),
+        warnings=tuple(_warnings(last, counts)),
+    )
+
+
+def _interval(found: dict[str, Any] | None) -> Interval | None:
+    if not found:
+        return None
+    return Interval(*(math.nan if found[k] is None else found[k] for k in ("mean", "low", "high")), found["n"])
+
+
+def _headline(run: Run, measured: list[tuple[int, dict[str, Any]]]) -> Iterator[Headline]:
+    if not measured:
+        return
+    (t, last), first = measured[-1], measured[0][1]
+    for name in run.config.learners:
+        now, start = PlayerId(name, t), PlayerId(name, 0)
+        score = _interval(last.get("scores", {}).get(str(now)))
+        before = _interval(first.get("scores", {}).get(str(start)))
+        if score and before:
+            yield Headline(f"held-out score of {now}", _shown(score), f"{start}: {_shown(before)}")
+        wins = _interval(last.get("win_rates", {}).get(str(now)))
+        if wins:
+            yield Headline(f"win rate of {now} over {start}", wins.percent(), "a tie counts half; 95 % interval")
+        if "averages" in last:
+            gap = last["gap"][str(now)]
+            yield Headline(
+                f"exploitability of {name}'s average policy", f"{gap:.4f}", f"at the start {_start_gap(first)}"
+            )
+            yield Headline(f"exploitability of {now} alone", f"{last['last_gap'][str(now)]:.4f}", "the last iterate")
+        elif "gap" in last:
+            note = "what the league's best member wins against it, of 1; 0: nobody beats it"
+            yield Headline(f"exploitability of {now}", f"{last['gap'][str(now)]:.3f}", note)
+
+
+def _shown(interval: Interval) -> str:
+    """In percent where it can be a share."""
+    return interval.percent() if interval.low >= 0 and interval.high <= 1 else str(interval)
+
+
+def _start_gap(first: dict[str, Any]) -> str:
+    return ", ".join(f"{gap:.4f}" for gap in first["gap"].values())
+
+
+def _curves(run: Run, measured: list[tuple[int, dict[str, Any]]]) -> Iterator[Curve]:
+    for name in run.config.learners:
+        for field, title in (("scores", "held-out score"), ("win_rates", "win rate over the start")):
+            points = [(t, _interval(found.get(field, {}).get(f"{name}@{t}"))) for t, found in measured]
+            known = [(t, point) for t, point in points if point]
+            if known:
+                share = all(0 <= point.mean <= 1 for _, point in known)
+                yield Curve(
+                    f"{title} of {name}",
+                    "%" if share else "",
+                    tuple(float(t) for t, _ in known),
+                    tuple(point.mean for _, point in known),
+                    tuple(point.low for _, point in known),
+                    tuple(point.high for _, point in known),
+                )
+
+
+def _exploitability(measured: list[tuple[int, dict[str, Any]]]) -> Curve | None:
+    known = [(float(t), found["exploitability"]) for t, found in measured if "exploitability" in found]
+    if not known:
+        return None
+    average = "averages" in measured[-1][1]
+    note = (
+        "gain of a best reply against the average policy, in pay-off units"
+        if average
+        else "what the best member of the league gains against the newest generation: P(win) − P(loss)"
+    )
+    x, y = zip(*known, strict=True)
+    return Curve("exploitability", "", x, y, note=note)
+
+
+def _losses(run: Run) -> Iterator[Series]:
+    """Loss and margin over all optimizer steps, generation after generation."""
+    lines = [line for line in run.metrics() if "/learn/" in line["stage"] and "loss" in line]
+    for learner in run.config.learners:
+        own = [line for line in lines if line["stage"].endswith(f"/learn/{learner}")]
+        for name in ("loss", "margin", "accuracy"):
+            x, y, boundaries, before = [], [], [], 0.0
+            for stage in dict.fromkeys(line["stage"] for line in own):
+                part = [line for line in own if line["stage"] == stage and name in line]
+                boundaries.append(before)
+                x += [before + line["step"] for line in part]
+                y += [line[name] for line in part]
+                before = x[-1] if x else before
+            if x:
+                yield Series(f"{name} of {learner}", tuple(x), tuple(y), tuple(boundaries))
+
+
+def _counts(
+    run: Run, stages: list[tuple[str, int, str, dict[str, Any], float]]
+) -> tuple[dict[str, Any], dict[str, int]]:
+    records = run.ledger.counts()
+    judged = [found for _, _, stage, found, _ in stages if stage == "judge"]
+    answers = sum(found["answers"] for found in judged)
+    missing = sum(found["answers"] * found["unjudged_share"] for found in judged)
+    dropped: Counter[str] = Counter()
+    for _, _, _, found, _ in stages:
+        dropped.update({f"pairs: {name}": n for name, n in found.get("dropped", {}).items() if "pairs" in found})
+        dropped.update({f"prompts: {name}": n for name, n in found.get("dropped", {}).items() if "prompts" in found})
+        dropped.update({f"judging: {name}": n for name, n in found.get("reasons", {}).items()})
+    counts = {
+        "prompts": records["prompts"],
+        "matches": records["matches"],
+        "judgements": records["judgements"],
+        "answers judged": round(answers - missing),
+        "unjudged share": missing / answers if answers else 0.0,
+        "pairs": records["pairs"],
+        "log-probabilities kept": records["logprobs"],
+        "seconds": round(sum(row[4] for row in stages)),
+    }
+    return counts, dict(dropped)
+
+
+def _cards(run: Run, limit: int) -> Iterator[MatchCard]:
+    parts = [(split, t) for split, t, *_ in run.ledger.judged()]
+    each = max(1, limit // max(1, len(parts)))
+    for split, t in sorted(parts, key=lambda part: (part[1], part[0])):
+        matches = run.ledger.matches(split, t, limit=each)
+        words = run.ledger.judgements_of(match.id for match in matches)
+        for match in matches:
+            yield _card(match, words.get(match.id), run.config.utility)
+
+
+def _card(match: Match, word: Judgement | None, utility: str) -> MatchCard:
+    scores = (word.scores if word else None) or {}
+    answers = tuple(
+        Answer(
+            str(match.seats[turn.seat]),
+            turn.move.text or turn.move.error,
+            scores.get(turn.seat, {}).get(utility),
+            _note(turn.move.finish, scores.get(turn.seat, {}), utility),
+        )
+        for turn in match.turns
+    )
+    prompt = match.turns[0].view.messages if match.turns else ()
+    return MatchCard(
+        match.id, match.generation, match.split, prompt, answers, word.reason if word else "not judged yet"
+    )
+
+
+def _note(finish: str, utilities: dict[str, float], utility: str) -> str:
+    further = [f"{name} {value:g}" for name, value in utilities.items() if name != utility]
+    return ", ".join(([f"ended by {finish}"] if finish != "stop" else []) + further)
+
+
+def _warnings(last: dict[str, Any], counts: dict[str, Any]) -> Iterator[str]:
+    if (last.get("cycle_share") or 0) > 0.2:
+        yield f"{last['cycle_share']:.0%} of the league's pay-off is cyclic: one rating per player misleads"
+    if counts["unjudged share"] > 0.02:
+        yield f"{counts['unjudged share']:.1%} of the answers could not be judged; they count nowhere"
