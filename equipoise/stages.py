@@ -218,8 +218,7 @@ class RunStages:
         if self.ledger.finished(key) is None:
             self.watcher.stage("pairs")
             with self._stage(key, t) as facts:
-                prompts = {prompt.id: prompt for prompt in self.ledger.prompts("train", t)}
-                pairs, dropped = self.config.pairs.make(matches, judgements, prompts, self.config.utility)
+                pairs, dropped = self.config.pairs.make(matches, judgements, self.config.utility)
                 if not pairs:
                     raise NoSignal(
                         f"generation {t}: {len(matches)} matches gave {learner} no pair to learn from; dropped: "

@@ -1,4 +1,4 @@
-"""The command `equipoise`: one file per verb. Importing it loads no torch; a verb imports what it needs when it runs."""
+"""The command `equipoise`: one file per verb. A verb imports what it needs when it runs; `--help` loads no torch."""
 
 from __future__ import annotations
 
