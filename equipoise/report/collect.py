@@ -16,6 +16,7 @@ from equipoise.report.facts import Answer, Curve, Facts, Headline, MatchCard, Se
 from equipoise.run import Run
 from equipoise.types import Judgement, Match, PlayerId
 
+Stage = tuple[str, int, str, dict[str, Any], float]  # key, generation, stage, facts, seconds
 CARDS = 400  # matches shown in the browser, spread evenly over generations and splits
 
 
@@ -28,7 +29,7 @@ def facts(run: Run, cards: int = CARDS) -> Facts:
     payoff = last.get("payoff")
     return Facts(
         title=run.config.name,
-        subtitle=f"{measured[-1][0] if measured else 0} of {run.config.generations} generations, seed {run.config.seed}",
+        subtitle=f"generation {measured[-1][0] if measured else 0} of {run.config.generations}, seed {run.config.seed}",
         created=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         configuration_yaml=run.config.yaml(),
         headline=tuple(_headline(run, measured)),
@@ -53,7 +54,8 @@ def facts(run: Run, cards: int = CARDS) -> Facts:
 def _interval(found: dict[str, Any] | None) -> Interval | None:
     if not found:
         return None
-    return Interval(*(math.nan if found[k] is None else found[k] for k in ("mean", "low", "high")), found["n"])
+    mean, low, high = (math.nan if found[k] is None else found[k] for k in ("mean", "low", "high"))
+    return Interval(mean, low, high, found["n"])
 
 
 def _headline(run: Run, measured: list[tuple[int, dict[str, Any]]]) -> Iterator[Headline]:
@@ -71,9 +73,8 @@ def _headline(run: Run, measured: list[tuple[int, dict[str, Any]]]) -> Iterator[
             yield Headline(f"win rate of {now} over {start}", wins.percent(), "a tie counts half; 95 % interval")
         if "averages" in last:
             gap = last["gap"][str(now)]
-            yield Headline(
-                f"exploitability of {name}'s average policy", f"{gap:.4f}", f"at the start {_start_gap(first)}"
-            )
+            before = f"{first['gap'][str(start)]:.4f} at the start"
+            yield Headline(f"exploitability of {name}'s average policy", f"{gap:.4f}", before)
             yield Headline(f"exploitability of {now} alone", f"{last['last_gap'][str(now)]:.4f}", "the last iterate")
         elif "gap" in last:
             note = "what the league's best member wins against it, of 1; 0: nobody beats it"
@@ -83,10 +84,6 @@ def _headline(run: Run, measured: list[tuple[int, dict[str, Any]]]) -> Iterator[
 def _shown(interval: Interval) -> str:
     """In percent where it can be a share."""
     return interval.percent() if interval.low >= 0 and interval.high <= 1 else str(interval)
-
-
-def _start_gap(first: dict[str, Any]) -> str:
-    return ", ".join(f"{gap:.4f}" for gap in first["gap"].values())
 
 
 def _curves(run: Run, measured: list[tuple[int, dict[str, Any]]]) -> Iterator[Curve]:
@@ -137,9 +134,7 @@ def _losses(run: Run) -> Iterator[Series]:
                 yield Series(f"{name} of {learner}", tuple(x), tuple(y), tuple(boundaries))
 
 
-def _counts(
-    run: Run, stages: list[tuple[str, int, str, dict[str, Any], float]]
-) -> tuple[dict[str, Any], dict[str, int]]:
+def _counts(run: Run, stages: list[Stage]) -> tuple[dict[str, Any], dict[str, int]]:
     records = run.ledger.counts()
     judged = [found for _, _, stage, found, _ in stages if stage == "judge"]
     answers = sum(found["answers"] for found in judged)
@@ -184,9 +179,11 @@ def _card(match: Match, word: Judgement | None, utility: str) -> MatchCard:
         for turn in match.turns
     )
     prompt = match.turns[0].view.messages if match.turns else ()
-    return MatchCard(
-        match.id, match.generation, match.split, prompt, answers, word.reason if word else "not judged yet"
-    )
+    return MatchCard(match.id, match.generation, match.split, prompt, answers, _why(word))
+
+
+def _why(word: Judgement | None) -> str:
+    return word.reason if word else "not judged yet"
 
 
 def _note(finish: str, utilities: dict[str, float], utility: str) -> str:
