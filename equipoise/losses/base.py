@@ -20,7 +20,7 @@ class PairBatch:
     policy_chosen_B, policy_rejected_B: of the learner, with gradient.
     opponent_chosen_KB, opponent_rejected_KB: of the K opponents (K may be 0).
     tokens_chosen_B, tokens_rejected_B: answer lengths in tokens, for per-token means.
-    score_chosen_B, score_rejected_B: the judge's scores, or P(answer beats the opponents).
+    score_chosen_B, score_rejected_B: the judge's scores, or P(answer beats the rivals).
     weight_K: the opponents' weights.
     """
 
@@ -53,6 +53,10 @@ class PreferenceLoss(Component):
         `past` lists the learner's generations, newest (π_t, the one that sampled) first, the start π_0 last.
         """
         raise TypeError(f"{type(self).__name__} must define opponents()")
+
+    def rivals(self, past: Sequence[PlayerId]) -> list[tuple[PlayerId, float]]:
+        """Whom an answer has to beat where scores are win probabilities, with weights that add up to one."""
+        return self.opponents(past) or [(past[0], 1.0)]
 
     @property
     def memory(self) -> int:

@@ -1,0 +1,366 @@
+"""The family against its golden vectors, against trl, against finite differences, and as one table."""
+
+from collections import defaultdict
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from equipoise.errors import ConfigError
+from equipoise.losses.base import PairBatch, PreferenceLoss
+from equipoise.losses.preference import released_mnpo, residual, sigmoid, squared
+from equipoise.types import PlayerId
+
+PAST = [PlayerId("policy", generation) for generation in (3, 2, 1, 0)]
+MEMBERS = [
+    {"kind": "simpo"},
+    {"kind": "cpo"},
+    {"kind": "dpo"},
+    {"kind": "dpo", "reference": "previous", "length": "mean"},
+    {"kind": "distill_dpo"},
+    {"kind": "ipo"},
+    {"kind": "dno"},
+    {"kind": "spin"},
+    {"kind": "sppo"},
+    {"kind": "sppo", "target": "constant"},
+    {"kind": "inpo"},
+    {"kind": "inpo", "target": "eta"},
+    {"kind": "mnpo"},
+    {"kind": "mnpo", "weights": [0.6, 0.3, 0.1], "ratio": 0.25},
+    {"kind": "mnpo", "target": "reward"},
+    {"kind": "mnpo", "target": "probability"},
+    {"kind": "mnpo", "distance": "sigmoid"},
+    {"kind": "mnpo_released"},
+]
+
+
+def name(settings):
+    """A test's id, of the parameter that is a member's settings."""
+    return "-".join(map(str, settings.values())) if "kind" in settings else ""
+
+
+def make_batch(loss, rows=6, past=PAST, dtype=torch.float64, **changes):
+    """Random pairs as `loss` would meet them; its opponents' weights, log-probabilities as sums over 3 to 9 tokens."""
+    weights = [weight for _, weight in loss.opponents(past)]
+    dice = torch.Generator().manual_seed(rows)
+
+    def nats(*shape):
+        return -20 * torch.rand(*shape, generator=dice, dtype=dtype)
+
+    facts = {
+        "policy_chosen_B": nats(rows),
+        "policy_rejected_B": nats(rows),
+        "opponent_chosen_KB": nats(len(weights), rows),
+        "opponent_rejected_KB": nats(len(weights), rows),
+        "tokens_chosen_B": torch.randint(3, 10, (rows,), generator=dice),
+        "tokens_rejected_B": torch.randint(3, 10, (rows,), generator=dice),
+        "score_chosen_B": 0.5 + 0.5 * torch.rand(rows, generator=dice, dtype=dtype),
+        "score_rejected_B": 0.5 * torch.rand(rows, generator=dice, dtype=dtype),
+        "weight_K": torch.tensor(weights, dtype=dtype),
+    }
+    return PairBatch(**{**facts, **changes})
+
+
+# -- the promised functions ------------------------------------------------------------------------------------------
+
+
+def test_residual_is_the_policy_margin_minus_the_weighted_opponents():
+    got = residual(torch.tensor([1.0, 2.0]), torch.tensor([[4.0, 0.0], [0.0, 8.0]]), torch.tensor([0.25, 0.5]))
+    assert got.tolist() == [0.0, -2.0]
+
+
+def test_residual_without_opponents_is_the_policy_margin():
+    assert residual(torch.tensor([1.0, 2.0]), torch.zeros(0, 2), torch.zeros(0)).tolist() == [1.0, 2.0]
+
+
+def test_residual_refuses_weights_of_another_number():
+    with pytest.raises(ConfigError, match="2 opponents but 1 weights"):
+        residual(torch.zeros(3), torch.zeros(2, 3), torch.ones(1))
+
+
+def test_distances():
+    margin_B = torch.tensor([-1.0, 0.0, 3.0], dtype=torch.float64)
+    assert squared(margin_B, 1.0).tolist() == [4.0, 1.0, 4.0]
+    assert squared(margin_B, margin_B).tolist() == [0.0, 0.0, 0.0]
+    expected_B = torch.log1p(torch.exp(-0.5 * margin_B))
+    torch.testing.assert_close(sigmoid(margin_B, 0.5), expected_B)
+    assert torch.isfinite(sigmoid(torch.tensor([-1e4, 1e4]), 1.0)).all()
+
+
+# -- the released loss -----------------------------------------------------------------------------------------------
+
+
+def golden_margins(case):
+    chosen, rejected = torch.tensor(case["policy_chosen"]), torch.tensor(case["policy_rejected"])
+    reference = torch.tensor(case["ref_chosen"]) - torch.tensor(case["ref_rejected"])
+    history = [torch.tensor(h[0]) - torch.tensor(h[1]) for h in case["history"][: case["max_history"]]]
+    return chosen - rejected, reference, torch.stack(history) if history else torch.zeros(0, len(chosen))
+
+
+def test_released_loss_equals_the_golden_vectors(golden):
+    for case in golden("mnpo_loss.json"):
+        shares = {"ratio": case["ratio"], "weight_K": torch.tensor(case["history_weights"]), "eta": case["eta"]}
+        got_B = released_mnpo(*golden_margins(case), **shares)
+        torch.testing.assert_close(got_B, torch.tensor(case["loss"]), rtol=2e-6, atol=1e-4)
+
+
+def test_released_member_equals_the_golden_vectors_with_its_logged_rewards(golden):
+    for case in golden("mnpo_loss.json"):
+        weights = (case["history_weights"] + [1.0] * case["max_history"])[: case["max_history"]]
+        settings = {"ratio": case["ratio"], "eta": case["eta"], "beta": case["beta"], "length": "sum"}
+        loss = PreferenceLoss.build({"kind": "mnpo_released", "weights": weights, **settings})
+        history = case["history"][: case["max_history"]]
+        past = [PlayerId("policy", g) for g in range(len(history), -1, -1)]
+        opponents = [[case["ref_chosen"], case["ref_rejected"]], *history]
+        batch = make_batch(
+            loss,
+            len(case["loss"]),
+            past,
+            torch.float32,
+            policy_chosen_B=torch.tensor(case["policy_chosen"]),
+            policy_rejected_B=torch.tensor(case["policy_rejected"]),
+            opponent_chosen_KB=torch.tensor([chosen for chosen, _ in opponents]),
+            opponent_rejected_KB=torch.tensor([rejected for _, rejected in opponents]),
+        )
+        torch.testing.assert_close(loss.rows(batch), torch.tensor(case["loss"]), rtol=2e-6, atol=1e-4)
+        logged = loss.logged(batch)
+        torch.testing.assert_close(logged["chosen_reward"], torch.tensor(case["chosen_rewards"]), rtol=2e-6, atol=1e-4)
+        torch.testing.assert_close(
+            logged["rejected_reward"], torch.tensor(case["rejected_rewards"]), rtol=2e-6, atol=1e-4
+        )
+
+
+def test_released_loss_normalises_over_the_histories_present():
+    policy_B, reference_B, history_KB = torch.zeros(1), torch.zeros(1), torch.tensor([[6.0], [60.0]])
+    shares = {"ratio": 0.0, "eta": 0.5, "weight_K": torch.tensor([1.0, 2.0])}
+    assert released_mnpo(policy_B, reference_B, history_KB, **shares).tolist() == [(-42.0 - 1) ** 2]
+    assert released_mnpo(policy_B, reference_B, history_KB[:1], **shares).tolist() == [(-6.0 - 1) ** 2]
+    assert released_mnpo(policy_B, reference_B, history_KB[:0], **shares).tolist() == [1.0]
+
+
+def test_released_loss_refuses_missing_and_empty_weights():
+    arguments = torch.zeros(2), torch.zeros(2), torch.zeros(2, 2)
+    with pytest.raises(ConfigError, match="2 histories but 1 weights"):
+        released_mnpo(*arguments, ratio=0.5, weight_K=[1.0], eta=0.1)
+    with pytest.raises(ConfigError, match="all 0"):
+        released_mnpo(*arguments, ratio=0.5, weight_K=[0.0, 0.0, 1.0], eta=0.1)
+
+
+# -- trl -------------------------------------------------------------------------------------------------------------
+
+
+def trl_dpo_trainer(loss_type, beta):
+    """What `DPOTrainer._compute_loss` reads of its trainer, so that the formulas run without a model."""
+    same = SimpleNamespace(device="cpu", gather=lambda x: x, gather_for_metrics=lambda x: x)
+    return SimpleNamespace(
+        model=SimpleNamespace(training=False), accelerator=same, aux_loss_enabled=False, ld_alpha=None,
+        precompute_ref_logps=True, f_divergence_type="reverse_kl", loss_types=[loss_type], loss_weights=[1.0],
+        beta=beta, label_smoothing=0.0, use_weighting=False, _metrics=defaultdict(lambda: defaultdict(list)),
+        _total_train_tokens=0,
+    )  # fmt: skip
+
+
+def trl_dpo_loss(loss_type, beta, batch, row):
+    """trl's own loss of one pair of `batch`, whose log-probability sums are spread evenly over the answers' tokens."""
+    from trl import DPOTrainer
+
+    tokens = [int(batch.tokens_chosen_B[row]), int(batch.tokens_rejected_B[row])]
+    sums = [batch.policy_chosen_B[row], batch.policy_rejected_B[row]]
+    mask = torch.zeros(2, 1 + max(tokens), dtype=torch.long)
+    logprobs = torch.zeros(2, max(tokens), dtype=torch.float64)
+    for i in range(2):
+        mask[i, 1 : 1 + tokens[i]] = 1
+        logprobs[i, : tokens[i]] = sums[i] / tokens[i]
+    blank = torch.zeros_like(logprobs)
+    outputs = SimpleNamespace(log_probs=logprobs, entropy=blank, mean_logits=blank, is_top1=blank.bool())
+    inputs = {
+        "input_ids": torch.zeros_like(mask),
+        "attention_mask": torch.ones_like(mask),
+        "completion_mask": mask,
+        "ref_chosen_logps": batch.opponent_chosen_KB[0, row : row + 1],
+        "ref_rejected_logps": batch.opponent_rejected_KB[0, row : row + 1],
+    }
+    return DPOTrainer._compute_loss(trl_dpo_trainer(loss_type, beta), lambda **_: outputs, inputs, False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "loss_type", "beta"),
+    [
+        ({"kind": "dpo", "beta": 0.3}, "sigmoid", 0.3),
+        ({"kind": "dpo", "beta": 0.3, "length": "mean"}, "sigmoid_norm", 0.3),
+        ({"kind": "ipo", "tau": 0.2, "length": "mean"}, "ipo", 0.2),
+        ({"kind": "sppo", "eta": 4.0, "target": "constant"}, "sppo_hard", 0.25),
+    ],
+    ids=str,
+)
+def test_equals_trl(settings, loss_type, beta):
+    pytest.importorskip("trl")
+    loss = PreferenceLoss.build(settings)
+    batch = make_batch(loss)
+    expected_B = torch.stack([trl_dpo_loss(loss_type, beta, batch, row) for row in range(6)])
+    torch.testing.assert_close(loss.rows(batch), expected_B)
+
+
+@pytest.mark.parametrize(
+    ("settings", "loss_type"), [({"kind": "simpo", "beta": 2.5, "gamma": 0.7}, "simpo"), ({"kind": "cpo"}, "sigmoid")]
+)
+def test_equals_trl_without_reference(settings, loss_type):
+    trainer = pytest.importorskip("trl.experimental.cpo").CPOTrainer
+    loss = PreferenceLoss.build(settings)
+    batch = make_batch(loss)
+    simpo = loss_type == "simpo"
+    fields = {"alpha": 0.0, "loss_type": loss_type, "beta": loss.beta, "label_smoothing": 0.0}
+    fields |= {"simpo_gamma": loss.gamma} if simpo else {}
+    chosen_B, rejected_B = batch.policy_chosen_B, batch.policy_rejected_B
+    means = chosen_B / batch.tokens_chosen_B, rejected_B / batch.tokens_rejected_B
+    itself = SimpleNamespace(accelerator=SimpleNamespace(device="cpu"), **fields)
+    expected_B, *rewards = trainer.cpo_loss(itself, *(means if simpo else (chosen_B, rejected_B)))
+    likelihood_B = 0.0 if simpo else -loss.likelihood * means[0]
+    torch.testing.assert_close(loss.rows(batch), expected_B + likelihood_B)
+    torch.testing.assert_close(loss.logged(batch)["chosen_reward"], rewards[0])
+    torch.testing.assert_close(loss.logged(batch)["rejected_reward"], rewards[1])
+
+
+# -- every member ----------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_is_listed():
+    assert {settings["kind"] for settings in MEMBERS} == set(PreferenceLoss.KINDS)
+
+
+@pytest.mark.parametrize("settings", MEMBERS, ids=name)
+class TestMember:
+    def test_rows_are_finite_and_one_a_pair(self, settings):
+        loss = PreferenceLoss.build(settings)
+        for past in (PAST, PAST[-1:]):
+            batch = make_batch(loss, past=past)
+            assert loss.rows(batch).shape == (6,)
+            for values_B in [loss.rows(batch), *loss.logged(batch).values()]:
+                assert values_B.shape == (6,)
+                assert torch.isfinite(values_B).all()
+
+    def test_a_pair_does_not_depend_on_its_neighbours(self, settings):
+        loss = PreferenceLoss.build(settings)
+        batch = make_batch(loss)
+        alone = PairBatch(
+            **{
+                field: value if field == "weight_K" else value[..., 2:3]
+                for field in PairBatch.__dataclass_fields__
+                for value in [getattr(batch, field)]
+            }
+        )
+        torch.testing.assert_close(loss.rows(alone), loss.rows(batch)[2:3])
+
+    def test_gradient_equals_finite_differences(self, settings):
+        loss = PreferenceLoss.build(settings)
+        batch = make_batch(loss)
+
+        def rows(chosen_B, rejected_B):
+            return loss.rows(make_batch(loss, policy_chosen_B=chosen_B, policy_rejected_B=rejected_B))
+
+        inputs = tuple(x.clone().requires_grad_() for x in (batch.policy_chosen_B, batch.policy_rejected_B))
+        assert torch.autograd.gradcheck(rows, inputs)
+
+    def test_at_the_opponents_margin_the_chosen_answer_is_pushed_up(self, settings):
+        loss = PreferenceLoss.build(settings)
+        level_B = torch.full((6,), -7.0, dtype=torch.float64, requires_grad=True)
+        tokens_B = torch.full((6,), 5)
+        opponent_KB = torch.full((len(loss.opponents(PAST)), 6), -7.0, dtype=torch.float64)
+        rejected_B = level_B.detach().clone().requires_grad_()
+        batch = make_batch(
+            loss,
+            policy_chosen_B=level_B,
+            policy_rejected_B=rejected_B,
+            opponent_chosen_KB=opponent_KB,
+            opponent_rejected_KB=opponent_KB,
+            tokens_chosen_B=tokens_B,
+            tokens_rejected_B=tokens_B,
+        )
+        loss.rows(batch).sum().backward()
+        assert (level_B.grad < 0).all()
+        assert (rejected_B.grad > 0).all()
+        assert torch.equal(loss.logged(batch)["margin"], torch.zeros(6, dtype=torch.float64))
+
+    def test_opponents_are_distinct_and_their_weights_add_up_to_one(self, settings):
+        loss = PreferenceLoss.build(settings)
+        for past in (PAST, PAST[1:], PAST[-1:]):
+            opponents = loss.opponents(past)
+            assert len({player for player, _ in opponents}) == len(opponents)
+            assert {player for player, _ in opponents} <= set(past)
+            first = settings["kind"] == "mnpo_released" and len(past) == 1
+            total = 0 if settings["kind"] in ("simpo", "cpo") else loss.ratio if first else 1
+            assert sum(weight for _, weight in opponents) == pytest.approx(total)
+            assert sum(weight for _, weight in loss.rivals(past)) == pytest.approx(1)
+
+    def test_settings_survive_a_round_trip_and_unread_ones_are_refused(self, settings):
+        loss = PreferenceLoss.build(settings)
+        assert PreferenceLoss.build(loss.settings()) == loss
+        known = {"beta", "tau", "eta", "gamma", "ratio", "weights", "reference", "likelihood", "target", "distance"}
+        for unread in known - set(type(loss).model_fields):
+            with pytest.raises(ValueError, match=f"unknown key '{unread}'"):
+                PreferenceLoss.build({**settings, unread: 1})
+
+
+# -- who the opponents are -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "opponents", "memory"),
+    [
+        ({"kind": "simpo"}, {}, 0),
+        ({"kind": "dpo"}, {0: 1.0}, 0),
+        ({"kind": "ipo", "reference": "previous"}, {3: 1.0}, 1),
+        ({"kind": "dno"}, {3: 1.0}, 1),
+        ({"kind": "sppo"}, {3: 1.0}, 1),
+        ({"kind": "inpo", "tau": 0.1, "eta": 0.4}, {0: 0.25, 3: 0.75}, 1),
+        ({"kind": "mnpo", "weights": [3, 1]}, {3: 0.75, 2: 0.25}, 2),
+        ({"kind": "mnpo", "weights": [2, 1, 1], "ratio": 0.2}, {3: 0.4, 2: 0.2, 1: 0.2, 0: 0.2}, 3),
+        ({"kind": "mnpo_released", "weights": [1, 3], "ratio": 0.2}, {0: 0.2, 3: 0.2, 2: 0.6}, 2),
+    ],
+    ids=str,
+)
+def test_opponents(settings, opponents, memory):
+    loss = PreferenceLoss.build(settings)
+    found = {player.generation: weight for player, weight in loss.opponents(PAST)}
+    assert found == pytest.approx(opponents)
+    assert loss.memory == memory
+
+
+def test_mnpo_history_shorter_than_its_weights_shares_them_out():
+    loss = PreferenceLoss.build({"kind": "mnpo", "weights": [1, 1, 2], "ratio": 0.5})
+    assert loss.opponents(PAST[-2:]) == [(PlayerId("policy", 1), 0.25), (PlayerId("policy", 0), 0.75)]
+    assert loss.opponents(PAST[-1:]) == [(PlayerId("policy", 0), 1.0)]
+    assert loss.rivals(PAST[-2:]) == [(PlayerId("policy", 1), 0.5), (PlayerId("policy", 0), 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kind": "mnpo", "weights": []}, "at least 1 item"),
+        ({"kind": "mnpo", "weights": [0, 1]}, "the first .* positive"),
+        ({"kind": "mnpo", "weights": [1, -1]}, "not negative"),
+        ({"kind": "mnpo", "weights": [1, float("inf")]}, "finite"),
+        ({"kind": "mnpo", "ratio": "1/3"}, "valid number"),
+        ({"kind": "mnpo", "beta": 0.1}, "beta is not read with distance: squared"),
+        ({"kind": "mnpo", "distance": "sigmoid", "eta": 0.1}, "eta is not read with distance: sigmoid"),
+        ({"kind": "mnpo", "history_weights": [1]}, "did you mean 'weights'"),
+        ({"kind": "inpo", "tau": 0.4, "eta": 0.3}, "tau must not exceed eta"),
+        ({"kind": "dpo", "reference": "latest"}, "'initial' or 'previous'"),
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        PreferenceLoss.build(settings)
+
+
+def test_eta_defaults_to_the_same_step_in_every_target():
+    etas = {target: PreferenceLoss.build({"kind": "mnpo", "target": target}).eta for target in ("constant", "reward")}
+    assert etas == {"constant": 0.1, "reward": 10.0}
+
+
+@pytest.mark.parametrize("kind", ["sppo", "mnpo"])
+def test_probability_targets_refuse_scores_that_are_no_probabilities(kind):
+    loss = PreferenceLoss.build({"kind": kind, "target": "probability"})
+    with pytest.raises(ConfigError, match="win probabilities"):
+        loss.rows(make_batch(loss, score_chosen_B=torch.full((6,), 3.0)))
