@@ -1,0 +1,148 @@
+"""Are two pieces of mathematics equal? Asked of math-verify in a process of its own.
+
+An answer may be built so that comparing it takes for ever (a tower of powers, say), inside C code that no signal
+interrupts; math-verify's own time limits, being signals, also work in the main thread only. So a helper process does
+the reading and comparing. It ends itself when one question takes too long, and the next question starts another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from equipoise.errors import ConfigError, EquipoiseError
+
+SCIENTIFIC = re.compile(r"(?<![\w.\\])(\d+(?:\.\d+)?)[eE]([+-]?\d+)(?![\w.])")
+READY = "ready\n"
+MEMORY = 4 << 30  # bytes of address space that the helper may use
+
+
+class Checker:
+    """A helper process that compares answers; a context manager. `timeout` is per question, in seconds."""
+
+    def __init__(self, timeout: float) -> None:
+        if find_spec("math_verify") is None:
+            raise ConfigError("judge: mathematics needs the package `math-verify`: pip install 'equipoise[train]'")
+        self._timeout = timeout
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Checker:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop()
+
+    def equal(self, gold: str, answer: str) -> bool | str:
+        """Whether `answer` says what `gold` says, or the reason why that cannot be told.
+
+        An answer in which no mathematics is found is wrong; a gold one in which none is found is a reason.
+        """
+        process = self._process or self._start()
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(json.dumps([gold, answer]) + "\n")
+            process.stdin.flush()
+            reply = process.stdout.readline()
+        except BrokenPipeError:
+            reply = ""
+        if reply:
+            return json.loads(reply)
+        code = self._stop()
+        return f"the answer could not be compared within {self._timeout:g} s and {MEMORY >> 30} GiB (exit {code})"
+
+    def _start(self) -> subprocess.Popen[str]:
+        root = str(Path(__file__).resolve().parents[2])
+        paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "equipoise.judges.mathematics", str(self._timeout)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # the watchdog's traceback is no news to anybody
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            text=True,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        if self._process.stdout.readline() != READY:
+            self._stop()
+            raise EquipoiseError(
+                f"the helper for mathematics did not start; to see why: {sys.executable} -m {__name__} 5"
+            )
+        return self._process
+
+    def _stop(self) -> int | None:
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        process.kill() if process.poll() is None else None
+        code = process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        return code
+
+
+def serve(timeout: float) -> None:
+    """Answer questions from standard input until it closes; end the process when one takes longer than `timeout`."""
+    import faulthandler
+    import logging
+
+    import math_verify
+
+    _limit_memory()
+    logging.disable(logging.WARNING)  # math-verify warns that its own time limits are off
+    _say(READY)
+    for line in sys.stdin:
+        faulthandler.dump_traceback_later(timeout, exit=True)
+        verdict = _equal(math_verify, *json.loads(line))
+        faulthandler.cancel_dump_traceback_later()
+        _say(json.dumps(verdict) + "\n")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line)
+    sys.stdout.flush()
+
+
+def _limit_memory() -> None:
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY if most < 0 else min(MEMORY, most), most))
+
+
+def _equal(math_verify: Any, gold: str, answer: str) -> bool | str:
+    golds = _read(math_verify, gold, (f"${gold}$", gold))
+    if not golds:
+        return f"the gold answer cannot be read as mathematics: {gold[:80]}"
+    # An answer may be prose around mathematics, or a bare formula.
+    answers = _read(math_verify, answer, (answer, f"${answer}$") if len(answer) < 200 else (answer,))
+    return bool(answers) and bool(math_verify.verify(golds, answers, timeout_seconds=None))
+
+
+def _read(math_verify: Any, text: str, forms: tuple[str, ...]) -> list[Any]:
+    """What the first readable of `forms` says; a form that was found but not understood (text only) is not readable."""
+    for form in forms:
+        found = math_verify.parse(_decimal_powers(form), parsing_timeout=None)
+        if any(not isinstance(part, str) for part in found):
+            return found
+    return []
+
+
+def _decimal_powers(text: str) -> str:
+    """4.5e33 as LaTeX, which math-verify would read as 4.5 or 4.5·e·33; in prose it needs dollars of its own."""
+    power = r"\1 \\times 10^{\2}"
+    return SCIENTIFIC.sub(power if "$" in text or "\\" in text else f"${power}$", text)
+
+
+if __name__ == "__main__":
+    serve(float(sys.argv[1]))
