@@ -18,6 +18,10 @@ class PairMaker(Component):
         "margin": "equipoise.data.pairs:Margin",
     }
 
+    def most(self, seats: int) -> int:
+        """How many pairs a match of so many seats can give at most."""
+        return seats * (seats - 1) // 2
+
     def make(
         self, matches: Sequence[Match], judgements: Sequence[Judgement], utility: str = "score"
     ) -> tuple[list[Pair], dict[str, int]]:

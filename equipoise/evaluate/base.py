@@ -63,6 +63,10 @@ class Evaluation(Component):
         "finite": "equipoise.evaluate.finite:Finite",
     }
 
+    def matches(self, held_out: int, seats: int) -> int:
+        """How many held-out matches a player plays, given so many held-out prompts and seats."""
+        return 0
+
     def measure(self, arena: Arena, t: int) -> dict[str, Any]:
         """Numbers about generation `t`, as plain JSON values; `score`, `win_rate` and `exploitability` are watched."""
         raise TypeError(f"{type(self).__name__} must define measure()")

@@ -25,6 +25,10 @@ class HeldOut(Evaluation):
     kind: Literal["held_out"] = "held_out"
     samples: int = Field(4, ge=1, description="answers to each held-out prompt")
 
+    def matches(self, held_out: int, seats: int) -> int:
+        """One match holds an answer a seat."""
+        return held_out * -(-self.samples // seats)
+
     def measure(self, arena: Arena, t: int) -> dict[str, Any]:
         """Score and win rate of each learner at generation t, and the pay-off table of the league."""
         newest = arena.learners(t)
