@@ -87,6 +87,10 @@ class BestWorst(Ranked):
 
     kind: Literal["best_worst"] = "best_worst"
 
+    def most(self, seats: int) -> int:
+        """One."""
+        return min(1, seats - 1)
+
     def choose(self, answers: Contest) -> list[tuple[Answer, Answer]]:
         """The first against the last."""
         return [(answers[0], answers[-1])]
