@@ -39,15 +39,15 @@ Seatings = Sequence[tuple[Prompt, dict[str, PlayerId]]]
 class Watcher(Protocol):
     """Whoever watches the run: a terminal, or nobody."""
 
-    def stage(self, name: str, total: int | None = None) -> None:
-        """A stage begins; `total` is how many steps it has."""
+    def stage(self, name: str, total: int | None = None, generation: int | None = None) -> None:
+        """A stage of a generation begins; `total` is how many steps it has."""
         ...
 
     def advance(self, n: int = 1) -> None:
         """`n` more steps are done."""
         ...
 
-    def numbers(self, **named: float) -> None:
+    def numbers(self, **named: Any) -> None:
         """The numbers that matter have changed."""
         ...
 
@@ -143,7 +143,7 @@ class RunStages:
         size = self.config.commit_every
         chunks = [planned[start : start + size] for start in range(0, len(planned), size)]
         if self.ledger.finished(key) is None:
-            self.watcher.stage("play" if part == "train" else "play held-out", len(planned))
+            self.watcher.stage("play" if part == "train" else "play held-out", len(planned), t)
             with self._stage(key, t) as facts:
                 known = self.ledger.known("matches", [plan.id for plan in planned])
                 for chunk in chunks:
@@ -173,7 +173,7 @@ class RunStages:
 
     def _judgements(self, key: str, matches: Sequence[Match], t: int, prompts: dict[str, Prompt]) -> list[Judgement]:
         if self.ledger.finished(key) is None:
-            self.watcher.stage("judge", len(matches))
+            self.watcher.stage("judge", len(matches), t)
             with self._stage(key, t) as facts:
                 known = self.ledger.judgements_of(match.id for match in matches)
                 for start in range(0, len(matches), self.config.commit_every):
@@ -216,7 +216,7 @@ class RunStages:
             return []
         key = f"{t}/pair/{learner.name}"
         if self.ledger.finished(key) is None:
-            self.watcher.stage("pairs")
+            self.watcher.stage("pairs", None, t)
             with self._stage(key, t) as facts:
                 pairs, dropped = self.config.pairs.make(matches, judgements, self.config.utility)
                 if not pairs:
@@ -237,7 +237,7 @@ class RunStages:
                 home = self.population.home(newborn)
                 if not home.is_dir():
                     lesson = self._lesson(key, list(pairs), learner, home)
-                    self.watcher.stage("learn", self.config.learner.steps(len(pairs)))
+                    self.watcher.stage("learn", self.config.learner.steps(len(pairs)), learner.generation)
                     self._train(lesson, newborn)
                 facts.update(json.loads((home / "training.json").read_text()))
                 self.ledger.add_player(newborn, learner, self.config.learner.kind, facts)
@@ -254,7 +254,7 @@ class RunStages:
         opponents = loss.opponents(past) if loss is not None and needs != "answers" else []
         chosen_KB = rejected_KB = np.zeros((len(opponents), len(pairs)))
         if needs == "pairs" and opponents:
-            self.watcher.stage("opponents' log-probabilities", 2 * len(pairs) * len(opponents))
+            self.watcher.stage("opponents' log-probabilities", 2 * len(pairs) * len(opponents), learner.generation)
             who = [player for player, _ in opponents]
             chosen_KB, rejected_KB = opponent_logprobs(
                 self.ledger, self.population.actor, learner, who, pairs, self.watcher.advance

@@ -53,17 +53,14 @@ def _counts(config: RunConfig) -> dict[str, int]:
         past = [PlayerId(name, g) for name in config.learners for g in range(t - 1, -1, -1)]
         met = len(config.schedule.seatings(prompts, config.game, table + others, past, config.seed))
         taught = 0 if config.learner.needs == "game" else met * config.pairs.most(seats)
-        matches, pairs, steps = (
-            matches + met,
-            pairs + taught * learners,
-            steps + config.learner.steps(taught) * learners,
-        )
+        matches += met
+        pairs += taught * learners
+        steps += config.learner.steps(taught) * learners
         if config.learner.needs == "pairs" and config.loss is not None:
             opponents = config.loss.opponents([PlayerId("learner", g) for g in range(t, -1, -1)])
             scored += 2 * taught * learners * len(opponents)
-    held_out = config.evaluate.matches(config.prompts.held_out, seats) * (
-        learners * (config.generations + 1) + len(others)
-    )
+    measured = learners * (config.generations + 1) + len(others)
+    held_out = measured * config.evaluate.matches(config.prompts.held_out, seats)
     answers = (matches + held_out) * seats
     longest = max((_new_tokens(player) for player in config.players.values()), default=0)
     return {

@@ -5,11 +5,14 @@ from __future__ import annotations
 import datetime
 import time
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from equipoise.cli.options import show
 from equipoise.errors import EquipoiseError, Stopped
 from equipoise.run import Run
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def play_out(run: Run, json: bool) -> None:
@@ -19,14 +22,14 @@ def play_out(run: Run, json: bool) -> None:
     from equipoise.loop import league
     from equipoise.report.collect import facts
     from equipoise.report.html import render
-    from equipoise.report.terminal import Live, outcome
+    from equipoise.report.terminal import Display
     from equipoise.stages import RunStages
 
     console = Console(stderr=json)
     started = time.perf_counter()
     try:
-        with Live(console, silent=json) as live:
-            league(RunStages(run, live), run.config.generations)
+        with Display(run.config.generations, console, silent=json) as display:
+            league(RunStages(run, display), run.config.generations)
         collected = facts(run)
         (run.folder / "report.html").write_text(render(collected))
     except KeyboardInterrupt:
@@ -39,7 +42,20 @@ def play_out(run: Run, json: bool) -> None:
     if json:
         show(_result(run, time.perf_counter() - started))
     else:
-        console.print(outcome(collected, run.folder))
+        _show(console, run, time.perf_counter() - started)
+
+
+def _show(console: Console, run: Run, seconds: float) -> None:
+    """Before and after, the numbers that matter, and where the report is."""
+    from equipoise.report.collect import changes, headlines
+    from equipoise.report.terminal import before_after, duration, headline
+
+    rows = changes(run)
+    if rows:
+        console.print(before_after(rows))
+    numbers = [(line.label, line.value) for line in headlines(run)]
+    numbers += [("took", duration(seconds)), ("go deeper", f"equipoise status {run.folder}")]
+    console.print(headline(run.config.name, numbers, run.folder / "report.html"))
 
 
 def _log_failure(run: Run) -> None:

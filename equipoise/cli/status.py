@@ -19,7 +19,8 @@ def status(folder: RunFolder, json: Json = False) -> None:
     if json:
         show(facts)
     else:
-        Console().print(status_table(facts))
+        records, measured = facts.pop("records"), facts.pop("measured")
+        Console().print(status_table([*facts.items(), *records.items(), *measured.items()]))
 
 
 def _facts(run: Any) -> dict[str, Any]:

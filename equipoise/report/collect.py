@@ -13,6 +13,7 @@ import numpy as np
 from equipoise.evaluate.statistics import Interval
 from equipoise.ratings.base import Rating
 from equipoise.report.facts import Answer, Curve, Facts, Headline, MatchCard, Series
+from equipoise.report.terminal import Change
 from equipoise.run import Run
 from equipoise.types import Judgement, Match, PlayerId
 
@@ -22,8 +23,7 @@ CARDS = 400  # matches shown in the browser, spread evenly over generations and 
 
 def facts(run: Run, cards: int = CARDS) -> Facts:
     """Everything that the report shows of `run`, finished or not."""
-    stages = run.ledger.stages()
-    measured = [(t, found) for _, t, stage, found, _ in stages if stage == "measure"]
+    stages, measured = run.ledger.stages(), _measured(run)
     last: dict[str, Any] = measured[-1][1] if measured else {}
     counts, dropped = _counts(run, stages)
     payoff = last.get("payoff")
@@ -32,7 +32,7 @@ def facts(run: Run, cards: int = CARDS) -> Facts:
         subtitle=f"generation {measured[-1][0] if measured else 0} of {run.config.generations}, seed {run.config.seed}",
         created=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         configuration_yaml=run.config.yaml(),
-        headline=tuple(_headline(run, measured)),
+        headline=tuple(headlines(run)),
         curves=tuple(_curves(run, measured)),
         losses=tuple(_losses(run)),
         players=tuple(last.get("players", ())),
@@ -58,7 +58,29 @@ def _interval(found: dict[str, Any] | None) -> Interval | None:
     return Interval(mean, low, high, found["n"])
 
 
-def _headline(run: Run, measured: list[tuple[int, dict[str, Any]]]) -> Iterator[Headline]:
+def _measured(run: Run) -> list[tuple[int, dict[str, Any]]]:
+    return [(t, found) for _, t, _, found, _ in run.ledger.stages("measure")]
+
+
+def changes(run: Run) -> list[Change]:
+    """The held-out score of every learner, at the start and now."""
+    measured = _measured(run)
+    if not measured:
+        return []
+    (t, last), first = measured[-1], measured[0][1]
+    found = []
+    for name in run.config.learners:
+        before = _interval(first.get("scores", {}).get(f"{name}@0"))
+        after = _interval(last.get("scores", {}).get(f"{name}@{t}"))
+        if before and after:
+            share = all(0 <= bound <= 1 for bound in (before.low, before.high, after.low, after.high))
+            found.append(Change(f"held-out score of {name}", before, after, "%" if share else ""))
+    return found
+
+
+def headlines(run: Run) -> Iterator[Headline]:
+    """The numbers that matter, newest generation against the start."""
+    measured = _measured(run)
     if not measured:
         return
     (t, last), first = measured[-1], measured[0][1]
