@@ -1,0 +1,100 @@
+"""Everything that a report shows, as plain data: filled from the ledger by the run, read by the sections.
+
+A number that is not known is NaN or None, never 0; a field without data stays empty, and its section says so.
+A curve or interval whose `unit` is "%" holds shares in [0, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from equipoise.ratings.base import Rating
+from equipoise.types import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """One number that matters, ready to read: `held-out score`, `86.1 % (83.0 to 88.9)`, `from 52.3 % at the start`."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A measure over generations. `low` and `high` are empty where there is no interval; NaN leaves a gap."""
+
+    name: str
+    unit: str
+    x: tuple[float, ...]
+    mean: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A measure over optimizer steps; `boundaries` are the steps at which a generation's training began, in order."""
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    boundaries: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer of a match: who gave it, its text, its score (None: unjudged) and what the judge noted."""
+
+    player: str
+    text: str
+    score: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchCard:
+    """One match to look at. `reason` says why it is unjudged, when it is."""
+
+    id: str
+    generation: int
+    split: str
+    prompt: tuple[Message, ...]
+    answers: tuple[Answer, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a run.
+
+    `payoff_NN[i, j]` is what `players[i]` gets when it meets `players[j]`; `se_NN` its standard error, `count_NN` the
+    judged matches behind it. `counts` are shown in their order, a key that ends in "share" as percent; its "matches" is
+    the number of which `matches` are a sample. `dropped` counts what was left out, by reason.
+    """
+
+    title: str
+    subtitle: str = ""
+    created: str = ""
+    configuration_yaml: str = ""
+    headline: tuple[Headline, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    losses: tuple[Series, ...] = ()
+    players: tuple[str, ...] = ()
+    payoff_NN: np.ndarray | None = None
+    se_NN: np.ndarray | None = None
+    count_NN: np.ndarray | None = None
+    mixture: Mapping[str, float] = field(default_factory=dict)
+    exploitability: Curve | None = None
+    cycle_share: float | None = None
+    ratings: tuple[Rating, ...] = ()
+    rating_unit: str = ""
+    counts: Mapping[str, int | float] = field(default_factory=dict)
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    matches: tuple[MatchCard, ...] = ()
+    warnings: tuple[str, ...] = ()

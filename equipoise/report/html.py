@@ -1,0 +1,88 @@
+"""The report: one HTML file that holds everything it needs and asks the network for nothing.
+
+The page's policy (CSP) forbids every request and every script but the two that it holds, by their hashes. Texts of
+models and data reach the page in two ways only: through Jinja's autoescape, or as JSON in which <, > and & are
+escaped, read by a script that makes text nodes and no markup. What goes into plotly's labels is escaped once more
+(`section.label`). To add a section, write a function `Facts -> Section | None` and list it here.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from equipoise.report import learning, population, records
+from equipoise.report.facts import Facts
+from equipoise.report.section import Figure, Section, clean
+
+SECTIONS: tuple[Callable[[Facts], Section | None], ...] = (
+    learning.headline,
+    learning.curves,
+    population.payoffs,
+    population.equilibrium,
+    population.ratings,
+    learning.losses,
+    records.counts,
+    records.matches,
+    records.configuration,
+)
+
+_HERE = Path(__file__).parent
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    """The content security policy that lets exactly these scripts run and nothing be fetched."""
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "connect-src 'none'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _environment() -> Environment:
+    def visible(value: Any) -> Any:
+        return clean(value) if type(value) is str else value
+
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=visible,
+    )
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    return environment
+
+
+def render(facts: Facts, sections: Sequence[Callable[[Facts], Section | None]] = SECTIONS) -> str:
+    """The whole report as one HTML page. `facts.matches` is shown as it comes: pass a sample of a long run."""
+    from plotly.offline import get_plotlyjs
+
+    made = [section for make in sections if (section := make(facts)) is not None]
+    shown = [section for section in made if section.blocks]
+    figures = [block for section in shown for block in section.blocks if isinstance(block, Figure)]
+    # A browser reads CRLF as LF before it takes the hash.
+    plotly_js = get_plotlyjs().replace("\r\n", "\n") if figures else ""
+    page_js = (_HERE / "page.js").read_text(encoding="utf-8")
+    return (
+        _environment()
+        .get_template("page.html.jinja")
+        .render(
+            facts=facts,
+            sections=shown,
+            left_out=[section for section in made if not section.blocks],
+            figures=[{"data": figure.data, "layout": figure.layout} for figure in figures],
+            policy=_policy([plotly_js, page_js]),
+            css=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
+            plotly_js=Markup(plotly_js),
+            page_js=Markup(page_js),
+        )
+    )

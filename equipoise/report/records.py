@@ -1,0 +1,61 @@
+"""Sections on what was recorded: counts, what was left out and why, the matches themselves, the configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from equipoise.report.facts import Facts, MatchCard
+from equipoise.report.section import Cards, Section, Table, Tile, Tiles, Verbatim, clean, known, number
+
+LONGEST = 6000  # characters of one message or answer on the page; the ledger holds the rest
+
+
+def counts(facts: Facts) -> Section | None:
+    """How much was played, judged and learned from, and what was dropped by name."""
+    tiles = tuple(
+        Tile(name.replace("_", " "), number(value, "%" if name.endswith("share") else ""))
+        for name, value in facts.counts.items()
+    )
+    if not tiles and not facts.dropped:
+        return Section("records", "What was used", reason="no record has been written yet")
+    blocks: list[Tiles | Table] = [Tiles(tiles)] if tiles else []
+    if facts.dropped:
+        rows = tuple((reason, number(n)) for reason, n in facts.dropped.items())
+        blocks.append(Table(("reason", "how many"), rows, "Left out"))
+    lead = "Nothing that is missing counts as a zero or a draw: it is left out, and counted here."
+    return Section("records", "What was used", tuple(blocks), lead)
+
+
+def _clipped(text: str) -> dict[str, Any]:
+    """The text for the page, and how many characters of it stay in the ledger only."""
+    return {"text": clean(text[:LONGEST]), "more": max(len(text) - LONGEST, 0)}
+
+
+def _card(card: MatchCard) -> dict[str, Any]:
+    return {
+        "id": clean(card.id),
+        "generation": card.generation,
+        "split": clean(card.split),
+        "prompt": [{"role": clean(message.role), **_clipped(message.content)} for message in card.prompt],
+        "answers": [
+            {"player": clean(a.player), "score": known(a.score), "note": clean(a.note), **_clipped(a.text)}
+            for a in card.answers
+        ],
+        "reason": clean(card.reason),
+    }
+
+
+def matches(facts: Facts) -> Section | None:
+    """A browser of matches: prompt, answers, verdict."""
+    if not facts.matches:
+        return Section("matches", "Matches", reason="no match to show")
+    total = int(facts.counts.get("matches", len(facts.matches)))
+    return Section("matches", "Matches", (Cards([_card(card) for card in facts.matches], total),))
+
+
+def configuration(facts: Facts) -> Section | None:
+    """The resolved configuration, as the run directory keeps it."""
+    if not facts.configuration_yaml:
+        return None
+    block = Verbatim("config.yaml, with every default resolved", facts.configuration_yaml)
+    return Section("configuration", "Configuration", (block,))

@@ -1,0 +1,124 @@
+"""What a section of the report is made of: tiles, figures, tables, match cards and plain text.
+
+A section is a function `Facts -> Section | None`. None: the section has nothing to do with this kind of run. A
+section with a `reason` and no blocks is named at the end of the page as left out, and why. Text goes into blocks as
+it is; the page escapes it. Only what goes into a figure's own labels must pass through `label`, because plotly
+reads a subset of HTML there.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar
+
+_UNSEEN = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {0x7F: 0x2421}
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """`text` with control characters made visible (␀) and lone surrogates replaced, so that it can be written."""
+    return _SURROGATE.sub("\ufffd", text).translate(_UNSEEN)
+
+
+def label(text: object, limit: int = 48) -> str:
+    """`text` for a figure's label or hover: one line, its middle cut beyond `limit`, no markup for plotly."""
+    line = " ".join(clean(str(text)).split())
+    if len(line) > limit:
+        line = f"{line[: limit - 16]}…{line[-15:]}"  # the end is kept: there stands the generation
+    return html.escape(line, quote=False).replace("$", "&#36;")
+
+
+def known(value: float | None) -> float | None:
+    """The number for JSON, None when it is missing or not finite."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def number(value: float | None, unit: str = "", digits: int = 3) -> str:
+    """A number to read, `–` when it is missing; unit "%" takes a share."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if unit == "%":
+        return f"{100 * value:.1f} %"
+    whole = isinstance(value, Integral) or abs(value) >= 10_000
+    text = f"{value:,.0f}" if whole else f"{value:.{digits}f}"
+    return f"{text} {unit}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One big number with a label and a note."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """A row of big numbers."""
+
+    kind: ClassVar[str] = "tiles"
+    tiles: tuple[Tile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text. Columns after the first are aligned right unless `prose`."""
+
+    kind: ClassVar[str] = "table"
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    title: str = ""
+    prose: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A plotly figure as plain data, with a table of its numbers.
+
+    Colours are theme tokens: "@blue", "@ink" …, "@blue/0.2" with opacity; the page fills them in for light and dark.
+    `wide` gives it the page's whole width.
+    """
+
+    kind: ClassVar[str] = "figure"
+    title: str
+    data: Sequence[Mapping[str, Any]]
+    layout: Mapping[str, Any]
+    note: str = ""
+    height: int = 300
+    wide: bool = False
+    table: Table | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """Matches to browse; `total` is how many the run holds, of which `rows` are a sample."""
+
+    kind: ClassVar[str] = "cards"
+    rows: Sequence[Mapping[str, Any]]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """Text shown as it is, folded under `title`."""
+
+    kind: ClassVar[str] = "verbatim"
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A headed part of the page; `name` is its anchor. Without blocks, `reason` says why it is left out."""
+
+    name: str
+    title: str
+    blocks: tuple[Tiles | Table | Figure | Cards | Verbatim, ...] = ()
+    lead: str = ""
+    reason: str = ""
