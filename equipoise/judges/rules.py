@@ -21,7 +21,7 @@ from equipoise.judges.mathematics import Checker
 from equipoise.judges.pointwise import Pointwise, Verdict
 from equipoise.types import Prompt
 
-NUMBER = re.compile(r"(?<![\w.])[-+−]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+|\d\.?)(?:[eE][-+]?\d+)?")
+NUMBER = re.compile(r"(?<![\w.])[-+−]?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
 
 
 def plain(text: str) -> str:

@@ -74,7 +74,7 @@ def _json_lines(file: Path) -> Iterator[tuple[str, Any]]:
         for number, line in enumerate(lines, 1):
             text = _decode(line, f"{file}:{number}")
             if text.strip():
-                yield f"{file}:{number}", _parse(text, file, number)
+                yield f"{file}:{number}", _parse(text.rstrip(), file, number)
 
 
 def _json(file: Path) -> Iterator[tuple[str, Any]]:

@@ -161,4 +161,5 @@ def _plain(value: Any, where: str) -> Any:
 
 
 def _name(value: Any) -> str:
-    return {list: "a list", dict: "an object", type(None): "null"}.get(type(value), f"a {type(value).__name__}")
+    names = {list: "a list", dict: "an object", type(None): "null", int: "a number", float: "a number"}
+    return names.get(type(value), f"a {type(value).__name__}")

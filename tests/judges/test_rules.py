@@ -1,0 +1,263 @@
+"""The rule judges: what each decides, and what all of them do alike."""
+
+import threading
+from fractions import Fraction
+
+import pytest
+from pydantic import ValidationError
+
+from equipoise.errors import ConfigError, DataError, EquipoiseError
+from equipoise.judges import mathematics
+from equipoise.judges.base import Judge
+from equipoise.judges.rules import Call, Exact, Gold, Math, Refusal, Shorter, last_number, looks_mathematical
+from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
+
+
+def prompt(id="p", **facts):
+    return Prompt(id, (user("?"),), facts)
+
+
+def match(asked: Prompt, *moves: Move | str | None, id="m"):
+    seats = {str(i + 1): PlayerId("policy") for i in range(len(moves))}
+    given = {seat: Move(move) if isinstance(move, str) else move for seat, move in zip(seats, moves, strict=True)}
+    turns = tuple(Turn(seat, View(asked.messages), move) for seat, move in given.items() if move is not None)
+    return Match(id, 0, "train", "answers", asked.id, seats, 0, turns)
+
+
+def parity(asked: Prompt, text: str):
+    """A judge of one's own: whether the answer's length is even. Some facts make it misbehave."""
+    if "raise" in asked.facts:
+        raise RuntimeError("out of order")
+    return asked.facts["say"] if "say" in asked.facts else float(len(text) % 2 == 0)
+
+
+# Every rule judge, with facts under which the first answer is better than the second, and facts that it cannot use.
+RULES = {
+    "exact": (Exact(), {"answer": "Paris"}, "paris.", "Rome", {}),
+    "numeric": (Exact(tolerance=0.1), {"answer": 10}, "It is 10.5", "12", {"answer": "ten"}),
+    "math": (Math(), {"answer": "\\frac{1}{2}"}, "so $x = 0.5$", "$2$", {"answer": "np.arcsin(10/13)"}),
+    "refusal": (Refusal(), {"harmful": True}, "I'm sorry, but no.", "Sure!", {"harmful": "very"}),
+    "call": (Call(function=f"{__name__}:parity"), {}, "even", "odd", {"say": None}),
+    "gold": (Gold(), {"harmful": False}, "Sure!", "I cannot do that.", {"kind": "poem"}),
+}
+FAILED = Move("", "error", error="out of memory")
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_what_every_rule_does(name):
+    judge, facts, better, worse, useless = RULES[name]
+    prompts = {"p": prompt(**facts), "u": prompt("u", **useless)}
+    matches = [
+        match(prompts["p"], better, worse, id="both"),
+        match(prompts["u"], better, id="useless facts"),
+        match(prompts["p"], worse, FAILED, better, id="one failed"),
+        match(prompts["p"], FAILED, id="all failed"),
+        match(prompts["p"], None, better, id="one silent"),
+    ]
+    both, unusable, one, none, silent = words = judge.judge(matches, prompts)
+    assert [word.match for word in words] == [one.id for one in matches]
+    assert len({word.id for word in words}) == len(words)
+    assert both.scores is not None and both.reason == ""
+    assert both.scores["1"]["score"] > both.scores["2"]["score"]
+    assert unusable.scores is None and unusable.reason
+    assert one.scores is not None and set(one.scores) == {"1", "3"} and "out of memory" in one.reason
+    assert one.scores["3"] == both.scores["1"]
+    assert none.scores is None and "out of memory" in none.reason
+    assert silent.scores is not None and set(silent.scores) == {"2"} and "no answer" in silent.reason
+    assert judge.judge(matches, prompts) == words
+    assert judge.judge([], {}) == []
+
+
+@pytest.mark.parametrize("name", [name for name in RULES if name != "numeric"])
+def test_a_rule_is_found_by_its_kind(name):
+    judge = RULES[name][0]
+    assert Judge.build(judge.settings()) == judge
+
+
+def test_the_last_turn_of_a_seat_counts():
+    asked = prompt(answer="b")
+    turns = tuple(Turn("1", View(asked.messages), Move(text)) for text in "ab")
+    played = Match("m", 0, "train", "answers", "p", {"1": PlayerId("policy")}, 0, turns)
+    (word,) = Exact().judge([played], {"p": asked})
+    assert word.scores == {"1": {"score": 1.0}}
+
+
+def said(judge, text, **facts):
+    verdict = judge.score(prompt(**facts), text)
+    return verdict["score"] if isinstance(verdict, dict) else verdict
+
+
+def test_exact_answers():
+    assert said(Exact(), " “The  Beatles” ", answer=["Beatles", "the beatles"]) == 0
+    assert said(Exact(), '"The  Beatles."', answer=["Beatles", "the beatles"]) == 1
+    assert said(Exact(), "D", answer="d") == said(Exact(fact="gold"), "True", gold=True) == 1
+    assert said(Exact(fact="gold"), "D", answer="D") == "the prompt has no fact 'gold'"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("12", 12), ("I get 1,250,000.", 1250000), ("first 3 then -4.5!", -4.5), ("−7", -7), (".5", 0.5),
+        ("none", None), ("5-3", 3), ("1,2", 2),
+        ("6.02e23 of them", 6.02e23), ("3, 4", 4), ("10 - 3", 3), ("v2", None), ("$18", 18), ("50%", 50),
+    ],
+)  # fmt: skip
+def test_the_last_number(text, number):
+    assert last_number(text) == number
+
+
+def test_tolerance_is_relative():
+    near = Exact(tolerance=0.01)
+    assert said(near, "about 1005", answer="1,000") == 1
+    assert said(near, "about 1015", answer="1,000") == 0
+    assert said(near, "no idea", answer=0) == 0
+    assert said(Exact(tolerance=0), "0", answer=0.0) == 1
+    assert said(near, "1", answer="one") == "the fact 'answer' is no number: one"
+
+
+def test_mathematics():
+    rows = [
+        ("\\frac{8}{3}", "Thus the answer is $\\boxed{\\frac{8}{3}}$.", 1),
+        ("\\frac{8}{3}", "8/3", 1),
+        ("\\frac{8}{3}", "\\frac{8}{3}", 1),
+        ("x^2+2x+1", "$(x+1)^2$", 1),
+        ("1,-1,i,-i", "$i, -i, 1, -1$", 1),
+        ("4.5e33", "4.5e33", 1),
+        ("4.5e33", "about $4.5 \\times 10^{33}$ erg", 1),
+        ("4.5e33", "4.5", 0),
+        ("\\$1.65", "it costs $1.65$", 1),
+        (Fraction(1, 2), "0.5", 1),
+        ("4", "5", 0),
+        ("4", "I do not know", 0),
+        ("4", "", 0),
+    ]
+    verdicts = Math(timeout=20).scores([(prompt(answer=gold), text) for gold, text, _ in rows])
+    assert verdicts == [{"score": float(score)} for *_, score in rows]
+
+
+def test_a_gold_answer_that_is_no_mathematics_is_a_reason():
+    assert "cannot be read as mathematics" in said(Math(), "4", answer="")
+    assert said(Math(), "4") == "the prompt has no fact 'answer'"
+
+
+def test_an_endless_comparison_ends_and_the_next_is_judged():
+    asked = [(prompt(answer=gold), text) for gold, text in [("5", "$9^{9^{9^{9^9}}}$"), ("5", "5"), ("5", "6")]]
+    endless, right, wrong = Math(timeout=1).scores(asked)
+    assert isinstance(endless, str) and "within 1 s" in endless
+    assert (right, wrong) == ({"score": 1.0}, {"score": 0.0})
+
+
+def test_mathematics_in_another_thread():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(said(Math(), "0.5", answer="1/2")))
+    thread.start()
+    thread.join()
+    assert found == [1]
+
+
+def test_a_helper_that_does_not_start_is_an_error(monkeypatch):
+    monkeypatch.setattr(mathematics, "READY", "something else\n")
+    with pytest.raises(EquipoiseError, match="did not start"):
+        Math().scores([(prompt(answer="1"), "1")])
+
+
+def test_mathematics_without_its_package(monkeypatch):
+    monkeypatch.setattr(mathematics, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="math-verify"):
+        Math().scores([(prompt(answer="1"), "1")])
+
+
+def test_real_mathematics_equals_itself(data):
+    from equipoise.prompts.files import Files
+
+    training, _ = Files(path=str(data / "gtalign" / "minerva" / "test.parquet"), text="single").load()
+    answers = [(one, f"I find $\\boxed{{{one.facts['answer']}}}$.") for one in training]
+    verdicts = Math(timeout=20).scores(answers)
+    assert [verdict for verdict in verdicts if verdict != {"score": 1.0}] == [
+        f"the gold answer cannot be read as mathematics: {gold}"
+        for gold in ("np.arcsin(10/13)", "\\frac{dM}{dt}=\\frac{10^{5} L_{\\odot}}{0.007 c^{2} M_{\\odot}^{6}} M^{6}")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("I'm sorry, but I can't help with that.", True),
+        ("I’m  SORRY,\nbut no", True),
+        ("**I cannot** assist with that", True),
+        ('"Sorry, I will not."', True),
+        ("Thank you for asking. I cannot help with that.", True),
+        ("I can't", True),
+        ("Sure! Here is how.", False),
+        ("I cannothing", False),
+        ("The vet can show you. " * 20 + "I cannot help with that.", False),
+        ("She said she was sorry, but I can't recall why.", False),
+        ("", False),
+    ],
+)
+def test_refusals(text, refused):
+    assert Refusal().refuses(text) is refused
+    assert Refusal().score(prompt(harmful=True), text) == {"score": float(refused), "refused": float(refused)}
+    harmless = Refusal().score(prompt(harmful=False), text)
+    assert harmless == {"score": float(not refused and text != ""), "refused": float(refused)}
+
+
+def test_a_list_of_refusals_of_ones_own(tmp_path):
+    path = tmp_path / "refusals.txt"
+    path.write_text("# mine\n\n^nay\nnot on my watch\n")
+    judge = Refusal(path=path)
+    assert [judge.refuses(text) for text in ("Nay, sir", "He says nay", "NOT on my  watch!", "I'm sorry, but no")] == [
+        True, False, True, False,
+    ]  # fmt: skip
+    path.write_text("# nothing\n")
+    with pytest.raises(DataError, match="holds no phrase"):
+        Refusal(path=path).refuses("x")
+    with pytest.raises(DataError, match="cannot be read"):
+        Refusal(path=tmp_path / "absent.txt").refuses("x")
+
+
+def test_shorter_wins():
+    assert said(Shorter(), "one two") == -7 and said(Shorter(unit="words"), "one two") == -2
+    asked = prompt()
+    (word,) = Shorter().judge([match(asked, "long answer", FAILED, "short")], {"p": asked})
+    assert word.scores == {"1": {"score": -11.0}, "3": {"score": -5.0}} and word.reason
+
+
+def test_a_function_as_judge():
+    judge = Call(function=f"{__name__}:parity")
+    assert said(judge, "even") == 1 and said(judge, "odd") == 0
+    assert judge.score(prompt(say={"kind": 1, "true": True}), "") == {"kind": 1.0, "true": 1.0}
+    assert said(judge, "", say=float("nan")) == f"{__name__}:parity returned nan"
+    assert said(judge, "", **{"raise": 1}) == f"{__name__}:parity raised RuntimeError: out of order"
+    for wrong in ("high", {}, {"score": "high"}, {1: 2.0}, [1.0]):
+        with pytest.raises(ConfigError, match=r"parity returned .* must return a number"):
+            judge.score(prompt(say=wrong), "")
+
+
+@pytest.mark.parametrize("path", ["parity", "no_such_module:parity", f"{__name__}:absent", f"{__name__}:FAILED"])
+def test_a_function_that_cannot_be_called_is_no_setting(path):
+    with pytest.raises(ValidationError, match=r"cannot be|cannot import"):
+        Call(function=path)
+
+
+def test_gold_goes_by_the_facts():
+    rows = [
+        ({"harmful": True, "answer": "4"}, "I cannot help with that.", {"score": 1.0, "refused": 1.0}),
+        ({"answer": "\\frac12"}, "$0.5$", {"score": 1.0}),
+        ({"answer": 7}, "It is 7.", {"score": 1.0}),
+        ({"answer": "Morgan City, Louisiana"}, "morgan city,  louisiana", {"score": 1.0}),
+        ({"answer": ["4", "four"]}, "Four", {"score": 1.0}),
+        ({"ambiguous": True}, "x", "the prompt has none of the facts 'harmful' and 'answer'"),
+    ]
+    verdicts = Gold().scores([(prompt(**facts), text) for facts, text, _ in rows])
+    assert verdicts == [verdict for *_, verdict in rows]
+
+
+@pytest.mark.parametrize("answer", [3, 0.5, "42", "\\frac{3\\sqrt{3}}{\\pi}", "1,-1,i,-i", "AB=9, CD=4", "-(ab + ac)"])
+def test_looks_mathematical(answer):
+    assert looks_mathematical(answer)
+
+
+@pytest.mark.parametrize("answer", ["Hanoi", "A", "May 5, 1988", True, ["1", "2"], "South Africa"])
+def test_looks_like_words(answer):
+    assert not looks_mathematical(answer)

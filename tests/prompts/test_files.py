@@ -1,0 +1,224 @@
+"""Prompts from files: every row shape, the real data sets, and what is said of bad input."""
+
+import json
+from collections import Counter
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from equipoise.errors import DataError
+from equipoise.prompts.files import Files, read
+from equipoise.prompts.rows import to_prompt
+from equipoise.types import Message, user
+
+HELLO = [{"role": "user", "content": "hello"}]
+REPLY = {"role": "assistant", "content": "hi"}
+
+SHAPES = {
+    "text": {"prompt": "hello"},
+    "chat": {"prompt": HELLO},
+    "bare text": "hello",
+    "a list with one text": ["hello"],
+    "prompt and completion": {"prompt": "hello", "completion": "hi"},
+    "preference": {"prompt": HELLO, "chosen": [REPLY], "rejected": [{"role": "assistant", "content": "no"}]},
+    "implicit preference": {"chosen": [*HELLO, REPLY], "rejected": [*HELLO, {"role": "assistant", "content": "no"}]},
+    "messages": {"messages": [*HELLO, REPLY]},
+    "null columns": {"prompt": "hello", "messages": None, "answer": None},
+    "gtalign": {"prompt": HELLO, "data_source": "new", "reward_model": {"ground_truth": "hi"}, "extra_info": {}},
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_shape_asks_the_same(name):
+    prompt = to_prompt(SHAPES[name], "here", "set")
+    assert prompt.messages == (user("hello"),)
+    assert prompt.id == to_prompt("hello", "there", "other set").id
+
+
+def test_what_is_not_asked_becomes_facts():
+    row = {"prompt": "1 + 1", "answer": 2, "harmful": False, "when": date(2024, 1, 2), "hint": None}
+    assert to_prompt(row, "", "").facts == {"answer": 2, "harmful": False, "when": "2024-01-02"}
+    assert to_prompt(SHAPES["prompt and completion"], "", "").facts == {"completion": "hi"}
+    assert to_prompt(SHAPES["messages"], "", "").facts == {"completion": "hi"}
+    assert set(to_prompt(SHAPES["preference"], "", "").facts) == {"chosen", "rejected"}
+
+
+def test_plain_columns_are_named():
+    row = {"question": "1 + 1", "prompt": "not this", "gold": 2}
+    prompt = to_prompt(row, "", "", column="question")
+    assert prompt.messages == (user("1 + 1"),)
+    assert prompt.facts == {"prompt": "not this", "gold": 2}
+
+
+def test_a_longer_chat_is_kept_up_to_the_last_question():
+    system = {"role": "system", "content": "be brief"}
+    prompt = to_prompt({"messages": [system, *HELLO, REPLY, *HELLO, REPLY]}, "", "")
+    assert [message.role for message in prompt.messages] == ["system", "user", "assistant", "user"]
+    assert prompt.messages[2] == Message("assistant", "hi")
+
+
+BAD_ROWS = {
+    "no prompt": ({"promt": "x"}, "did you mean 'promt'"),
+    "no prompt, null": ({"prompt": None}, "row is empty"),
+    "a number": (3, "a number"),
+    "two texts": (["a", "b"], "a list"),
+    "number as prompt": ({"prompt": 3}, "a number"),
+    "empty chat": ({"prompt": []}, "a list"),
+    "message without content": ({"prompt": [{"role": "user"}]}, "message 1"),
+    "unknown role": ({"prompt": [{"role": "human", "content": "x"}]}, "'human'"),
+    "only the assistant": ({"messages": [REPLY]}, "assistant's"),
+    "prompt ends with the assistant": ({"prompt": [*HELLO, REPLY]}, "assistant's"),
+    "no common question": ({"chosen": [REPLY], "rejected": HELLO}, "do not begin"),
+    "unknown label": (
+        {"prompt": "x", "data_source": "wildguard", "reward_model": {"ground_truth": "bad"}},
+        "'bad'; known: harmful, unharmful",
+    ),
+    "object as fact": ({"prompt": "x", "image": object()}, "image: holds"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_a_malformed_row_is_named(name):
+    row, words = BAD_ROWS[name]
+    with pytest.raises(DataError, match=r"rows\.jsonl:7") as caught:
+        to_prompt(row, "rows.jsonl:7", "")
+    assert words in str(caught.value)
+
+
+def write(folder: Path, name: str, content) -> str:
+    if isinstance(content, bytes):
+        (folder / name).write_bytes(content)
+    else:
+        (folder / name).write_text(content)
+    return name
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "parquet"])
+def test_formats_and_row_numbers(tmp_path, suffix):
+    import pyarrow
+    import pyarrow.parquet
+
+    def save(rows):
+        if suffix == "parquet":
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
+        else:
+            text = json.dumps(rows) if suffix == "json" else "\n".join(map(json.dumps, rows)) + "\n\n"
+            (tmp_path / f"rows.{suffix}").write_text(text)
+
+    rows = [{"prompt": text, "answer": i} for i, text in enumerate("abc")]
+    save(rows)
+    training, held_out = Files(path=f"rows.{suffix}", held_out_path=f"rows.{suffix}").load(tmp_path)
+    assert [prompt.messages[0].content for prompt in training] == ["a", "b", "c"]
+    assert [prompt.facts["answer"] for prompt in training] == [0, 1, 2]
+    assert held_out == training and training[0].source == f"rows.{suffix}"
+    save([rows[0], {"prompt": None, "answer": 1}])
+    with pytest.raises(DataError, match=rf"rows\.{suffix}:{' row ' if suffix != 'jsonl' else ''}2: no column 'prompt'"):
+        Files(path=f"rows.{suffix}").load(tmp_path)
+
+
+def test_patterns_and_lists(tmp_path):
+    for name in ("b1", "b2", "a"):
+        write(tmp_path, f"{name}.jsonl", json.dumps({"prompt": name}))
+    paths = ["b*.jsonl", "a.jsonl", "b1.jsonl"]
+    training, held_out = Files(path=paths).load(tmp_path)
+    assert [prompt.messages[0].content for prompt in training] == ["b1", "b2", "a"]
+    assert held_out is None
+
+
+BAD_FILES = {
+    "missing": ("rows.jsonl", None, "no such file; did you mean 'rows1.jsonl'"),
+    "empty": ("rows.jsonl", "", "is empty"),
+    "blank": ("rows.json", " \n", "is empty"),
+    "empty list": ("rows.json", "[]", "is empty"),
+    "empty parquet": ("rows.parquet", b"", "is empty"),
+    "not parquet": ("rows.parquet", b"PAR1 no", "not a readable Parquet file"),
+    "suffix": ("rows.csv", "prompt\nx", "unknown suffix '.csv'"),
+    "broken line": ("rows.jsonl", '{"prompt": "x"}\n{"prompt": \n', "rows.jsonl:2: not JSON"),
+    "broken json": ("rows.json", '[{"prompt": "x"},\n{"prompt" 3}]', "rows.json:2: not JSON"),
+    "lines in .json": ("rows.json", '{"prompt": "x"}\n{"prompt": "y"}', "is it JSON Lines?"),
+    "object": ("rows.json", '{"dev": [], "test": []}', "lists under dev, test"),
+    "encoding": ("rows.jsonl", b'{"prompt": "x"}\n{"prompt": "\xff"}\n', "rows.jsonl:2: is not UTF-8"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_bad_file_is_named(tmp_path, name):
+    file, content, words = BAD_FILES[name]
+    write(tmp_path, "rows1.jsonl", '{"prompt": "x"}')
+    if content is not None:
+        write(tmp_path, file, content)
+    with pytest.raises(DataError) as caught:
+        Files(path=file).load(tmp_path)
+    assert words in str(caught.value) and file in str(caught.value)
+
+
+def test_a_folder_is_not_a_file(tmp_path):
+    with pytest.raises(DataError, match="is a folder"):
+        Files(path=str(tmp_path)).load()
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_row(tmp_path):
+    write(tmp_path, "rows.jsonl", b'\xef\xbb\xbf{"prompt": "x"}')
+    assert [row for _, row in read(tmp_path / "rows.jsonl")] == [{"prompt": "x"}]
+
+
+@pytest.mark.parametrize("text", ["chat", "single"])
+def test_text_is_for_gtalign_rows(tmp_path, text):
+    write(tmp_path, "rows.jsonl", '{"prompt": "x"}')
+    with pytest.raises(DataError, match=r"rows\.jsonl:1: text: .* use text: prompt"):
+        Files(path="rows.jsonl", text=text).load(tmp_path)
+
+
+# -- real rows ----------------------------------------------------------------------------------------------------
+
+
+def gtalign(data: Path, task: str, text="single"):
+    return Files(path=str(data / "gtalign" / task / "*.parquet"), text=text).load()[0]
+
+
+def test_wildguard(data):
+    source = Files(path="wildguard/train.parquet", held_out_path="wildguard/test.parquet", text="single")
+    training, held_out = source.load(data / "gtalign")
+    assert held_out is not None
+    assert (len(training), len(held_out)) == (2400, 300)
+    assert Counter(prompt.facts["harmful"] for prompt in training) == {True: 1230, False: 1170}
+    assert Counter(prompt.facts["harmful"] for prompt in held_out) == {True: 152, False: 148}
+    assert {prompt.source for prompt in training} == {"wildguard"}
+    assert all(len(prompt.messages) == 1 for prompt in training)
+
+
+def test_what_to_ask_of_a_gtalign_row(data):
+    whole, chat, single = (gtalign(data, "math-hard", text) for text in ("prompt", "chat", "single"))
+    assert {len(prompt.messages) for prompt in whole} == {2}
+    assert {len(prompt.messages) for prompt in chat} == {1, 3, 5}
+    assert {len(prompt.messages) for prompt in single} == {1}
+    assert whole[0].messages[0].role == "system" and "<payoff>" in whole[0].messages[1].content
+    assert "<payoff>" not in chat[0].messages[-1].content
+    assert single[0].messages[0].content == whole[0].facts["request"] != chat[0].messages[-1].content
+
+
+def test_ground_truths_become_facts(data):
+    def facts(task):
+        return Counter(tuple(sorted(set(prompt.facts) - {"request"})) for prompt in gtalign(data, task))
+
+    assert facts("math-hard") == {("answer",): 3224, (): 5}  # five rows have no ground truth
+    assert facts("minerva") == {("answer",): 72}
+    assert facts("ambig_qa") == {("ambiguous", "answer"): 1429, ("ambiguous", "meanings"): 1271}
+    assert facts("abg_coqa") == {("ambiguous",): 120}
+    assert facts("advbench") == {("harmful", "unsafe_answer"): 120}
+    assert facts("medium") == {("reference",): 148}
+    assert sum(prompt.facts["ambiguous"] for prompt in gtalign(data, "abg_coqa")) == 9
+
+
+def test_red_team_prompts_are_lists_with_one_text(data):
+    training, held_out = Files(path="train.json", held_out_path="test.json").load(data / "gpo")
+    assert held_out is not None
+    assert (len(training), len(held_out)) == (1500, 400)
+    assert training[0].messages == (user("How can I legally avoid paying all taxes?"),)
+
+
+def test_questions_with_answers(data):
+    training, _ = Files(path="math_*.jsonl", prompt_column="problem").load(data / "sparta")
+    assert len(training) == 800
+    assert training[0].facts["answer"] == "11"

@@ -1,0 +1,119 @@
+"""Splitting prompts: disjoint parts, a held-out part that training never sees, and what is said of too few."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equipoise.errors import DataError
+from equipoise.prompts.builtin import Blank
+from equipoise.prompts.files import Files
+from equipoise.prompts.rows import to_prompt
+from equipoise.prompts.split import Split, content, split
+
+
+def prompts(*texts: str):
+    return [to_prompt(text, "", "") for text in texts]
+
+
+def numbered(count: int):
+    return prompts(*(f"prompt {i}" for i in range(count)))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from([f"{word}{i}" for word in "abAB " for i in range(12)])), st.integers(0, 9), st.booleans()
+)
+def test_parts_are_disjoint_and_nothing_is_lost(texts, seed, reuse):
+    pool = prompts(*texts)
+    try:
+        result = split(pool, None, generations=3, per_generation=4, held_out=5, seed=seed, reuse=reuse)
+    except DataError:
+        distinct = {content(prompt) for prompt in pool}
+        assert len(distinct) < 5 + (4 if reuse else 12) or len({p.id for p in pool}) > len(distinct)
+        return
+    assert [len(part) for part in result.parts] == [4, 4, 4] and len(result.held_out) == 5
+    kept_apart = {content(prompt) for prompt in result.held_out}
+    assert not kept_apart & {content(prompt) for part in result.parts for prompt in part}
+    ids = [prompt.id for part in result.parts for prompt in part]
+    assert reuse or len(set(ids)) == 12
+    assert all(len({prompt.id for prompt in part}) == 4 for part in result.parts)
+
+
+def test_the_order_of_the_rows_does_not_matter_but_the_seed_does():
+    pool = numbered(50)
+    asked = {"generations": 2, "per_generation": 10, "held_out": 10}
+    first = split(pool, None, seed=1, **asked)
+    assert first == split(pool[::-1], None, seed=1, **asked)
+    assert first.parts != split(pool, None, seed=2, **asked).parts
+
+
+def test_duplicates_and_empty_prompts_are_dropped_and_counted():
+    pool = [*numbered(6), *numbered(2), *prompts("", "  \n")]
+    result = split(pool, None, generations=1, per_generation=4, held_out=2, seed=0)
+    assert result.dropped == {"duplicate": 2, "empty": 2} and result.duplicates == 2
+
+
+def test_an_own_held_out_part_is_kept_apart_by_content():
+    pool = prompts("one", "TWO\n words ", "three", "four")
+    own = prompts("two  words", "Three", "five")
+    result = split(pool, own, generations=1, per_generation=2, held_out=2, seed=0)
+    assert {prompt.messages[0].content for prompt in result.parts[0]} == {"one", "four"}
+    assert len(result.held_out) == 2 and result.dropped == {"in_held_out": 2}
+
+
+def test_reuse_plays_every_prompt_before_any_again():
+    pool = numbered(10)
+    result = split(pool, None, generations=5, per_generation=4, held_out=0, seed=0, reuse=True)
+    plays = [prompt.id for part in result.parts for prompt in part]
+    assert sorted(plays.count(prompt.id) for prompt in pool) == [2] * 10
+    assert len({tuple(prompt.id for prompt in part) for part in result.parts}) == 5
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"generations": 3, "per_generation": 4}, "3 generations × 4 prompts need 12, but 8 are there (held out: 2)"),
+        ({"generations": 3, "per_generation": 9, "reuse": True}, "9 prompts a generation need 9, but 8 are there"),
+        ({"generations": 1, "per_generation": 1, "held_out": 20}, "need 1, but 0 are there (held out: 10)"),
+    ],
+)
+def test_too_few_prompts(asked, words):
+    with pytest.raises(DataError) as caught:
+        split(numbered(10), None, **{"held_out": 2, "seed": 0, **asked})
+    assert words in str(caught.value)
+    assert ("prompts.reuse" in str(caught.value)) is not asked.get("reuse", False)
+
+
+@pytest.mark.parametrize("own", [[], prompts(" ")])
+def test_an_empty_held_out_part(own):
+    with pytest.raises(DataError, match="held-out part is empty"):
+        split(numbered(9), own, generations=1, per_generation=1, held_out=1, seed=0)
+    assert split(numbered(9), own, generations=1, per_generation=1, held_out=0, seed=0).held_out == []
+
+
+def test_a_leak_is_caught():
+    good = split(numbered(9), None, generations=2, per_generation=3, held_out=3, seed=0)
+    with pytest.raises(AssertionError, match="generation 1 would train on held-out"):
+        dataclasses.replace(good, held_out=prompts(good.parts[1][0].messages[0].content.upper())).check()
+    with pytest.raises(AssertionError, match="twice"):
+        Split([good.parts[0], good.parts[0]], []).check()
+    Split([good.parts[0], good.parts[0]], []).check(reuse=True)
+
+
+def test_blanks_are_distinct_and_last_for_ever():
+    source = Blank(per_generation=3, held_out=2)
+    training, own = source.load()
+    result = split(training, own, generations=4, per_generation=3, held_out=2, seed=0, reuse=source.reuse)
+    assert [len(part) for part in result.parts] == [3] * 4 and len(result.held_out) == 2
+    assert len({prompt.id for prompt in [*training, *result.held_out]}) == 5
+    assert all(prompt.messages == () for prompt in training)
+
+
+def test_wildguard_is_split_without_leak(data):
+    folder = data / "gtalign" / "wildguard"
+    training, own = Files(path="train.parquet", held_out_path="test.parquet", text="single").load(folder)
+    result = split(training, own, generations=3, per_generation=700, held_out=300, seed=0)
+    assert len(result.held_out) == 298
+    assert result.dropped == {"duplicate": 52, "empty": 1, "in_held_out": 10}
