@@ -177,7 +177,7 @@ def dots(title: str, ratings: Sequence[Rating], unit: str = "") -> Figure:
     trace = {
         "x": [known(r.value) for r in ratings], "y": list(range(len(names))), "mode": "markers",
         "marker": {"color": "@blue", "size": 9}, "hoverinfo": "text",
-        "hovertext": [f"{label(r.name)}<br><b>{mean}</b><br>{apart}" for r, (mean, apart) in zip(ratings, said, strict=True)],
+        "hovertext": [f"{label(names[i])}<br><b>{mean}</b><br>{between}" for i, (mean, between) in enumerate(said)],
         "error_x": {"type": "data", "symmetric": False, "color": "@blue", "thickness": 2, "width": 5,
                     "array": [known(r.high - r.value) for r in ratings],
                     "arrayminus": [known(r.value - r.low) for r in ratings]},

@@ -34,6 +34,8 @@ def shown(name: str, value: Value) -> str:
     unit = "%" if name in _SHARES or name.endswith("share") else ""
     if value is None or isinstance(value, str):
         return "–" if value is None else " ".join(clean(value).split())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, Interval):
         return value.text(unit)
     if not isinstance(value, int) and not unit and math.isfinite(value) and abs(value) < 10_000:
@@ -58,13 +60,7 @@ def rate(count: float, seconds: float | None) -> str:
     if not seconds or not count:
         return ""
     speed = count / seconds
-    return (
-        f"{speed:,.0f}/s".replace(",", "\u202f")
-        if speed >= 10
-        else f"{speed:.1f}/s"
-        if speed >= 1
-        else f"{1 / speed:.1f} s each"
-    )
+    return f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s" if speed >= 1 else f"{1 / speed:.1f} s each"
 
 
 class _Told(ProgressColumn):
@@ -207,9 +203,10 @@ class Change:
 
 def before_after(rows: Sequence[Change], before: str = "at the start", after: str = "at the end") -> Table:
     """A table of measures with 95 % intervals; a change is coloured only where the two intervals do not meet."""
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 3, 0, 0))
-    for column, whole in (("", True), (before, False), (after, False), ("change", True)):
-        table.add_column(column, no_wrap=whole)
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("", min_width=12)  # in a narrow terminal the names break, not the numbers
+    for column in (before, after, "change"):
+        table.add_column(column, no_wrap=True)
     for row in rows:
         share, unit = (row.unit, "") if row.unit == "%" else ("", f", {clean(row.unit)}" if row.unit else "")
         values = ("–" if value is None else value.text(share) for value in (row.before, row.after))
