@@ -22,6 +22,17 @@ def nearest(word: str, known: list[str]) -> str:
     return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(sorted(known))}"
 
 
+def imported(path: str) -> Any:
+    """What the import path `package.module:name` names. Raises PydanticCustomError where it names nothing."""
+    module, _, name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise PydanticCustomError(
+            "import", "cannot import '{path}': {error}", {"path": path, "error": str(error)}
+        ) from error
+
+
 class Settings(BaseModel):
     """A frozen group of settings in which an unknown key is an error that suggests the nearest known one."""
 
@@ -81,13 +92,7 @@ class Component(Settings):
         if kind not in cls.KINDS and ":" not in kind:
             hint = nearest(kind, list(cls.KINDS))
             raise PydanticCustomError("unknown_kind", "unknown kind '{kind}'; {hint}", {"kind": kind, "hint": hint})
-        module, _, name = cls.KINDS.get(kind, kind).partition(":")
-        try:
-            found = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError) as error:
-            raise PydanticCustomError(
-                "import", "cannot import '{kind}': {error}", {"kind": kind, "error": str(error)}
-            ) from error
+        found = imported(cls.KINDS.get(kind, kind))
         if not (isinstance(found, type) and issubclass(found, cls)):
             raise PydanticCustomError("wrong_room", "'{kind}' is not a {room}", {"kind": kind, "room": cls.__name__})
         return found

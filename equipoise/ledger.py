@@ -1,6 +1,6 @@
 """The match ledger: one SQLite file (WAL) that holds every record of a run. One process writes; anyone may read.
 
-    meta      key, value                                  schema number, run identity
+    meta      key, value                                  schema number; the directory the run was started in
     prompts   id, split, generation, record               what was played, and where it belongs
     matches   id, generation, split, prompt, record       every match with its turns
     judgements id, match, judge, generation, split, judged, record
@@ -64,13 +64,13 @@ class Ledger:
         self.path = path
 
     @classmethod
-    def create(cls, path: Path) -> Ledger:
-        """A new, empty ledger at `path`."""
+    def create(cls, path: Path, **meta: str) -> Ledger:
+        """A new, empty ledger at `path`, with `meta` about the run."""
         ledger = cls(_connect(path), path)
         with ledger.transaction() as db:
             for statement in TABLES.split(";"):
                 db.execute(statement)
-            db.execute("INSERT INTO meta VALUES ('schema', ?)", (str(SCHEMA),))
+            db.executemany("INSERT INTO meta VALUES (?, ?)", {"schema": str(SCHEMA), **meta}.items())
         return ledger
 
     @classmethod
@@ -118,6 +118,10 @@ class Ledger:
                     f"{self.path}: cannot write ({error}); free some space, then `equipoise resume {self.path.parent}`"
                 ) from error
             raise
+
+    def meta(self, key: str) -> str:
+        """What the ledger says of its run under `key`."""
+        return self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()[0]
 
     # -- writing -------------------------------------------------------------------------------------------------
 

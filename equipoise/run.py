@@ -48,7 +48,7 @@ class Run:
         draft.mkdir(parents=True)
         try:
             (draft / "config.yaml").write_text(config.yaml())
-            Ledger.create(draft / "ledger.sqlite").close()
+            Ledger.create(draft / "ledger.sqlite", directory=str(Path.cwd())).close()
             draft.rename(folder)
         finally:
             shutil.rmtree(draft, ignore_errors=True)

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -111,7 +110,7 @@ class RunStages:
         self.watcher.stage("prompts")
         with self._stage("deal", 0) as facts, self.ledger.transaction():
             source = self.config.prompts
-            training, own = source.load(Path.cwd())
+            training, own = source.load()
             parts = split(
                 training,
                 own,

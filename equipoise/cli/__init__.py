@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import sys
 from importlib import import_module
@@ -12,7 +13,7 @@ import typer
 
 from equipoise.errors import DiskFull, EquipoiseError
 
-VERBS = ("run", "resume", "status", "report", "plan", "recipes", "export", "new_model", "sft", "doctor")
+VERBS = ("run", "resume", "status", "report", "plan", "recipes", "export", "doctor")
 
 
 def app() -> typer.Typer:
@@ -31,6 +32,7 @@ def app() -> typer.Typer:
 def main() -> None:
     """Run the command. An error of ours is one message on standard error and its exit code, without a traceback."""
     signal.signal(signal.SIGTERM, _interrupt)
+    sys.path.insert(0, os.getcwd())  # a user's own parts are named by import path
     try:
         app()()
     except EquipoiseError as error:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from equipoise.cli.options import Json, Recipe, Set, show
-from equipoise.config import RunConfig
+
+if TYPE_CHECKING:
+    from equipoise.config import RunConfig
 
 EFFICIENCY = 0.3  # share of a large matrix product's speed that sampling and training reach; the estimate's one guess
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from equipoise.cli.options import Json, RunFolder
 
 
@@ -10,5 +12,6 @@ def resume(folder: RunFolder, json: Json = False) -> None:
     from equipoise.cli.playing import play_out
     from equipoise.run import Run
 
-    with Run.open(folder) as opened:
+    with Run.open(folder.resolve()) as opened:
+        os.chdir(opened.ledger.meta("directory"))  # relative paths in the configuration mean what they meant
         play_out(opened, json)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -48,3 +48,7 @@ class Game(Component):
     def payoff_AM(self) -> np.ndarray | None:
         """For a finite game: the first seat's pay-off, [A, M], when it plays a and the second seat m. Else None."""
         return None
+
+    def outcome(self, moves: Mapping[str, str]) -> dict[str, float]:
+        """For a finite game: what each seat gets when they move so. Raises ValueError naming a move that is none."""
+        raise TypeError(f"{type(self).__name__} is no finite game")

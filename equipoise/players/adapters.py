@@ -41,13 +41,15 @@ def resolve(model: str) -> str:
     return model
 
 
-def is_adapter(folder: Path) -> bool:
-    """Whether a generation folder holds a PEFT adapter. Raises ModelError when it holds nothing."""
-    if (folder / "adapter_config.json").is_file():
-        return True
-    if (folder / "config.json").is_file():
-        return False
-    raise ModelError(f"{folder} holds neither a model (config.json) nor an adapter (adapter_config.json)")
+def holds_adapter(weights: Path, lora: Lora | None) -> bool:
+    """Whether a generation folder holds an adapter, not a whole model. Raises ModelError unless `lora` says so too."""
+    adapter = (weights / "adapter_config.json").is_file()
+    if not adapter and not (weights / "config.json").is_file():
+        raise ModelError(f"{weights} holds neither a model (config.json) nor an adapter (adapter_config.json)")
+    if adapter != (lora is not None):
+        found, asked = ("an adapter", "full weights") if adapter else ("full weights", "an adapter (lora)")
+        raise ModelError(f"{weights} holds {found}, but the player is configured for {asked}")
+    return adapter
 
 
 def add_adapter(base: Any, lora: Lora) -> Any:
@@ -72,22 +74,20 @@ def load_adapter(base: Any, model: str, folder: Path, name: str, *, trainable: b
 
     Returns the PEFT model. Raises ModelError when the adapter was made for another base.
     """
-    from peft import PeftModel
+    from peft import PeftConfig, PeftModel, get_peft_model
 
     _same_base(model, folder)
     try:
-        if isinstance(base, PeftModel):
-            result = base.load_adapter(str(folder), name, is_trainable=trainable)
-            missing, unexpected = result.missing_keys, result.unexpected_keys
-            peft = base
-        else:
-            peft = PeftModel.from_pretrained(base, str(folder), name, is_trainable=trainable)
-            missing, unexpected = [], []
-    except (RuntimeError, ValueError, KeyError) as error:
+        if not isinstance(base, PeftModel):
+            settings = PeftConfig.from_pretrained(str(folder))
+            settings.inference_mode = not trainable
+            base = get_peft_model(base, settings, name)
+        result = base.load_adapter(str(folder), name, is_trainable=trainable)
+    except (RuntimeError, ValueError, KeyError, OSError) as error:
         raise ModelError(f"adapter {folder} does not fit model '{model}': {first_line(error)}") from error
-    if missing or unexpected:
-        raise ModelError(f"adapter {folder} does not fit model '{model}': its weights name other modules")
-    return peft
+    if result.missing_keys or result.unexpected_keys:
+        raise ModelError(f"adapter {folder} does not fit model '{model}': its weights are of other modules")
+    return base
 
 
 def _same_base(model: str, folder: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from equipoise.errors import ModelError
-from equipoise.players.adapters import Lora, add_adapter, first_line, is_adapter, load_adapter, resolve
+from equipoise.players.adapters import Lora, add_adapter, first_line, holds_adapter, load_adapter, resolve
 from equipoise.players.encoding import Encoding
 
 T = TypeVar("T")
@@ -92,16 +92,20 @@ def load_model(
 
     `weights` is a generation folder (None: the model as given). With `lora` the result is a PEFT model, its adapter
     read from `weights` or, when `trainable`, fresh (a fresh adapter changes nothing until it is trained; its first
-    factor is drawn from torch's generator); without weights and not `trainable` it is the base alone. `dtype` auto is
-    the checkpoint's own on an accelerator and float32 on a CPU. Raises ModelError.
+    factor is drawn from torch's generator); without weights and not `trainable` it is the base alone. `dtype` auto is,
+    on an accelerator, that of the model as given, for all its generations; on a CPU float32. Raises ModelError.
     """
-    adapter = weights is not None and is_adapter(weights)
-    if weights is not None and adapter != (lora is not None):
-        found, asked = ("an adapter", "full weights") if adapter else ("full weights", "an adapter (lora)")
-        raise ModelError(f"{weights} holds {found}, but the player is configured for {asked}")
-    base = _load_base(model if weights is None or adapter else str(weights), dtype, device, attention)
-    if adapter and weights is not None:
+    import torch
+
+    if weights is not None and holds_adapter(weights, lora):
+        base = load_model(model, dtype=dtype, device=device, attention=attention)
         return load_adapter(base, model, weights, "default", trainable=trainable).eval()
+    target = _device(device)
+    if dtype == "auto":
+        kind = (target.type != "cpu" and load_config(model).dtype) or torch.float32
+    else:
+        kind = getattr(torch, dtype)
+    base = _load_whole(model if weights is None else str(weights), kind, target, attention)
     return add_adapter(base, lora).eval() if lora is not None and trainable else base
 
 
@@ -135,17 +139,15 @@ def describe(model: str, lora: Lora | None = None) -> Description:
     )
 
 
-def _load_base(model: str, dtype: Dtype, device: str, attention: str) -> Any:
-    import torch
+def _load_whole(model: str, dtype: Any, device: Any, attention: str) -> Any:
+    """The model of a folder or hub id on `device`, every weight of it found. Raises ModelError."""
     from transformers import AutoModelForCausalLM
 
     place = resolve(model)
-    target = _device(device)
-    kind = "auto" if dtype == "auto" and target.type != "cpu" else getattr(torch, dtype.replace("auto", "float32"))
     extra = {} if attention == "auto" else {"attn_implementation": attention}
 
     def load(**where: Any) -> Any:
-        return AutoModelForCausalLM.from_pretrained(place, dtype=kind, output_loading_info=True, **extra, **where)
+        return AutoModelForCausalLM.from_pretrained(place, dtype=dtype, output_loading_info=True, **extra, **where)
 
     try:
         built, found = _fetch(model, place, load)
@@ -155,7 +157,7 @@ def _load_base(model: str, dtype: Dtype, device: str, attention: str) -> Any:
     if found["missing_keys"]:
         missing = sorted(found["missing_keys"])
         raise ModelError(f"model '{model}' lacks {len(missing)} of its weights, the first of them {missing[0]}")
-    return built.to(target).eval()
+    return built.to(device).eval()
 
 
 def _device(name: str) -> Any:

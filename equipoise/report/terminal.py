@@ -113,7 +113,7 @@ class Display:
         self._generation: int | None = None
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal and not self._silent:
+        if self._console.is_terminal and not self._console.is_dumb_terminal and not self._silent:
             columns = (TextColumn("{task.description}", markup=False, style="bold"), BarColumn(bar_width=28), _Told())
             self._bar = _Bar(*columns, console=self._console, transient=True, refresh_per_second=8)
             self._bar.start()

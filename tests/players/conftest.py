@@ -121,6 +121,12 @@ FAMILIES: dict[str, Callable[[Path], None]] = {"llama": _llama, "qwen3": _qwen3,
 
 
 @pytest.fixture(scope="session")
+def released_template() -> Callable[[str], str]:
+    """released_template("gemma") -> that family's chat template."""
+    return _template
+
+
+@pytest.fixture(scope="session")
 def model_folder(tmp_path_factory) -> Callable[[str], Path]:
     """model_folder("llama" | "qwen3" | "gemma3" | "plain") -> the folder of that tiny model, made once."""
     import torch
@@ -134,5 +140,31 @@ def model_folder(tmp_path_factory) -> Callable[[str], Path]:
             torch.manual_seed(7)
             {**FAMILIES, "plain": _plain}[family](made[family])
         return made[family]
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def adapter_folder(model_folder, tmp_path_factory) -> Callable[[str, int], tuple]:
+    """adapter_folder("llama", n) -> (the PEFT model, its folder): an adapter of random weights, another for each n."""
+    import torch
+
+    from equipoise.players.adapters import Lora
+    from equipoise.players.loading import load_model
+
+    made: dict[tuple[str, int], tuple] = {}
+
+    def folder(family: str, n: int) -> tuple:
+        if (family, n) not in made:
+            torch.manual_seed(n)
+            model = load_model(str(model_folder(family)), None, Lora(r=2, alpha=4), trainable=True)
+            with torch.no_grad():
+                for name, parameter in model.named_parameters():
+                    if "lora_" in name:
+                        parameter.normal_(0, 0.3)
+            place = tmp_path_factory.mktemp(f"{family}_adapter")
+            model.save_pretrained(place)
+            made[family, n] = (model.eval(), place)
+        return made[family, n]
 
     return folder
