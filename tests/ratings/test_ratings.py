@@ -1,0 +1,245 @@
+"""Every rating, on populations whose strengths are known, and against other implementations."""
+
+from typing import cast
+
+import evalica
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from scipy.optimize import minimize
+from scipy.special import log_expit
+
+from equipoise.errors import ConfigError, DataError
+from equipoise.payoffs.preference import cross_play
+from equipoise.ratings.base import Outcome, Ratings
+from equipoise.ratings.counts import count
+from equipoise.ratings.elo import _cells
+from equipoise.ratings.outcomes import outcomes as table_outcomes
+
+KINDS = sorted(Ratings.KINDS)
+POINTS = 400 / np.log(10)
+
+
+def simulated(strength_N, games, seed, ties=0.0):
+    """`games` between random pairs of players with Bradley–Terry `strength_N` in nats; some made ties."""
+    rng = np.random.default_rng(seed)
+    n = len(strength_N)
+    i = rng.integers(0, n, games)
+    j = (i + rng.integers(1, n, games)) % n
+    won = rng.random(games) < 1 / (1 + np.exp(strength_N[j] - strength_N[i]))
+    tied = rng.random(games) < ties
+    return [Outcome(f"p{a}", f"p{b}", 0.5 if t else float(w)) for a, b, w, t in zip(i, j, won, tied, strict=True)]
+
+
+def by_name(ratings):
+    return {rating.name: rating for rating in ratings}
+
+
+def bradley_terry(**settings):
+    return Ratings.build({"kind": "bradley_terry", **settings})
+
+
+@pytest.fixture(params=KINDS)
+def rating(request):
+    return Ratings.build(request.param)
+
+
+def test_a_transitive_population_is_put_in_order(rating):
+    rated = rating.rate(simulated(np.arange(6) * 0.8, 3000, seed=0))
+    assert [r.name for r in rated] == [f"p{i}" for i in reversed(range(6))]
+    assert all(r.low < r.value < r.high for r in rated)
+    assert np.mean([r.value for r in rated]) == pytest.approx(1000, abs=5)
+
+
+@pytest.mark.parametrize("games", [60, 600])
+def test_the_interval_covers_the_truth(rating, games):
+    covered = []
+    for seed in range(10 if rating.kind == "elo" else 100):
+        strength_N = np.random.default_rng(100 + seed).normal(0, 0.8, 4)
+        truth_N = 1000 + POINTS * (strength_N - strength_N.mean())
+        rated = by_name(rating.rate(simulated(strength_N, games, seed), seed=seed))
+        covered += [rated[f"p{i}"].low <= truth <= rated[f"p{i}"].high for i, truth in enumerate(truth_N)]
+    assert np.mean(covered) >= 0.9
+
+
+def test_names_order_and_sides_change_nothing(rating):
+    played = simulated(np.array([0.0, 0.5, 1.5]), 400, seed=1, ties=0.2)
+    renamed = {"p0": "z", "p1": "m", "p2": "a"}
+    turned = [Outcome(renamed[o.second], renamed[o.first], 1 - o.value) for o in reversed(played)]
+    first, second = by_name(rating.rate(played, seed=3)), by_name(rating.rate(turned, seed=3))
+    tolerance = 1e-6 if rating.kind == "bradley_terry" else 25  # a tenth of Elo's interval: its dice fall otherwise
+    for old, new in renamed.items():
+        assert first[old].value == pytest.approx(second[new].value, abs=tolerance)
+        assert first[old].high - first[old].low == pytest.approx(second[new].high - second[new].low, rel=0.3)
+
+
+def test_the_order_of_the_outcomes_and_a_repeated_call_change_nothing_at_all(rating):
+    played = simulated(np.array([0.0, 0.5, 1.5]), 200, seed=2)
+    assert rating.rate(played, seed=3) == rating.rate(played[::-1], seed=3)
+
+
+def test_a_weight_is_that_many_outcomes(rating):
+    one_by_one = [Outcome("a", "b", 1)] * 7 + [Outcome("b", "a", 1)] * 3 + [Outcome("a", "b", 0.5)] * 2
+    weighted = [Outcome("a", "b", 1, 7), Outcome("b", "a", 1, 3), Outcome("a", "b", 0.5, 2)]
+    assert rating.rate(one_by_one) == rating.rate(weighted)
+
+
+def test_equals_have_equal_ratings(rating):
+    ties = by_name(rating.rate([Outcome("a", "b", 0.5), Outcome("b", "c", 0.5), Outcome("c", "a", 0.5)] * 50))
+    traded = by_name(rating.rate([Outcome("a", "b", 1), Outcome("b", "c", 1), Outcome("c", "a", 1)] * 50))
+    for rated in (ties, traded):
+        assert max(r.value for r in rated.values()) - min(r.value for r in rated.values()) < 20
+        assert all(r.low <= 1000 <= r.high for r in rated.values())
+
+
+def test_who_never_lost_is_first_and_finite(rating):
+    played = simulated(np.array([0.0, 0.3]), 40, seed=4) + [Outcome("best", f"p{i % 2}", 1) for i in range(40)]
+    best = rating.rate(played)[0]
+    assert best.name == "best" and np.isfinite([best.value, best.low, best.high]).all()
+    assert best.low + 50 < best.high and best.low > 1000
+
+
+def test_groups_that_never_met_are_rated_each(rating):
+    rated = by_name(rating.rate([Outcome("a", "b", 1)] * 9 + [Outcome("c", "d", 1)] * 9 + [Outcome("b", "a", 1)]))
+    assert rated["a"].value > rated["b"].value and rated["c"].value > rated["d"].value
+    assert np.isfinite([(r.low, r.high) for r in rated.values()]).all()
+
+
+def test_one_player_and_none(rating):
+    assert rating.rate([]) == []
+    (alone,) = rating.rate([Outcome("a", "a", 1)])
+    assert (alone.name, alone.value, alone.low, alone.high) == ("a", 1000, 1000, 1000)
+
+
+def test_without_a_game_nothing_is_claimed(rating):
+    rated = by_name(rating.rate([Outcome("a", "b", 1), Outcome("b", "a", 1), Outcome("c", "c", 1)]))
+    assert rated["c"].value == pytest.approx(1000, abs=100)
+    width = rated["c"].high - rated["c"].low
+    assert np.isnan(width) or width > 500
+
+
+@pytest.mark.parametrize(
+    ("outcome", "message"),
+    [
+        (Outcome("a", "b", 0.7), "is 0.7; it must be 1"),
+        (Outcome("a", "b", float("nan")), "is nan; it must be 1"),
+        (Outcome("a", "b", 1, -1.0), "weight -1.0"),
+        (Outcome("a", "b", 1, float("inf")), "weight inf"),
+    ],
+)
+def test_impossible_outcomes_name_the_players(rating, outcome, message):
+    with pytest.raises(DataError, match=f"'a' and 'b'.*{message}"):
+        rating.rate([Outcome("c", "d", 1), outcome])
+
+
+def test_unknown_settings_are_refused():
+    with pytest.raises(ValidationError, match="did you mean 'resamples'"):
+        Ratings.build({"kind": "elo", "resample": 100})
+
+
+def test_counts_by_hand():
+    counts = count([Outcome("b", "a", 1, 2), Outcome("b", "a", 0), Outcome("a", "c", 0.5, 3), Outcome("a", "a", 1)])
+    assert counts.names == ["a", "b", "c"]
+    assert counts.win_NN.tolist() == [[0, 1, 0], [2, 0, 0], [0, 0, 0]]
+    assert counts.tie_NN.tolist() == [[0, 0, 3], [0, 0, 0], [3, 0, 0]]
+    assert counts.games_N.tolist() == [6, 3, 3]
+
+
+def test_bradley_terry_without_prior_is_evalicas():
+    played = simulated(np.array([0.0, 0.5, 1.0, 2.0]), 500, seed=5, ties=0.1)
+    winner = {1.0: evalica.Winner.X, 0.0: evalica.Winner.Y, 0.5: evalica.Winner.Draw}
+    fitted = evalica.bradley_terry(
+        [o.first for o in played], [o.second for o in played], [winner[o.value] for o in played], tolerance=1e-10
+    )
+    expected = POINTS * np.log(fitted.scores)
+    for r in bradley_terry(prior=0).rate(played):
+        assert r.value == pytest.approx(1000 + expected[r.name] - expected.mean(), abs=1e-3)
+
+
+@pytest.mark.parametrize("prior", [0.5, 1.0, 4.0])
+def test_bradley_terry_maximises_its_posterior_and_reads_the_error_off_its_curvature(prior):
+    played = [*simulated(np.array([0.0, 0.5, 1.0, 2.0]), 80, seed=6, ties=0.1), Outcome("never lost", "p0", 1, 5)]
+    counts = count(played)
+    wins_NN = counts.win_NN + counts.tie_NN / 2
+    n = len(counts.names)
+
+    def loss(strength_N):
+        ahead_NN = strength_N[:, None] - strength_N
+        return (
+            -(wins_NN * log_expit(ahead_NN)).sum() - prior / 2 * (log_expit(strength_N) + log_expit(-strength_N)).sum()
+        )
+
+    best_N = minimize(loss, np.zeros(n), method="BFGS", options={"gtol": 1e-8}).x
+    step = 1e-3 * np.eye(n)
+    curvature_NN = np.array(
+        [
+            [
+                (loss(best_N + a + b) - loss(best_N + a - b) - loss(best_N - a + b) + loss(best_N - a - b)) / 4e-6
+                for a in step
+            ]
+            for b in step
+        ]
+    )
+    centre_NN = np.eye(n) - 1 / n
+    se_N = np.sqrt(np.diag(centre_NN @ np.linalg.inv(curvature_NN) @ centre_NN))
+    rated = by_name(bradley_terry(prior=prior).rate(played))
+    for i, name in enumerate(counts.names):
+        assert rated[name].value == pytest.approx(1000 + POINTS * (best_N[i] - best_N.mean()), abs=0.05)
+        assert rated[name].high - rated[name].value == pytest.approx(1.959964 * POINTS * se_N[i], rel=1e-3)
+
+
+def test_bradley_terry_intervals_are_as_wide_as_evalicas_bootstrap():
+    played = simulated(np.array([0.0, 0.4, 0.9]), 300, seed=7)
+    drawn = evalica.bootstrap(
+        cast("evalica.RankingMethod[str]", evalica.bradley_terry),
+        [o.first for o in played],
+        [o.second for o in played],
+        [evalica.Winner.X if o.value else evalica.Winner.Y for o in played],
+        n_resamples=300,
+        bootstrap_method="percentile",
+        random_state=0,
+    )
+    log_RN = np.log(drawn.distribution.to_numpy())
+    spread = dict(zip(drawn.distribution, (POINTS * (log_RN - log_RN.mean(1, keepdims=True))).std(0), strict=True))
+    for r in bradley_terry(prior=0).rate(played):
+        assert r.high - r.low == pytest.approx(2 * 1.96 * spread[r.name], rel=0.2)
+
+
+@pytest.mark.parametrize(
+    "played", [[Outcome("a", "b", 1)] * 3, [Outcome("a", "b", 0.5), Outcome("c", "d", 0.5)], [Outcome("a", "b", 1, 0)]]
+)
+def test_bradley_terry_without_prior_says_when_no_finite_rating_exists(played):
+    with pytest.raises(ConfigError, match=r"prior 0 has no finite ratings: the group of 'a'.*Set prior above 0"):
+        bradley_terry(prior=0).rate(played)
+
+
+def test_elo_agrees_with_bradley_terry_within_its_jitter():
+    played = simulated(np.arange(5) * 0.5, 4000, seed=8)
+    exact = by_name(bradley_terry().rate(played))
+    for r in Ratings.build({"kind": "elo", "resamples": 400}).rate(played):
+        assert r.value == pytest.approx(exact[r.name].value, abs=12)
+        assert r.low < exact[r.name].low and exact[r.name].high < r.high
+        assert r.high - r.low == pytest.approx(2 * 1.96 * np.sqrt(87 * 16 * 4 / 5), rel=0.25)
+
+
+def test_elos_prior_is_as_many_games_a_player_as_it_says():
+    counts = count(simulated(np.arange(4) * 0.5, 300, seed=9, ties=0.2))
+    first_C, second_C, weight_C, tie_C = _cells(counts, 3.0)
+    without = _cells(counts, 0.0)[2]
+    assert weight_C.sum() - without.sum() == pytest.approx(3.0 * 4 / 2)
+    assert (weight_C[tie_C] == counts.tie_NN[first_C[tie_C], second_C[tie_C]]).all()
+
+
+def test_the_interval_from_a_table_is_as_wide_as_its_clustered_error():
+    rng = np.random.default_rng(10)
+    luck = rng.normal(size=(2, 300))
+    scores = {
+        name: {str(p): (luck[i, p] + shift + 0.3 * rng.normal(size=4)).tolist() for p in range(300)}
+        for i, (name, shift) in enumerate((("a", 0.4), ("b", 0.0)))
+    }
+    table = cross_play(scores)
+    assert 300 < table.effective_NN[0, 1] < 600 < table.count_NN[0, 1]
+    best, _ = bradley_terry(prior=1e-6).rate(table_outcomes(table))
+    payoff, se = table.payoff_NN[0, 1], table.se_NN[0, 1]
+    assert best.value == pytest.approx(1000 + POINTS * np.arctanh(payoff), rel=1e-4)
+    assert best.high - best.value == pytest.approx(1.96 * POINTS * se / (1 - payoff**2), rel=0.01)
