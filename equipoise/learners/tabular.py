@@ -1,0 +1,220 @@
+"""Learning on a finite game without sampling: the loss's exact expectation over the pairs, minimised exactly.
+
+The losses are the very objects that language models are trained with. The expectation is over the pairs that the
+sampling policy would produce: two moves drawn from it, the winner drawn by how often it beats the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from equipoise.errors import ConfigError
+from equipoise.learners.base import Learner, Lesson
+from equipoise.losses.base import PairBatch, PreferenceLoss
+from equipoise.players.tabular import Tabular, write_policy
+from equipoise.types import PlayerId
+
+if TYPE_CHECKING:
+    import torch
+
+Opponents = Sequence[tuple[np.ndarray, float]]  # (logits_A in nats, weight)
+
+
+class TabularLearner(Learner):
+    """One generation: minimise `loss` over pairs of `sampler`, which the game's zero-sum pay-offs decide."""
+
+    kind: Literal["tabular"] = "tabular"
+    needs: ClassVar = "game"
+    sampler: Literal["current", "initial"] = Field(
+        "current", description="whose moves are paired: π_t's, or (fixed, offline pairs) those of the start π_0"
+    )
+    payoff_scale: float = Field(
+        1.0, gt=0, description="the pay-off of a sure win; P(a beats b) = ½ + pay-off/(2·scale)"
+    )
+    solver: Literal["exact", "gradient"] = Field("exact", description="Newton's method, or plain gradient descent")
+    iterations: int = Field(100, ge=1, description="of the solver: at most so many (exact), or exactly (gradient)")
+    learning_rate: float | None = Field(
+        default_factory=lambda data: 1.0 if data.get("solver") == "gradient" else None,
+        gt=0,
+        description="of gradient descent on the logits",
+    )
+
+    @model_validator(mode="after")
+    def _all_read(self) -> TabularLearner:
+        if (self.learning_rate is None) == (self.solver == "gradient"):
+            raise ValueError(f"learning_rate is read by solver: gradient only, and needed there; this is {self.solver}")
+        return self
+
+    def learn(self, lesson: Lesson) -> dict[str, float]:
+        """Write the next policy; return `loss`, `entropy` and `kl` (from the previous policy), in nats, and `distance`.
+
+        `distance` is how far, in nats, the logits still were from the minimiser by Newton's reckoning; it stays large
+        where the minimiser is at infinity (a sigmoid distance where some move always wins).
+        Raises ConfigError for a player, a loss or a game that this cannot be done with.
+        """
+        if lesson.loss is None or not isinstance(lesson.player, Tabular):
+            raise ConfigError("learner: 'tabular' trains a tabular player, by a loss")
+        win_AA = win_probabilities(lesson.game.payoff_AM(), self.payoff_scale)
+        past = [PlayerId(lesson.who.name, generation) for generation in range(lesson.who.generation, -1, -1)]
+        folders = dict(zip(past, lesson.past_weights, strict=True))
+        start = lesson.player
+
+        @cache
+        def logits_A(player: PlayerId) -> np.ndarray:
+            found_A = start.logits_A(folders[player], len(win_AA))
+            if not np.isfinite(found_A).all():
+                raise ConfigError("a tabular learner cannot start from probabilities of 0: give each move a little")
+            return found_A
+
+        sampler_A = softmax(logits_A(past[0] if self.sampler == "current" else past[-1]))
+        rivals_A = sum(weight * softmax(logits_A(player)) for player, weight in lesson.loss.rivals(past))
+        problem = Expectation(
+            lesson.loss,
+            judged_pairs(win_AA, sampler_A),
+            [(logits_A(player), weight) for player, weight in lesson.loss.opponents(past)],
+            win_AA @ rivals_A,
+        )
+        before_A = logits_A(past[0])
+        after_A, facts = self.minimise(problem, before_A)
+        write_policy(lesson.home, after_A)
+        before_A, after_A = log_softmax(before_A), log_softmax(after_A)
+        facts["entropy"] = float(-(np.exp(after_A) * after_A).sum())
+        facts["kl"] = max(0.0, float((np.exp(after_A) * (after_A - before_A)).sum()))
+        lesson.log({"steps": 1, **facts})
+        return facts
+
+    def minimise(self, problem: Expectation, start_A: np.ndarray) -> tuple[np.ndarray, dict[str, float]]:
+        """(the minimiser's logits in nats with mean 0, `loss` and `distance`), sought from `start_A`."""
+        if self.learning_rate is None:
+            return newton(problem, start_A, self.iterations)
+        return descend(problem, start_A, self.iterations, self.learning_rate)
+
+
+class Expectation:
+    """The expected loss as a function of the policy's logits.
+
+    `pair_AA[i, j]` is how much a pair of chosen i and rejected j counts; `score_A` is P(move beats the rivals).
+    """
+
+    def __init__(self, loss: PreferenceLoss, pair_AA: np.ndarray, opponents: Opponents, score_A: np.ndarray) -> None:
+        import torch
+
+        size = len(pair_AA)
+        self.loss = loss
+        self.chosen_B, self.rejected_B = (torch.from_numpy(index.ravel()) for index in np.indices((size, size)))
+        self.pair_B = torch.from_numpy(pair_AA.astype(np.float64).ravel())
+        logprob_KA = np.array([log_softmax(logits_A) for logits_A, _ in opponents]).reshape(-1, size)
+        self.opponent_KA = torch.from_numpy(logprob_KA)
+        self.weight_K = torch.tensor([weight for _, weight in opponents], dtype=torch.float64)
+        self.score_A = torch.from_numpy(np.asarray(score_A, np.float64))
+        self.tokens_B = torch.ones(size * size, dtype=torch.float64)
+
+    def __call__(self, logits_A: torch.Tensor) -> torch.Tensor:
+        """Σ_ij pair[i, j] · loss(i, j), a scalar, at `logits_A` (float64)."""
+        policy_A = logits_A.log_softmax(0)
+        rows_B = self.loss.rows(
+            PairBatch(
+                policy_A[self.chosen_B], policy_A[self.rejected_B],
+                self.opponent_KA[:, self.chosen_B], self.opponent_KA[:, self.rejected_B],
+                self.tokens_B, self.tokens_B,
+                self.score_A[self.chosen_B], self.score_A[self.rejected_B],
+                self.weight_K,
+            )
+        )  # fmt: skip
+        return (self.pair_B * rows_B).sum()
+
+    def gradient(self, logits_A: np.ndarray) -> tuple[float, np.ndarray]:
+        """(value, gradient [A]) by automatic differentiation."""
+        import torch
+
+        point_A = torch.from_numpy(logits_A).requires_grad_()
+        value = self(point_A)
+        return value.item(), torch.autograd.grad(value, point_A)[0].numpy()
+
+    def hessian(self, logits_A: np.ndarray) -> np.ndarray:
+        """Second derivatives, [A, A], by automatic differentiation."""
+        import torch
+
+        return torch.autograd.functional.hessian(self, torch.from_numpy(logits_A), vectorize=True).numpy()  # type: ignore
+
+
+def win_probabilities(payoff_AM: np.ndarray | None, scale: float = 1.0) -> np.ndarray:
+    """P(a beats b) = (1 + payoff[a, b]/scale)/2, [A, A]. Raises ConfigError for what is no preference."""
+    if payoff_AM is None or payoff_AM.shape[0] != payoff_AM.shape[1]:
+        raise ConfigError("learner: 'tabular' needs a finite game in which both seats have the same moves")
+    if np.abs(payoff_AM + payoff_AM.T).max() > 1e-9 * scale:
+        raise ConfigError(
+            "learner: 'tabular' needs a symmetric zero-sum game, payoff[a, b] = -payoff[b, a]: "
+            "only there does one move beat the other with a probability"
+        )
+    if np.abs(payoff_AM).max() > scale:
+        raise ConfigError(
+            f"learner.payoff_scale: pay-offs reach {np.abs(payoff_AM).max():g}, more than the {scale:g} of a sure win; "
+            "set payoff_scale to at least that"
+        )
+    return (1 + payoff_AM / scale) / 2
+
+
+def judged_pairs(win_AA: np.ndarray, sampler_A: np.ndarray) -> np.ndarray:
+    """The distribution of (chosen, rejected), [A, A], when both are drawn from `sampler_A` and then judged."""
+    return 2 * win_AA * np.outer(sampler_A, sampler_A)
+
+
+def newton(problem: Expectation, start_A: np.ndarray, iterations: int) -> tuple[np.ndarray, dict[str, float]]:
+    """Minimise by Newton's method: exact in one step for squared distances of margins, which are quadratic in logits.
+
+    The Hessian is scaled to a unit diagonal, so that moves that are hardly ever sampled are solved for as well as any.
+    Negative curvature is turned round; directions about which the pairs say nothing are left alone.
+    """
+    logits_A = start_A - start_A.mean()
+    value, slope_A = problem.gradient(logits_A)
+    distance = np.inf
+    for _ in range(iterations):
+        hessian_AA = problem.hessian(logits_A)
+        curvature_A = np.abs(np.diag(hessian_AA))
+        scale_A = np.divide(1.0, np.sqrt(curvature_A), out=np.zeros_like(curvature_A), where=curvature_A > 0)
+        values_A, vectors_AA = np.linalg.eigh(scale_A[:, None] * hessian_AA * scale_A)
+        known_A = np.abs(values_A) > 1e-9
+        inverse_A = np.divide(1.0, np.abs(values_A), out=np.zeros_like(values_A), where=known_A)
+        step_A = -scale_A * (vectors_AA @ (inverse_A * (vectors_AA.T @ (scale_A * slope_A))))
+        promised = slope_A @ step_A
+        while np.abs(step_A).max() > 1e-12:
+            trial, trial_slope_A = problem.gradient(logits_A + step_A)
+            # A quadratic keeps half of the promise; a step into the flat tail of a sigmoid keeps little, and is cut.
+            if trial <= value + 0.3 * promised + 1e-14 * abs(value):
+                break
+            step_A, promised = step_A / 2, promised / 2
+        else:
+            break
+        logits_A, value, slope_A = logits_A + step_A, trial, trial_slope_A
+        distance = float(np.abs(scale_A**2 * slope_A).max())
+        if distance < 1e-9:
+            break
+    return logits_A - logits_A.mean(), {"loss": value, "distance": distance}
+
+
+def descend(
+    problem: Expectation, start_A: np.ndarray, iterations: int, learning_rate: float
+) -> tuple[np.ndarray, dict[str, float]]:
+    """Plain gradient descent on the logits; `distance` is the last step's length, in nats."""
+    logits_A = start_A - start_A.mean()
+    value, slope_A = problem.gradient(logits_A)
+    for _ in range(iterations):
+        logits_A = logits_A - learning_rate * slope_A
+        value, slope_A = problem.gradient(logits_A)
+    return logits_A - logits_A.mean(), {"loss": value, "distance": float(learning_rate * np.abs(slope_A).max())}
+
+
+def log_softmax(logits_A: np.ndarray) -> np.ndarray:
+    """Log-probabilities, in nats."""
+    return logits_A - np.logaddexp.reduce(logits_A)
+
+
+def softmax(logits_A: np.ndarray) -> np.ndarray:
+    """Probabilities."""
+    return np.exp(log_softmax(logits_A))

@@ -1,0 +1,62 @@
+"""A player that does as it was told: fixed answers, or a Python function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from equipoise.component import imported
+from equipoise.players.base import Player, Shelf
+from equipoise.types import Move, View
+
+
+class Scripted(Player):
+    """Answers `text` always, or one of `texts` by the row's seed, or what `call(view, seed)` returns."""
+
+    kind: Literal["scripted"] = "scripted"
+    text: str | None = Field(None, description="the one answer")
+    texts: tuple[str, ...] | None = Field(None, min_length=1, description="answers; the row's seed modulo their number")
+    call: str | None = Field(None, description="import path package.module:function of (View, seed: int) -> str")
+
+    @model_validator(mode="after")
+    def _one_script(self) -> Scripted:
+        if sum(script is not None for script in (self.text, self.texts, self.call)) != 1:
+            raise ValueError("give exactly one of text, texts and call")
+        if self.call is not None and not callable(imported(self.call)):
+            raise PydanticCustomError("import", "'{path}' cannot be called", {"path": self.call})
+        return self
+
+    def open(self, weights: Path | None, shelf: Shelf) -> ScriptedActor:
+        """The actor; it has no weights."""
+        return ScriptedActor(self)
+
+
+class ScriptedActor:
+    """A scripted player, ready to move."""
+
+    def __init__(self, player: Scripted) -> None:
+        self.player = player
+        self._call: Callable[[View, int], Any] | None = imported(player.call) if player.call else None
+
+    def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
+        """One answer per view. Where the function raises, or returns no text, the move is an error that says so."""
+        return [self._move(view, seed) for view, seed in zip(views, seeds, strict=True)]
+
+    def _move(self, view: View, seed: int) -> Move:
+        if self._call is None:
+            texts = self.player.texts or (self.player.text or "",)
+            return Move(texts[seed % len(texts)])
+        try:
+            text = self._call(view, seed)
+        except Exception as error:  # noqa: BLE001  a user's function may raise anything, and the run goes on
+            return Move("", "error", error=f"{self.player.call} raised {type(error).__name__}: {error}")
+        if not isinstance(text, str):
+            return Move("", "error", error=f"{self.player.call} returned {type(text).__name__}, not a text")
+        return Move(text)
+
+    def close(self) -> None:
+        """Nothing to give back."""
