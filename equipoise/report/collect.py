@@ -149,7 +149,7 @@ def _losses(run: Run) -> Iterator[Series]:
             for stage in dict.fromkeys(line["stage"] for line in own):
                 part = [line for line in own if line["stage"] == stage and name in line]
                 boundaries.append(before)
-                x += [before + line["step"] for line in part]
+                x += [before + line.get("step", i + 1) for i, line in enumerate(part)]
                 y += [line[name] for line in part]
                 before = x[-1] if x else before
             if x:
