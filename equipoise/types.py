@@ -63,8 +63,9 @@ class View(msgspec.Struct, frozen=True):
 class Move(msgspec.Struct, frozen=True):
     """What a player answered.
 
-    `token_ids` and `logprobs` (nats, under the distribution that was sampled from) are given by local players, the
-    end token included. `finish` is why it ended; on "error", `error` says what happened and `text` is empty.
+    `token_ids` and `logprobs` are given by local players, the end token included: nats, under the distribution that
+    was sampled from, so after temperature, top-k and top-p, renormalised; at temperature 0, which takes the most likely
+    token, under the model's own. `finish` is why it ended; on "error", `error` says what happened and `text` is empty.
     """
 
     text: str

@@ -81,6 +81,7 @@ def load_adapter(base: Any, model: str, folder: Path, name: str, *, trainable: b
         if not isinstance(base, PeftModel):
             settings = PeftConfig.from_pretrained(str(folder))
             settings.inference_mode = not trainable
+            settings.base_model_name_or_path = base.name_or_path
             base = get_peft_model(base, settings, name)
         result = base.load_adapter(str(folder), name, is_trainable=trainable)
     except (RuntimeError, ValueError, KeyError, OSError) as error:
@@ -99,5 +100,6 @@ def _same_base(model: str, folder: Path) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """What a library's error says, in one line."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    """What a library's error says, in one line; a heading is followed by the first line under it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]

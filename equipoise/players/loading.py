@@ -106,7 +106,9 @@ def load_model(
     else:
         kind = getattr(torch, dtype)
     base = _load_whole(model if weights is None else str(weights), kind, target, attention)
-    return add_adapter(base, lora).eval() if lora is not None and trainable else base
+    if not trainable:
+        return base.requires_grad_(False)  # torch multiplies by weights in another order where they want gradients
+    return base if lora is None else add_adapter(base, lora).eval()
 
 
 def describe(model: str, lora: Lora | None = None) -> Description:

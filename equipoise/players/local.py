@@ -1,0 +1,187 @@
+"""A player that is a language model in this process: any causal model of transformers, full weights or LoRA."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from equipoise.errors import DataError, ModelError
+from equipoise.players.adapters import Lora, holds_adapter, load_adapter, resolve
+from equipoise.players.base import Player, Shelf
+from equipoise.players.loading import Dtype, load_encoding, load_model
+from equipoise.types import Message, Move, View
+
+if TYPE_CHECKING:
+    from equipoise.players.encoding import Encoding
+
+
+class Local(Player):
+    """A causal language model by folder or Hugging Face id, sampled here in batches."""
+
+    kind: Literal["local"] = "local"
+    model: str = Field("builtin", description="a folder, a Hugging Face id, or 'builtin' for the packaged tiny model")
+    lora: Lora | None = Field(None, description="generations are adapters on the model; null: each is a whole model")
+    dtype: Dtype = Field(
+        "auto", description="of the weights; auto: the model's own on an accelerator, float32 on a CPU"
+    )
+    device: str = Field("auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …")
+    attention: str = Field(
+        "auto", description="kernel: auto, sdpa, eager, flash_attention_2 …, as transformers names it"
+    )
+    max_length: int | None = Field(
+        None, ge=2, description="tokens of prompt and answer together; null: the model's context, at most 2048"
+    )
+    template: str | None = Field(None, description="a Jinja chat template's file, in place of the tokenizer's own")
+    template_options: dict[str, Any] = Field(
+        default_factory=dict, description="passed to the chat template, such as enable_thinking: false for Qwen3"
+    )
+    temperature: float = Field(1.0, ge=0, description="of sampling; 0 takes the most likely token")
+    top_p: float = Field(1.0, gt=0, le=1, description="sample from the fewest tokens that hold this probability")
+    top_k: int = Field(0, ge=0, description="sample from this many most likely tokens; 0: from all")
+    max_new_tokens: int = Field(256, ge=1, description="most tokens of an answer, its end token included")
+    batch_size: int = Field(64, ge=1, description="answers that are sampled or scored at once")
+
+    def encoding(self) -> Encoding:
+        """How this player's chats become token ids, the same for all its generations. Raises ModelError."""
+        return load_encoding(self.model, self.max_length, self.template, self.template_options)
+
+    def open(self, weights: Path | None, shelf: Shelf) -> LocalActor:
+        """The actor at `weights`. Adapters of one model share it through the shelf. Raises ModelError."""
+        makings = (resolve(self.model), self.dtype, self.device, self.attention)
+        spelling = (makings[0], self.max_length, self.template, repr(sorted(self.template_options.items())))
+        encoding = shelf.get(("encoding", *spelling), self.encoding)
+        if weights is None or holds_adapter(weights, self.lora):
+            base = shelf.get(("base", *makings), lambda: SharedBase(self.model, self._load(None)))
+            name = None if weights is None else base.adapter(weights)
+            return LocalActor(self, encoding, lambda: base.lend(name))
+        whole = shelf.get(
+            ("whole", str(weights.resolve()), *makings), lambda: SharedBase(str(weights), self._load(weights))
+        )
+        return LocalActor(self, encoding, lambda: whole.lend(None))
+
+    def _load(self, weights: Path | None) -> Any:
+        return load_model(self.model, weights, dtype=self.dtype, device=self.device, attention=self.attention)
+
+
+class SharedBase:
+    """One model in memory, and the adapters that make it one generation or another."""
+
+    def __init__(self, name: str, model: Any) -> None:
+        """`name` is the model's folder or hub id; `model` a transformers model."""
+        self.name = name
+        self.model = model
+        self._peft: Any = None
+        self._adapters: dict[str, str] = {}
+
+    def adapter(self, folder: Path) -> str:
+        """The name of the adapter in `folder`, read on first asking. Raises ModelError."""
+        key = str(folder.resolve())
+        if key not in self._adapters:
+            name = f"generation_{len(self._adapters)}"
+            self._peft = load_adapter(self._peft or self.model, self.name, folder, name).eval()
+            self._adapters[key] = name
+        return self._adapters[key]
+
+    @contextmanager
+    def lend(self, adapter: str | None) -> Iterator[Any]:
+        """The model with this adapter in force (None: with none), while the context is open."""
+        if adapter is not None:
+            self._peft.set_adapter(adapter, inference_mode=True)
+            yield self.model
+        elif self._peft is not None:
+            with self._peft.disable_adapter():
+                yield self.model
+        else:
+            yield self.model
+
+
+class LocalActor:
+    """A local player that is ready to move and to score."""
+
+    def __init__(self, player: Local, encoding: Encoding, lend: Callable[[], AbstractContextManager[Any]]) -> None:
+        """`lend` gives the model for as long as its context is open."""
+        self.player = player
+        self._encoding = encoding
+        self._lend: Callable[[], AbstractContextManager[Any]] | None = lend
+
+    @property
+    def encoding(self) -> str:
+        """Fingerprint of tokenizer, template and truncation."""
+        return self._encoding.fingerprint
+
+    def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
+        """One sampled answer per view. A chat that the template refuses or that leaves no room gives an error move."""
+        moves: dict[int, Move] = {}
+        prompts: dict[int, list[int]] = {}
+        known: dict[tuple[Message, ...], list[int]] = {}
+        for row, view in enumerate(views):
+            try:
+                if view.messages not in known:
+                    known[view.messages] = self._encoding.prompt_ids(view.messages)
+                prompts[row] = known[view.messages]
+            except DataError as error:
+                moves[row] = Move("", "error", error=str(error))
+        if prompts:
+            moves.update(self._sampled(prompts, [seeds[row] for row in prompts]))
+        return [moves[row] for row in range(len(views))]
+
+    def _sampled(self, prompts: dict[int, list[int]], seeds: Sequence[int]) -> Iterator[tuple[int, Move]]:
+        from equipoise.players.sampling import Choice, sample
+
+        player, encoding = self.player, self._encoding
+        with self._model() as model:
+            samples = sample(
+                model,
+                list(prompts.values()),
+                seeds,
+                [min(player.max_new_tokens, encoding.max_length - len(ids)) for ids in prompts.values()],
+                Choice(player.temperature, player.top_k, player.top_p),
+                stop_ids=encoding.stop_ids,
+                pad_id=encoding.pad_id,
+                batch_size=player.batch_size,
+            )
+        for (row, ids), found in zip(prompts.items(), samples, strict=True):
+            yield (
+                row,
+                Move(
+                    encoding.decode(found.token_ids),
+                    "stop" if found.ended else "length",
+                    tuple(found.token_ids),
+                    tuple(found.logprobs),
+                    len(ids),
+                ),
+            )
+
+    def logprobs(self, chats: Sequence[tuple[Message, ...]], texts: Sequence[str]) -> list[tuple[float, int]]:
+        """For each (chat, answer): the sum of the answer's token log-probabilities, and their count, the end included.
+
+        Under softmax(logits), whatever the player samples with. Raises DataError for a chat that cannot be encoded.
+        """
+        from equipoise.players.logprobs import answer_logprobs
+
+        joined = [self._encoding.join(chat, text) for chat, text in zip(chats, texts, strict=True)]
+        ids, starts = [ids for ids, _ in joined], [start for _, start in joined]
+        with self._model() as model:
+            return answer_logprobs(model, ids, starts, self._encoding.pad_id, batch_size=self.player.batch_size)
+
+    def close(self) -> None:
+        """Let go of the model; it leaves memory with the last who shares it."""
+        self._lend = None
+
+    @contextmanager
+    def _model(self) -> Iterator[Any]:
+        import torch
+
+        assert self._lend is not None, "the actor is closed"
+        try:
+            with self._lend() as model:
+                yield model
+        except torch.OutOfMemoryError as error:
+            raise ModelError(
+                f"model '{self.player.model}' ran out of memory with batch_size = {self.player.batch_size} and up to "
+                f"{self._encoding.max_length} tokens a row; lower one of them ({str(error).splitlines()[0]})"
+            ) from error

@@ -1,0 +1,226 @@
+"""Sampling answers from a causal language model, many at once, each with its own dice.
+
+Row b's token at position t is the inverse of its cumulative distribution at `uniform(seed_b, t)`, so it depends on the
+row's prompt and seed alone: the neighbours in a batch change it by no more than the rounding of the forward pass.
+The tokens keep the vocabulary's order in that distribution, so rounding that swaps two near-equal tokens in rank
+does not swap them here.
+
+Prompts go in batches of like length, padded on the left; a prompt that occurs several times in a batch is read once;
+rows that have finished leave the batch, and their part of the cache with them. Left out: refilling the places of
+finished rows, paged caches, speculation. A serving engine does that; this is the sampler that needs none.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import DynamicCache
+
+from equipoise.seeds import uniform
+
+BLOCK = 256  # tokens of the vocabulary summed together in the first of the two steps of the inverse
+RANKED = 1024  # the most likely tokens looked at for top-p before the whole vocabulary is sorted
+LEAVE = 8  # finished rows leave once they are 1 / LEAVE of the batch; a smaller share is not worth copying the cache
+CHECK = 8  # steps between two looks at who has finished, on an accelerator: each look waits for the device
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How a token is chosen: softmax(logits / temperature), cut to `top_k` tokens, then to the mass `top_p`.
+
+    temperature 0 takes the most likely token; top_k 0 and top_p 1 cut nothing.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One sampled answer: token ids (the end token included), their log-probabilities, and whether it ended itself.
+
+    A log-probability is in nats, under the distribution that was sampled from: after temperature and cuts,
+    renormalised. At temperature 0 it is under softmax(logits).
+    """
+
+    token_ids: list[int]
+    logprobs: list[float]
+    ended: bool
+
+
+@torch.inference_mode()
+def sample(
+    model: Any,
+    prompts: Sequence[list[int]],
+    seeds: Sequence[int],
+    limits: Sequence[int],
+    choice: Choice,
+    *,
+    stop_ids: Sequence[int],
+    pad_id: int,
+    batch_size: int,
+) -> list[Sample]:
+    """One answer to each prompt, in order.
+
+    `model` is a transformers causal language model; `prompts` are token ids, none empty; `seeds` int64; `limits` the
+    most tokens of each answer, at least 1. An answer ends with one of `stop_ids` or at its limit.
+    """
+    order = sorted(range(len(prompts)), key=lambda i: (len(prompts[i]), prompts[i]), reverse=True)
+    answers: dict[int, Sample] = {}
+    for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        batch = _Batch(model, [prompts[i] for i in rows], pad_id)
+        seed_B = np.array([seeds[i] for i in rows], np.int64)
+        answers.update(zip(rows, _answers(batch, seed_B, [limits[i] for i in rows], choice, stop_ids), strict=True))
+    return [answers[i] for i in range(len(prompts))]
+
+
+def choose(logits_BV: torch.Tensor, number_B: torch.Tensor, choice: Choice) -> tuple[torch.Tensor, torch.Tensor]:
+    """A token for each row, and its log-probability.
+
+    `logits_BV` [B, V]; `number_B` float64 [B] in [0, 1), the dice. Returns (token_B int64, logprob_B float32, in nats).
+    """
+    logits_BV = logits_BV.float()
+    if choice.temperature == 0:
+        best_B, token_B = logits_BV.max(-1)
+        return token_B, best_B - logits_BV.logsumexp(-1)
+    logits_BV = logits_BV / choice.temperature
+    if choice.top_k or choice.top_p < 1:
+        logits_BV = logits_BV.masked_fill(logits_BV < _least_kept(logits_BV, choice), -torch.inf)
+    logits_BV = logits_BV - logits_BV.amax(-1, keepdim=True)
+    token_B, total_B = _inverse(logits_BV.exp(), number_B)
+    return token_B, logits_BV.gather(1, token_B[:, None])[:, 0] - total_B.log().float()
+
+
+def _least_kept(logits_BV: torch.Tensor, choice: Choice) -> torch.Tensor:
+    """[B, 1]: the smallest logit that the cuts keep. What ties with it is kept as well."""
+    size = logits_BV.shape[-1]
+    ranked = min(choice.top_k or RANKED, size)
+    value_BR = logits_BV.topk(ranked).values
+    if choice.top_p >= 1:
+        return value_BR[:, -1:]
+    whole = value_BR if choice.top_k else logits_BV
+    share_BR = (value_BR - whole.logsumexp(-1, keepdim=True)).exp()
+    if not choice.top_k and ranked < size and bool((share_BR.sum(-1) < choice.top_p).any()):
+        value_BR = logits_BV.sort(descending=True).values
+        share_BR = value_BR.softmax(-1)
+    before_BR = share_BR.cumsum(-1) - share_BR
+    kept_B1 = (before_BR < choice.top_p).sum(-1, keepdim=True)
+    return value_BR.gather(1, kept_B1.clamp_min(1) - 1)
+
+
+def _inverse(weight_BV: torch.Tensor, number_B: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The first token at which the cumulative weight passes `number_B` of the whole, and the whole, [B] each.
+
+    In two steps, block by block and then within the block that was hit: sums instead of a running sum over the
+    vocabulary, in double precision, so that rare tokens keep their probability.
+    """
+    size = weight_BV.shape[1]
+    wide = torch.float32 if weight_BV.device.type == "mps" else torch.float64
+    full = size // BLOCK * BLOCK
+    block_BN = weight_BV[:, :full].unflatten(1, (size // BLOCK, BLOCK)).sum(-1, dtype=wide)
+    if full < size:
+        block_BN = torch.cat([block_BN, weight_BV[:, full:].sum(-1, keepdim=True, dtype=wide)], 1)
+    block, left_B1, total_B1 = _passes(block_BN, number_B.to(wide)[:, None], share=True)
+    place_BK = block * BLOCK + torch.arange(BLOCK, device=weight_BV.device)
+    within_BK = weight_BV.gather(1, place_BK.clamp_max(size - 1)).to(wide).masked_fill(place_BK >= size, 0)
+    inner, _, _ = _passes(within_BK, left_B1, share=False)
+    return (block * BLOCK + inner)[:, 0], total_B1[:, 0]
+
+
+def _passes(weight_BN: torch.Tensor, target_B1: torch.Tensor, share: bool) -> tuple[torch.Tensor, ...]:
+    """(index at which the running sum passes the target, what of the target is left there, the whole), [B, 1] each."""
+    running_BN = weight_BN.cumsum(1)
+    total_B1 = running_BN[:, -1:]
+    below = 1 - 2 * torch.finfo(running_BN.dtype).eps  # so that rounding never points behind the last token
+    target_B1 = torch.minimum(target_B1 * total_B1 if share else target_B1, total_B1 * below)
+    index = torch.searchsorted(running_BN, target_B1, right=True)
+    left_B1 = target_B1 - (running_BN.gather(1, index) - weight_BN.gather(1, index))
+    return index, left_B1.clamp_min(0), total_B1
+
+
+def _answers(
+    batch: _Batch, seed_B: np.ndarray, limits: list[int], choice: Choice, stop_ids: Sequence[int]
+) -> Iterator[Sample]:
+    device, longest = batch.device, max(limits)
+    numbers = uniform(seed_B[:, None], np.arange(longest))
+    number_BT = torch.from_numpy(numbers.astype(np.float32) if device.type == "mps" else numbers).to(device)
+    stop_S = torch.tensor(list(stop_ids), dtype=torch.int64, device=device)
+    limit_B = torch.tensor(limits, device=device)
+    token_BT = torch.zeros(number_BT.shape, dtype=torch.int64, device=device)
+    logprob_BT = torch.zeros(number_BT.shape, dtype=torch.float32, device=device)
+    row_B = torch.arange(len(limits), device=device)
+    done_B = torch.zeros(len(limits), dtype=torch.bool, device=device)
+    every = 1 if device.type == "cpu" else CHECK
+    for t in range(longest):
+        token_B, logprob_B = choose(batch.logits_BV, number_BT[row_B, t], choice)
+        token_BT[row_B, t], logprob_BT[row_B, t] = token_B, logprob_B
+        done_B |= (token_B[:, None] == stop_S).any(1) | (limit_B <= t + 1)
+        if (t + 1) % every == 0:
+            keep = (~done_B).nonzero()[:, 0]
+            if len(keep) == 0:
+                break
+            if (len(done_B) - len(keep)) * LEAVE >= len(done_B):
+                batch.select(keep)
+                row_B, limit_B, done_B, token_B = row_B[keep], limit_B[keep], done_B[keep], token_B[keep]
+        if t + 1 < longest:
+            batch.step(token_B)
+    for ids, logprobs, limit in zip(token_BT.tolist(), logprob_BT.tolist(), limits, strict=True):
+        end = next((n for n, token in enumerate(ids[:limit], 1) if token in stop_ids), None)
+        yield Sample(ids[: end or limit], logprobs[: end or limit], end is not None)
+
+
+class _Batch:
+    """The forward pass of rows that grow a token at a time. `logits_BV` are those of each row's next token."""
+
+    def __init__(self, model: Any, prompts: list[list[int]], pad_id: int) -> None:
+        self.model, self.device = model, model.device
+        distinct = {tuple(prompt): None for prompt in prompts}
+        place = {prompt: n for n, prompt in enumerate(distinct)}
+        self.width = max(map(len, distinct))
+        length_B = torch.tensor([len(prompt) for prompt in distinct], device=self.device)
+        ids = [[pad_id] * (self.width - len(prompt)) + list(prompt) for prompt in distinct]
+        column_1T = torch.arange(self.width, device=self.device)[None]
+        shown_BT = column_1T >= self.width - length_B[:, None]
+        self.shown_BT = None if bool(shown_BT.all()) else shown_BT.long()
+        self.position_B = length_B
+        self.cache = DynamicCache(config=model.config)
+        self.last = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
+        position_BT = (column_1T - (self.width - length_B[:, None])).clamp_min(0)
+        self.logits_BV = self._forward(torch.tensor(ids, device=self.device), position_BT)
+        if len(distinct) < len(prompts):
+            row_B = torch.tensor([place[tuple(prompt)] for prompt in prompts], device=self.device)
+            self.select(row_B)
+            self.logits_BV = self.logits_BV[row_B]
+
+    def step(self, token_B: torch.Tensor) -> None:
+        """Append a token to each row."""
+        if self.shown_BT is not None:
+            self.shown_BT = torch.cat([self.shown_BT, self.shown_BT.new_ones(len(token_B), 1)], 1)
+        self.logits_BV = self._forward(token_B[:, None], self.position_B[:, None])
+        self.position_B = self.position_B + 1
+
+    def select(self, row_B: torch.Tensor) -> None:
+        """Go on with these rows, in this order; a row may be named several times. `logits_BV` stay as they are."""
+        self.cache.batch_select_indices(row_B)
+        self.position_B = self.position_B[row_B]
+        if self.shown_BT is not None:
+            self.shown_BT = self.shown_BT[row_B]
+
+    def _forward(self, ids_BT: torch.Tensor, position_BT: torch.Tensor) -> torch.Tensor:
+        """Logits of the token after the last, [B, V]."""
+        out = self.model(
+            input_ids=ids_BT,
+            attention_mask=self.shown_BT,
+            position_ids=position_BT,
+            past_key_values=self.cache,
+            use_cache=True,
+            **self.last,
+        )
+        return out.logits[:, -1]
