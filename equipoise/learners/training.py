@@ -1,0 +1,202 @@
+"""What gradient learners share: settings, the order of the data, where a training goes on, how it ends on disk.
+
+The training itself is transformers' `Trainer` (see `learners.trainer`), so one process, DDP, FSDP and DeepSpeed are a
+matter of the usual accelerate configuration.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from equipoise import seeds
+from equipoise.errors import ConfigError, DiskFull, NoSignal
+from equipoise.learners.base import Learner, Lesson
+
+if TYPE_CHECKING:
+    from equipoise.learners.trainer import Objective, Row
+    from equipoise.players.encoding import Encoding
+
+WINDOW = 16  # batches that are sorted by length together: little padding, and an order that is still nearly random
+COMPLETE = "complete"  # a checkpoint folder holds a file of this name once everything else in it is written
+
+
+class Training(Learner):
+    """How long and how fast to train. Batches count examples (pairs, for preferences) in one forward on one process."""
+
+    epochs: float = Field(1.0, gt=0, description="passes over the examples; may be a fraction")
+    batch_size: int = Field(8, ge=1, description="examples in one forward pass on each process")
+    gradient_accumulation: int = Field(1, ge=1, description="forward passes that make one optimizer step")
+    learning_rate: float = Field(1e-6, gt=0, description="peak learning rate of AdamW")
+    scheduler: Literal["cosine", "linear", "constant_with_warmup"] = Field(
+        "cosine", description="how the learning rate goes on after the warm-up"
+    )
+    warmup_ratio: float = Field(0.1, ge=0, le=1, description="share of the steps over which the learning rate rises")
+    weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay of AdamW")
+    max_grad_norm: float = Field(1.0, ge=0, description="gradients are scaled down to this norm; 0 leaves them alone")
+    precision: Literal["fp32", "bf16"] = Field(
+        "fp32", description="bf16: matrix products in bfloat16, weights that are trained in float32"
+    )
+    chunk: int = Field(
+        256, ge=1, description="answer tokens projected to the vocabulary at a time; memory is 8 x chunk x vocabulary B"
+    )
+    gradient_checkpointing: bool = Field(
+        False, description="compute activations again in the backward pass: less memory, about a third slower"
+    )
+    log_steps: int = Field(10, ge=1, description="optimizer steps between two lines of metrics")
+    save_steps: int = Field(
+        200, ge=0, description="optimizer steps between checkpoints, rounded up to whole log_steps; 0 keeps none"
+    )
+
+    def steps(self, examples: int) -> int:
+        """Optimizer steps on one process."""
+        return math.ceil(self.passes(examples) / (self.batch_size * self.gradient_accumulation))
+
+    def passes(self, examples: int) -> int:
+        """How many examples are seen, each pass over them counted."""
+        return max(1, round(self.epochs * examples))
+
+    def order(self, lengths: Sequence[int], seed: int) -> list[int]:
+        """The order in which examples of these lengths are seen: a pure function of both and the settings.
+
+        Each pass is a fresh permutation. Within a window of batches of one pass, examples of like length share a batch,
+        and the batches are shuffled again. A batch that belongs to two passes stays as it was drawn.
+        """
+        n, size, count = len(lengths), self.batch_size, self.passes(len(lengths))
+        passes = [seeds.generator(seed, "pass", p).permutation(n) for p in range(math.ceil(count / n))]
+        order = np.concatenate(passes)[:count].tolist()
+        for p in range(len(passes)):
+            first, last = math.ceil(p * n / size), min((p + 1) * n, count) // size
+            for begin in range(first, last, WINDOW):
+                end = min(begin + WINDOW, last)
+                window = sorted(order[begin * size : end * size], key=lambda i: -lengths[i])
+                shuffled = seeds.generator(seed, "window", begin).permutation(end - begin)
+                order[begin * size : end * size] = [i for b in shuffled for i in window[b * size : (b + 1) * size]]
+        return order
+
+    def train(
+        self,
+        model: Any,
+        encoding: Encoding,
+        rows: Sequence[Row],
+        objective: Objective,
+        *,
+        home: Path,
+        scratch: Path,
+        seed: int,
+        share: bool = False,
+        device: str = "auto",
+        report_to: Sequence[str] = (),
+        log: Callable[[dict[str, Any]], None] = lambda line: None,
+    ) -> dict[str, float]:
+        """Train `model` on `rows` and write it and its tokenizer into `home`; returns the last line of metrics.
+
+        Goes on from a checkpoint in `scratch` where this same training left one. Raises DiskFull, and EquipoiseError
+        when the loss is no longer a number.
+        """
+        from equipoise.learners.trainer import AnswerTrainer, arguments
+
+        ordered = [rows[i] for i in self.order([row.length for row in rows], seed)]
+        checkpoint = resumable(scratch, self._identity(rows, objective, seed))
+        trainer = AnswerTrainer(
+            model,
+            arguments(self, self.steps(len(rows)), scratch, seed, device, report_to),
+            ordered,
+            objective,
+            pad_id=encoding.pad_id,
+            chunk=self.chunk,
+            share=share,
+            log=log,
+        )
+        with disk_errors(scratch):
+            trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+        trainer.assert_finite()
+        with disk_errors(home):
+            trainer.save_model(str(home))
+            if trainer.is_world_process_zero():
+                (home / "training_args.bin").unlink(missing_ok=True)  # a pickle of this machine's paths
+                encoding.tokenizer.save_pretrained(str(home))
+        return trainer.summary()
+
+    def _identity(self, rows: Sequence[Row], objective: Objective, seed: int) -> str:
+        """A hash of all that decides what is trained, but for the model, which its folder decides."""
+        digest = hashlib.blake2b(repr((self.settings(), objective, seed)).encode(), digest_size=16)
+        for row in rows:
+            digest.update(row.identity)
+        return digest.hexdigest()
+
+
+def resumable(scratch: Path, identity: str) -> Path | None:
+    """The newest whole checkpoint of the training called `identity`; what is cut short or of another one is deleted."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    name = scratch / "training.json"
+    if not name.is_file() or json.loads(name.read_text()) != {"identity": identity}:
+        shutil.rmtree(scratch)
+        scratch.mkdir()
+        draft = name.with_suffix(".draft")
+        draft.write_text(json.dumps({"identity": identity}))
+        draft.rename(name)
+    whole: list[Path] = []
+    for folder in scratch.glob("checkpoint-*"):
+        if (folder / COMPLETE).is_file():
+            whole.append(folder)
+        else:
+            shutil.rmtree(folder)
+    return max(whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
+
+
+@contextmanager
+def disk_errors(folder: Path) -> Iterator[None]:
+    """Turns what torch, safetensors and the system say of a full disk into DiskFull."""
+    try:
+        yield
+    except Exception as error:
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if full or "No space left" in str(error) or "PytorchStreamWriter failed" in str(error):
+            raise DiskFull(f"{folder}: no space left for a model or checkpoint; free some, then resume") from error
+        raise
+
+
+def model_to_train(learner: Training, lesson: Lesson) -> tuple[Any, Encoding, str]:
+    """(the lesson's player at its current weights, its encoding, its device). Raises ConfigError, ModelError.
+
+    Weights that are trained are float32. Under LoRA with `precision: bf16` the frozen base is bfloat16.
+    """
+    from transformers import set_seed
+
+    from equipoise.players.loading import load_model
+    from equipoise.players.local import Local
+
+    player = lesson.player
+    if not isinstance(player, Local):
+        raise ConfigError(
+            f"learner '{learner.kind}' trains players of kind 'local', "
+            f"but players.{lesson.who.name} is of kind '{player.kind}'"
+        )
+    set_seed(seeds.child(lesson.seed, "adapter") % 2**32)  # a fresh adapter is drawn from torch's generator
+    model = load_model(
+        player.model,
+        lesson.weights,
+        player.lora,
+        dtype="bfloat16" if player.lora is not None and learner.precision == "bf16" else "float32",
+        device="cpu",  # the Trainer places it, on the device of this process
+        attention=player.attention,
+        trainable=True,
+    )
+    return model, player.encoding(), player.device
+
+
+def need_examples(rows: Sequence[Any], who: object) -> None:
+    """Raises NoSignal when there is nothing to learn from."""
+    if not rows:
+        raise NoSignal(f"{who} has no example to learn from")
