@@ -105,6 +105,7 @@ class Training(Learner):
         when the loss is no longer a number.
         """
         from equipoise.learners.trainer import AnswerTrainer, arguments
+        from equipoise.players.loading import quiet
 
         ordered = [rows[i] for i in self.order([row.length for row in rows], seed)]
         checkpoint = resumable(scratch, self._identity(rows, objective, seed))
@@ -118,10 +119,10 @@ class Training(Learner):
             share=share,
             log=log,
         )
-        with disk_errors(scratch):
+        with quiet(), disk_errors(scratch):
             trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
         trainer.assert_finite()
-        with disk_errors(home):
+        with quiet(), disk_errors(home):
             trainer.save_model(str(home))
             if trainer.is_world_process_zero():
                 (home / "training_args.bin").unlink(missing_ok=True)  # a pickle of this machine's paths

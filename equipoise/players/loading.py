@@ -179,7 +179,7 @@ def _device(name: str) -> Any:
 
 def _fetch(model: str, place: str, load: Callable[..., T]) -> T:
     """`load`, from the local cache of the hub first. What is not found is a ModelError."""
-    with _quiet():
+    with quiet():
         try:
             return load(local_files_only=True)
         except OSError as missing:
@@ -195,7 +195,7 @@ def _fetch(model: str, place: str, load: Callable[..., T]) -> T:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without transformers' progress bars and load reports: what matters of them is raised."""
     from transformers.utils import logging
 
