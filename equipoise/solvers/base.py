@@ -95,6 +95,13 @@ def checked_start(start: Profile | None, shape: tuple[int, int], name: str = "st
     return np.log(row_A), np.log(column_M)
 
 
+def checked_positive(**numbers: float | None) -> None:
+    """Raises ValueError, naming it, for a number that is neither None nor finite and above zero."""
+    for name, number in numbers.items():
+        if number is not None and not 0 < number < float("inf"):
+            raise ValueError(f"{name} must be a number above zero; it is {number}")
+
+
 def span(payoff_AM: np.ndarray) -> float:
     """The largest pay-off less the smallest, or 1 when all are equal: the unit in which step sizes are chosen."""
     return float(np.ptp(payoff_AM)) or 1.0

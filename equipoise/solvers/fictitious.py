@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from equipoise.solvers.base import Iterates, Profile, Solver, checked_payoff, checked_sides
+from equipoise.solvers.base import Iterates, Profile, Solver, checked_payoff, checked_positive, checked_sides
 
 
 def fictitious_play(payoff_AM: np.ndarray, column_payoff_AM: np.ndarray | None = None, *, steps: int) -> Iterates:
@@ -17,10 +17,11 @@ def fictitious_play(payoff_AM: np.ndarray, column_payoff_AM: np.ndarray | None =
     own pay-offs. Beliefs start from one imagined round against a uniform opponent; the averages count real rounds only.
     In zero-sum games the frequencies converge, often like 1/sqrt(steps), in the worst case much slower (ties broken
     adversarially); elsewhere they may cycle.
-    Raises ValueError for wrong pay-offs.
+    Raises ValueError for wrong pay-offs or steps.
     Source: Brown 1951; Robinson 1951, Annals of Mathematics 54; the slow case: Daskalakis and Pan 2014, arXiv 1412.1840
     """
     row_payoff_AM, column_payoff_AM = checked_sides(payoff_AM, column_payoff_AM)
+    checked_positive(steps=steps)
     rows, columns = row_payoff_AM.shape
     got_A, got_M = row_payoff_AM.mean(1), column_payoff_AM.mean(0)
     played_A, played_M = np.zeros(rows), np.zeros(columns)

@@ -17,6 +17,7 @@ from equipoise.solvers.base import (
     Solver,
     Which,
     checked_payoff,
+    checked_positive,
     checked_sides,
     checked_start,
     softmax,
@@ -42,10 +43,11 @@ def mirror_descent(
     its KL distance shrinking by 1/(1 + eta·tau) a step.
     tau: weight of the anchor, in units of pay-off. eta: step size in 1/pay-off; None is 4·tau/span², the largest for
     which convergence is proved. anchor, start: uniform by default.
-    Raises ValueError for wrong pay-offs, anchor or start.
+    Raises ValueError for wrong pay-offs, anchor, start, tau, steps or eta.
     Source: magnetic mirror descent, Sokota et al. 2022, arXiv 2206.05825, §3.
     """
     row_payoff_AM, column_payoff_AM = checked_sides(payoff_AM, column_payoff_AM)
+    checked_positive(tau=tau, steps=steps, eta=eta)
     anchor_A, anchor_M = checked_start(anchor, row_payoff_AM.shape, "anchor")
     logit_A, logit_M = checked_start(start, row_payoff_AM.shape)
     if eta is None:

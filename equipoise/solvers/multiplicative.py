@@ -16,6 +16,7 @@ from equipoise.solvers.base import (
     Solver,
     Which,
     checked_payoff,
+    checked_positive,
     checked_sides,
     checked_start,
     softmax,
@@ -36,10 +37,11 @@ def multiplicative_weights(
     row_{t+1} ∝ row_t · exp(eta · payoff·column_t); the column player likewise with its own pay-offs.
     eta: step size in 1/pay-off; None is sqrt(8·ln(choices)/steps)/span, with which nash_conv of the averages is at most
     span·sqrt(2·ln(choices)/steps). start: where to begin, uniform by default.
-    Raises ValueError for wrong pay-offs or start.
+    Raises ValueError for wrong pay-offs, start, steps or eta.
     Source: Freund and Schapire 1999, Games and Economic Behavior 29; Cesa-Bianchi and Lugosi 2006, Theorem 2.2.
     """
     row_payoff_AM, column_payoff_AM = checked_sides(payoff_AM, column_payoff_AM)
+    checked_positive(steps=steps, eta=eta)
     logit_A, logit_M = checked_start(start, row_payoff_AM.shape)
     if eta is None:
         unit = max(span(row_payoff_AM), span(column_payoff_AM))

@@ -15,6 +15,7 @@ from equipoise.solvers.base import (
     Solver,
     Which,
     checked_payoff,
+    checked_positive,
     checked_sides,
     checked_start,
     softmax,
@@ -36,11 +37,12 @@ def replicator(
     leave the simplex, and the averages Y/time are exact. From the uniform start their nash_conv is at most
     2·ln(choices)/time.
     time: in 1/pay-off. start: where to begin, uniform by default.
-    Raises ValueError for wrong pay-offs or start, EquipoiseError when the integration fails.
+    Raises ValueError for wrong pay-offs, start or time, EquipoiseError when the integration fails.
     Source: Taylor and Jonker 1978, Mathematical Biosciences 40; the exponential form, Hofbauer, Sorin and Viossat 2009,
     Mathematics of Operations Research 34.
     """
     row_payoff_AM, column_payoff_AM = checked_sides(payoff_AM, column_payoff_AM)
+    checked_positive(time=time)
     logit_A, logit_M = checked_start(start, row_payoff_AM.shape)
     rows = len(logit_A)
 

@@ -82,7 +82,7 @@ def test_equilibrium_and_value_of_a_matrix_game(solver, game):
 
 
 def column_player_value(payoff_AM):
-    """The value from the column player's linear program, min v with payoff·column ≤ v; `nash` solves the row player's."""
+    """The value from the column player's linear program, min v with payoff·column ≤ v; `nash` solves the other."""
     rows, columns = payoff_AM.shape
     middle, unit = payoff_AM.mean(), span(payoff_AM)
     solved = linprog(
@@ -172,6 +172,21 @@ def test_starts_and_sides_that_do_not_fit_are_refused():
         mirror_descent(ROCK_PAPER_SCISSORS, tau=1, steps=1, anchor=Profile(uniform, pure))
     with pytest.raises(ValueError, match=r"column_payoff_AM has shape \(3, 2\)"):
         replicator(np.zeros((2, 3)), np.zeros((3, 2)), time=1)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: multiplicative_weights(BIASED, steps=0), "steps"),
+        (lambda: multiplicative_weights(BIASED, steps=1, eta=-1.0), "eta"),
+        (lambda: fictitious_play(BIASED, steps=0), "steps"),
+        (lambda: replicator(BIASED, time=float("inf")), "time"),
+        (lambda: mirror_descent(BIASED, tau=0.0, steps=1), "tau"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(call, name):
+    with pytest.raises(ValueError, match=f"{name} must be a number above zero"):
+        call()
 
 
 def test_golden_values(golden):
