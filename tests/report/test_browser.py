@@ -1,0 +1,260 @@
+"""The page in a real browser: charts are drawn, texts are only read, filters filter, and nothing is fetched.
+
+Chromium is spoken to over its debugging pipe. Skipped where there is no chromium.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from equipoise.report.html import render
+from equipoise.report.section import clean
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update "
+    "--disable-sync --disable-extensions --disable-dev-shm-usage --window-size=1280,900 --remote-debugging-pipe"
+)
+PATIENCE = 60  # seconds until a browser that does not answer is given up
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome is installed")
+
+
+class Browser:
+    """One headless chromium with one page; `events` gathers what the page did."""
+
+    def __init__(self, profile: Path):
+        assert CHROMIUM is not None
+        reads, self._write = os.pipe()
+        self._read, writes = os.pipe()
+        # The pipe's ends are descriptors 3 and 4 in chromium; the shell puts them there, whatever they are here.
+        command = f'exec "$0" "$@" 3<&{reads} 4>&{writes}'
+        self._process = subprocess.Popen(
+            ["/bin/bash", "-c", command, CHROMIUM, *FLAGS.split(), f"--user-data-dir={profile}", "about:blank"],
+            pass_fds=(reads, writes),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(reads)
+        os.close(writes)
+        os.set_blocking(self._read, False)
+        self._buffer, self._number, self._session = b"", 0, None
+        self.events: list[dict[str, Any]] = []
+        [page] = [t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page"]
+        attached = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """The answer to one command; what happens meanwhile goes to `events`."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._message()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                return answer["result"]
+            self.events.append(answer)
+
+    def _message(self) -> dict[str, Any]:
+        until = time.monotonic() + PATIENCE
+        while b"\0" not in self._buffer:
+            assert time.monotonic() < until and self._process.poll() is None, "chromium does not answer"
+            try:
+                self._buffer += os.read(self._read, 1 << 20)
+            except BlockingIOError:
+                time.sleep(0.01)
+        text, _, self._buffer = self._buffer.partition(b"\0")
+        return json.loads(text)
+
+    def do(self, script: str) -> Any:
+        """The value of a JavaScript expression in the page, awaited if it is a promise."""
+        found = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in found, found
+        return found["result"].get("value")
+
+    def open(self, path: Path) -> None:
+        """Load a page and wait until it is drawn."""
+        self.events.clear()
+        self.call("Page.navigate", url=path.as_uri())
+        self.until("document.readyState === 'complete' && location.protocol === 'file:'")
+        self.until(
+            "[...document.querySelectorAll('.chart')].every((c) => c.querySelector('.mlayer path, .mlayer image'))"
+        )
+
+    def until(self, condition: str) -> None:
+        """Wait for a condition of the page."""
+        until = time.monotonic() + PATIENCE
+        while not self.do(condition):
+            assert time.monotonic() < until, f"never came true: {condition}"
+            time.sleep(0.02)
+
+    def complaints(self) -> list[dict[str, Any]]:
+        """Console messages, errors and refused requests."""
+        self.do("0")
+        names = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
+        return [event["params"] for event in self.events if event["method"] in names]
+
+    def requests(self) -> list[str]:
+        """Addresses that were asked for, the page itself and inline data left out."""
+        sent = [e["params"]["request"]["url"] for e in self.events if e["method"] == "Network.requestWillBeSent"]
+        return [url for url in sent if not url.startswith(("data:", "blob:")) and not url.endswith(".html")]
+
+    def close(self) -> None:
+        """End chromium."""
+        os.close(self._write)
+        os.close(self._read)
+        self._process.terminate()
+        self._process.wait(PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    found = Browser(tmp_path_factory.mktemp("profile"))
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory, facts, hostile) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    paths = {}
+    for name, content in (("full", facts), ("hostile", hostile)):
+        paths[name] = folder / f"{name}.html"
+        paths[name].write_text(render(content), encoding="utf-8")
+    return paths
+
+
+TEXTS = "[...document.querySelectorAll('{}')].map((e) => e.textContent)"
+
+
+def test_a_fault_would_be_noticed(browser, tmp_path):
+    bad = tmp_path / "bad.html"
+    bad.write_text(
+        "<script>console.error('x')</script><img src='https://example.invalid/a.png'><script>nothing()</script>"
+    )
+    browser.open(bad)
+    assert len(browser.complaints()) >= 2
+    assert browser.requests() == ["https://example.invalid/a.png"]
+
+
+def test_every_chart_is_drawn_without_complaint_or_request(browser, pages):
+    browser.open(pages["full"])
+    assert browser.do("document.querySelectorAll('.chart').length") == 9
+    assert browser.do("document.querySelectorAll('.chart .scatterlayer .trace').length") >= 10
+    assert browser.do("document.querySelector('.chart .heatmaplayer image') !== null")
+    assert browser.do("document.querySelectorAll('.chart .barlayer .point').length") == 4
+    cells = browser.do(TEXTS.format(".heatmap-label"))
+    assert "+0.52 ± 0.04" in cells and len([cell for cell in cells if cell]) == 14
+    assert browser.complaints() == []
+    assert browser.requests() == []
+
+
+def test_hostile_texts_are_shown_and_do_nothing(browser, pages, hostile):
+    browser.open(pages["hostile"])
+    assert browser.do("document.title") == hostile.title
+    for tag in ("iframe", "marquee", "object", "plaintext", "textarea", "img", "a[href^=javascript]"):
+        assert browser.do(f"document.querySelectorAll('{tag}').length") == 0, tag
+    assert browser.do("[...document.querySelectorAll('*')].some((e) => e.onerror || e.onload || e.onfocus)") is False
+    shown = [text.replace("\u00a0", " ") for text in browser.do(TEXTS.format(".answer .text"))]
+    assert shown == [clean(text) for text in hostile.warnings]
+    assert browser.complaints() == []
+    assert browser.requests() == []
+
+
+def test_hostile_names_are_labels_letter_by_letter(browser, pages, hostile):
+    browser.open(pages["hostile"])
+    drawn = set(browser.do(TEXTS.format(".ytick text")))
+    for name in hostile.mixture:
+        line = " ".join(clean(name).split())
+        if len(line) <= 48:
+            assert line in {text.replace("\u00a0", " ") for text in drawn}, line
+    assert browser.do("document.querySelectorAll('.ytick a, .xtick a, .ytick [style*=bold]').length") == 0
+    browser.do(
+        "Plotly.Fx.hover([...document.querySelectorAll('.chart')].find((c) => c.querySelector('.barlayer .point')),"
+        " [{curveNumber: 0, pointNumber: 0}])"
+    )
+    browser.until("document.querySelector('.hovertext') !== null")
+    hovered = browser.do("document.querySelector('.hovertext').textContent")
+    assert hovered.startswith(next(iter(hostile.mixture))) and "5.6 %" in hovered
+
+
+SET = (
+    "(() => {{ const f = document.querySelector('.filters'); for (const e of f.elements) e.value = ''; {}; "
+    "f.dispatchEvent(new Event('input', {{bubbles: true}})); "
+    "return new Promise((done) => setTimeout(() => done(document.querySelector('.shown').textContent), 400)); }})()"
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "keep"),
+    [
+        ("", lambda m: True),
+        ("f.elements.generation.value = '2'", lambda m: m.generation == 2),
+        ("f.elements.split.value = 'held_out'", lambda m: m.split == "held_out"),
+        ("f.elements.verdict.value = 'unjudged'", lambda m: m.answers[0].score is None),
+        ("f.elements.verdict.value = 'apart'", lambda m: m.answers[0].score != m.answers[1].score),
+        (
+            "f.elements.high.value = '0.5'",
+            lambda m: m.answers[0].score is not None and max(a.score for a in m.answers) < 0.5,
+        ),
+        ("f.elements.text.value = 'THIN wires'", lambda m: any("thin wires" in a.text for a in m.answers)),
+        ("f.elements.text.value = '<nothing>'", lambda m: False),
+    ],
+)
+def test_filters_count_what_they_should(browser, pages, facts, change, keep):
+    if not browser.do("location.pathname").endswith("full.html"):
+        browser.open(pages["full"])
+    wanted = sum(map(keep, facts.matches))
+    said = browser.do(SET.format(change))
+    begin = f"1–{min(20, wanted)} of {wanted} shown" if wanted else "None shown"
+    assert said == f"{begin}, from a sample of 300 of the run's 48,210 matches."
+    assert browser.do("document.querySelectorAll('.card').length") == min(20, wanted)
+
+
+def test_pages_turn_and_finds_are_marked(browser, pages, facts):
+    browser.open(pages["full"])
+    browser.do("document.querySelector('.pager [name=next]').click()")
+    assert browser.do("document.querySelector('.shown').textContent").startswith("21–40 of 300 shown")
+    assert browser.do("document.querySelector('.card .id').textContent") == facts.matches[20].id
+    browser.do(SET.format("f.elements.text.value = 'neighbour'"))
+    assert set(browser.do(TEXTS.format("mark"))) == {"neighbour"}
+    browser.do(SET.format("f.elements.order.value = 'gap'"))
+    scores = browser.do(TEXTS.format(".card:first-child .score"))
+    assert sorted(scores) == ["0", "1"]
+    folded = "document.querySelectorAll('.text.folded').length"
+    before = browser.do(folded)
+    browser.do("document.querySelector('.unfold').click()")
+    assert browser.do(folded) == before - 1 >= 0
+
+
+def test_charts_follow_light_and_dark_and_paper(browser, pages):
+    browser.open(pages["full"])
+    line = "getComputedStyle([...document.querySelector('.chart').querySelectorAll('.js-line')].at(-1)).stroke"
+    ink = "getComputedStyle(document.body).color"
+    seen = {}
+    for scheme, blue in (("light", "rgb(31, 111, 181)"), ("dark", "rgb(95, 168, 230)")):
+        browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        browser.until(f"{line} === '{blue}'")
+        seen[scheme] = browser.do(ink)
+    assert seen["light"] != seen["dark"]
+    browser.do("dispatchEvent(new Event('beforeprint'))")
+    browser.until(f"{line} === 'rgb(31, 111, 181)'")
+    browser.until("document.querySelector('.wide > .chart .main-svg').getAttribute('width') === '660'")
+    assert browser.do(ink) == seen["light"]
+    browser.do("dispatchEvent(new Event('afterprint'))")
+    browser.until(f"{line} === 'rgb(95, 168, 230)'")
+    browser.until("document.querySelector('.wide > .chart .main-svg').getAttribute('width') > 700")
+    assert browser.do(ink) == seen["dark"]
+    browser.call("Emulation.setEmulatedMedia", features=[])
+    assert browser.complaints() == []
