@@ -6,7 +6,7 @@ sampling policy would produce: two moves drawn from it, the winner drawn by how 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -16,11 +16,13 @@ from pydantic import Field, model_validator
 from equipoise.errors import ConfigError
 from equipoise.learners.base import Learner, Lesson
 from equipoise.losses.base import PairBatch, PreferenceLoss
-from equipoise.players.tabular import Tabular, write_policy
+from equipoise.players.tabular import Tabular, log_softmax, write_policy
 from equipoise.types import PlayerId
 
 if TYPE_CHECKING:
     import torch
+
+LONGEST = 100.0  # nats that one Newton step may go: where a sigmoid is flat, its minimiser seems infinitely far away
 
 Opponents = Sequence[tuple[np.ndarray, float]]  # (logits_A in nats, weight)
 
@@ -71,14 +73,7 @@ class TabularLearner(Learner):
                 raise ConfigError("a tabular learner cannot start from probabilities of 0: give each move a little")
             return found_A
 
-        sampler_A = softmax(logits_A(past[0] if self.sampler == "current" else past[-1]))
-        rivals_A = sum(weight * softmax(logits_A(player)) for player, weight in lesson.loss.rivals(past))
-        problem = Expectation(
-            lesson.loss,
-            judged_pairs(win_AA, sampler_A),
-            [(logits_A(player), weight) for player, weight in lesson.loss.opponents(past)],
-            win_AA @ rivals_A,
-        )
+        problem = expectation(lesson.loss, win_AA, past, logits_A, self.sampler)
         before_A = logits_A(past[0])
         after_A, facts = self.minimise(problem, before_A)
         write_policy(lesson.home, after_A)
@@ -114,33 +109,71 @@ class Expectation:
         self.score_A = torch.from_numpy(np.asarray(score_A, np.float64))
         self.tokens_B = torch.ones(size * size, dtype=torch.float64)
 
-    def __call__(self, logits_A: torch.Tensor) -> torch.Tensor:
-        """Σ_ij pair[i, j] · loss(i, j), a scalar, at `logits_A` (float64)."""
-        policy_A = logits_A.log_softmax(0)
-        rows_B = self.loss.rows(
-            PairBatch(
-                policy_A[self.chosen_B], policy_A[self.rejected_B],
-                self.opponent_KA[:, self.chosen_B], self.opponent_KA[:, self.rejected_B],
-                self.tokens_B, self.tokens_B,
-                self.score_A[self.chosen_B], self.score_A[self.rejected_B],
-                self.weight_K,
-            )
+    def of(self, chosen_B: torch.Tensor, rejected_B: torch.Tensor) -> torch.Tensor:
+        """Σ_ij pair[i, j] · loss(i, j), a scalar, where the policy gives these log-probabilities to the pairs."""
+        batch = PairBatch(
+            chosen_B, rejected_B,
+            self.opponent_KA[:, self.chosen_B], self.opponent_KA[:, self.rejected_B],
+            self.tokens_B, self.tokens_B,
+            self.score_A[self.chosen_B], self.score_A[self.rejected_B],
+            self.weight_K,
         )  # fmt: skip
-        return (self.pair_B * rows_B).sum()
+        return (self.pair_B * self.loss.rows(batch)).sum()
+
+    def value(self, logits_A: np.ndarray) -> float:
+        """The expected loss at `logits_A`."""
+        import torch
+
+        logprob_A = torch.from_numpy(log_softmax(logits_A))
+        return self.of(logprob_A[self.chosen_B], logprob_A[self.rejected_B]).item()
 
     def gradient(self, logits_A: np.ndarray) -> tuple[float, np.ndarray]:
-        """(value, gradient [A]) by automatic differentiation."""
+        """(value, gradient [A]) at `logits_A`, by automatic differentiation."""
         import torch
 
         point_A = torch.from_numpy(logits_A).requires_grad_()
-        value = self(point_A)
+        logprob_A = point_A.log_softmax(0)
+        value = self.of(logprob_A[self.chosen_B], logprob_A[self.rejected_B])
         return value.item(), torch.autograd.grad(value, point_A)[0].numpy()
 
-    def hessian(self, logits_A: np.ndarray) -> np.ndarray:
-        """Second derivatives, [A, A], by automatic differentiation."""
+    def derivatives(self, logits_A: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """(value, gradient [A], Hessian [A, A]) at `logits_A`.
+
+        A row of the loss depends on its own two log-probabilities alone, so that three backward passes give all its
+        second derivatives; the softmax is differentiated by hand: d log π_i / d logit_k = [i = k] − π_k.
+        """
         import torch
 
-        return torch.autograd.functional.hessian(self, torch.from_numpy(logits_A), vectorize=True).numpy()  # type: ignore
+        logprob_A, size = torch.from_numpy(log_softmax(logits_A)), len(logits_A)
+        pair = [logprob_A[index].requires_grad_() for index in (self.chosen_B, self.rejected_B)]
+        value = self.of(*pair)
+        first = torch.autograd.grad(value, pair, create_graph=True)
+        over_chosen = torch.autograd.grad(first[0].sum(), pair, retain_graph=True, materialize_grads=True)
+        over_rejected = torch.autograd.grad(first[1].sum(), pair[1], materialize_grads=True)[0]
+        chosen_AA, rejected_AA, both_AA, twice_chosen_AA, twice_rejected_AA = (
+            x.detach().numpy().reshape(size, size) for x in (*first, over_chosen[1], over_chosen[0], over_rejected)
+        )
+        slope_A = chosen_AA.sum(1) + rejected_AA.sum(0)
+        curvature_AA = both_AA + both_AA.T + np.diag(twice_chosen_AA.sum(1) + twice_rejected_AA.sum(0))
+        policy_A = softmax(logits_A)
+        jacobian_AA = np.eye(size) - policy_A
+        hessian_AA = jacobian_AA.T @ curvature_AA @ jacobian_AA
+        hessian_AA -= slope_A.sum() * (np.diag(policy_A) - np.outer(policy_A, policy_A))
+        return value.item(), slope_A - slope_A.sum() * policy_A, hessian_AA
+
+
+def expectation(
+    loss: PreferenceLoss,
+    win_AA: np.ndarray,
+    past: Sequence[PlayerId],
+    logits_A: Callable[[PlayerId], np.ndarray],
+    sampler: Literal["current", "initial"] = "current",
+) -> Expectation:
+    """The expected `loss` of the generation after `past` (newest first), whose logits in nats `logits_A` gives."""
+    sampler_A = softmax(logits_A(past[0] if sampler == "current" else past[-1]))
+    rivals_A = np.sum([weight * softmax(logits_A(player)) for player, weight in loss.rivals(past)], axis=0)
+    opponents = [(logits_A(player), weight) for player, weight in loss.opponents(past)]
+    return Expectation(loss, judged_pairs(win_AA, sampler_A), opponents, win_AA @ rivals_A)
 
 
 def win_probabilities(payoff_AM: np.ndarray | None, scale: float = 1.0) -> np.ndarray:
@@ -172,29 +205,26 @@ def newton(problem: Expectation, start_A: np.ndarray, iterations: int) -> tuple[
     Negative curvature is turned round; directions about which the pairs say nothing are left alone.
     """
     logits_A = start_A - start_A.mean()
-    value, slope_A = problem.gradient(logits_A)
-    distance = np.inf
+    value, distance = np.inf, np.inf
     for _ in range(iterations):
-        hessian_AA = problem.hessian(logits_A)
+        value, slope_A, hessian_AA = problem.derivatives(logits_A)
         curvature_A = np.abs(np.diag(hessian_AA))
         scale_A = np.divide(1.0, np.sqrt(curvature_A), out=np.zeros_like(curvature_A), where=curvature_A > 0)
         values_A, vectors_AA = np.linalg.eigh(scale_A[:, None] * hessian_AA * scale_A)
         known_A = np.abs(values_A) > 1e-9
         inverse_A = np.divide(1.0, np.abs(values_A), out=np.zeros_like(values_A), where=known_A)
         step_A = -scale_A * (vectors_AA @ (inverse_A * (vectors_AA.T @ (scale_A * slope_A))))
+        distance = float(np.abs(step_A).max())
+        step_A *= min(1.0, LONGEST / max(distance, 1e-300))
         promised = slope_A @ step_A
-        while np.abs(step_A).max() > 1e-12:
-            trial, trial_slope_A = problem.gradient(logits_A + step_A)
-            # A quadratic keeps half of the promise; a step into the flat tail of a sigmoid keeps little, and is cut.
-            if trial <= value + 0.3 * promised + 1e-14 * abs(value):
-                break
+        # A quadratic keeps half of the promise; a step into the flat tail of a sigmoid keeps little, and is cut.
+        while distance > 1e-9 and problem.value(logits_A + step_A) > value + 0.3 * promised + 1e-14 * abs(value):
             step_A, promised = step_A / 2, promised / 2
-        else:
-            break
-        logits_A, value, slope_A = logits_A + step_A, trial, trial_slope_A
-        distance = float(np.abs(scale_A**2 * slope_A).max())
+            if np.abs(step_A).max() < 1e-12:
+                return logits_A - logits_A.mean(), {"loss": value, "distance": distance}
         if distance < 1e-9:
             break
+        logits_A = logits_A + step_A
     return logits_A - logits_A.mean(), {"loss": value, "distance": distance}
 
 
@@ -208,11 +238,6 @@ def descend(
         logits_A = logits_A - learning_rate * slope_A
         value, slope_A = problem.gradient(logits_A)
     return logits_A - logits_A.mean(), {"loss": value, "distance": float(learning_rate * np.abs(slope_A).max())}
-
-
-def log_softmax(logits_A: np.ndarray) -> np.ndarray:
-    """Log-probabilities, in nats."""
-    return logits_A - np.logaddexp.reduce(logits_A)
 
 
 def softmax(logits_A: np.ndarray) -> np.ndarray:

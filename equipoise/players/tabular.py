@@ -70,8 +70,7 @@ class TabularActor:
     def logprobs_A(self, size: int) -> np.ndarray:
         """The log-probability of each of `size` moves, in nats."""
         if size not in self._logprobs:
-            logits_A = self.player.logits_A(self.weights, size)
-            self._logprobs[size] = logits_A - np.logaddexp.reduce(logits_A)
+            self._logprobs[size] = log_softmax(self.player.logits_A(self.weights, size))
         return self._logprobs[size]
 
     def probabilities(self, actions: Sequence[str]) -> np.ndarray:
@@ -121,3 +120,9 @@ def read_policy(folder: Path) -> np.ndarray:
 def write_policy(folder: Path, logits_A: np.ndarray) -> None:
     """Write a policy's logits, in nats, to `folder`."""
     (folder / FILE).write_text(json.dumps({"logits": logits_A.tolist()}))
+
+
+def log_softmax(logits_A: np.ndarray) -> np.ndarray:
+    """Log-probabilities of moves with these logits, in nats."""
+    logits_A = logits_A - logits_A.max()
+    return logits_A - np.logaddexp.reduce(logits_A)

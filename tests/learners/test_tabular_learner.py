@@ -12,14 +12,13 @@ from equipoise.learners.tabular import (
     Expectation,
     TabularLearner,
     judged_pairs,
-    log_softmax,
     newton,
     softmax,
     win_probabilities,
 )  # fmt: skip
 from equipoise.losses.base import PreferenceLoss
 from equipoise.players.scripted import Scripted
-from equipoise.players.tabular import Tabular, read_policy, write_policy
+from equipoise.players.tabular import Tabular, log_softmax, read_policy, write_policy
 from equipoise.types import PlayerId
 
 SIZE = 5
