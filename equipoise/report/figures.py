@@ -60,31 +60,32 @@ def _band(curve: Curve, run: list[int]) -> dict[str, Any]:
 
 def _said(curve: Curve, i: int) -> tuple[str, str]:
     """Mean and interval of the curve's i-th point, to read."""
-    mean = number(curve.mean[i], curve.unit)
+    unit = "%" if curve.unit == "%" else ""
+    mean = number(curve.mean[i], unit)
     if not curve.low or known(curve.low[i]) is None:
         return mean, "–"
-    return mean, f"{number(curve.low[i], curve.unit)} to {number(curve.high[i], curve.unit)}"
+    return mean, f"{number(curve.low[i], unit)} to {number(curve.high[i], unit)}"
 
 
 def curve_figure(curve: Curve, x_title: str = "generation") -> Figure:
     """A measure over generations with its interval as a band."""
     points = [_said(curve, i) for i in range(len(curve.x))]
+    unit = "" if curve.unit == "%" else label(curve.unit)
     hover = [
-        f"{x_title} {x:g}<br><b>{label(mean)}</b><br>{label(interval)}"
+        f"{x_title} {x:g}<br><b>{mean}</b> {unit}<br>{interval}"
         for x, (mean, interval) in zip(curve.x, points, strict=True)
     ]
     line = {"x": list(curve.x), "y": [known(y) for y in curve.mean], "mode": "lines+markers", "hovertext": hover,
             "hoverinfo": "text", "line": {"color": "@blue", "width": 2.5}, "marker": {"color": "@blue", "size": 7},
             "connectgaps": False}  # fmt: skip
     span = max(curve.x, default=0) - min(curve.x, default=0)
-    unit = "" if curve.unit == "%" else label(curve.unit)
     layout = {
         "xaxis": {"title": {"text": x_title}, **({"dtick": 1} if span <= 14 else {})},
         "yaxis": {"title": {"text": unit}, **({"tickformat": ".0%"} if curve.unit == "%" else {})},
         "showlegend": False,
     }
     rows = tuple((f"{x:g}", *said) for x, said in zip(curve.x, points, strict=True))
-    table = Table((x_title, "value", "95 % interval"), rows)
+    table = Table((x_title, "value" if curve.unit in ("", "%") else f"value, {curve.unit}", "95 % interval"), rows)
     bands = [_band(curve, run) for run in _runs(curve)] if curve.low else []
     return Figure(curve.name, [*bands, line], layout, note=curve.note, table=table)
 
@@ -172,7 +173,11 @@ def dots(title: str, ratings: Sequence[Rating], unit: str = "") -> Figure:
     """Ratings with their intervals, the first on top."""
     names = [rating.name for rating in ratings]
     said = [
-        (number(r.value, digits=1), "–" if known(r.low) is None else f"{r.low:.1f} to {r.high:.1f}") for r in ratings
+        (
+            number(r.value, digits=1),
+            "–" if known(r.low) is None else f"{number(r.low, digits=1)} to {number(r.high, digits=1)}",
+        )
+        for r in ratings
     ]
     trace = {
         "x": [known(r.value) for r in ratings], "y": list(range(len(names))), "mode": "markers",

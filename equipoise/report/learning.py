@@ -20,8 +20,9 @@ def curves(facts: Facts) -> Section | None:
     drawn = tuple(curve_figure(curve) for curve in facts.curves if curve.x)
     if not drawn:
         return Section("learning", "Learning", reason="no generation has been evaluated yet")
-    lead = "Measured at each generation; generation 0 is the player as it was given. Bands are 95 % intervals."
-    return Section("learning", "Learning", drawn, lead)
+    lead = "Measured at each generation; generation 0 is the player as it was given."
+    bands = " Bands are 95 % intervals." if any(curve.low for curve in facts.curves) else ""
+    return Section("learning", "Learning", drawn, lead + bands)
 
 
 def losses(facts: Facts) -> Section | None:

@@ -38,14 +38,18 @@ def known(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def number(value: float | None, unit: str = "", digits: int = 3) -> str:
-    """A number to read, `–` when it is missing; unit "%" takes a share."""
+def number(value: float | None, unit: str = "", digits: int | None = None) -> str:
+    """A number to read, four figures of it unless `digits` says how many decimals; `–` when missing.
+
+    Unit "%" takes a share.
+    """
     if value is None or not math.isfinite(value):
         return "–"
     if unit == "%":
         return f"{100 * value:.1f} %"
-    whole = isinstance(value, Integral) or abs(value) >= 10_000
-    text = f"{value:,.0f}" if whole else f"{value:.{digits}f}"
+    if digits is None and (isinstance(value, Integral) or abs(value) >= 1000):
+        digits = 0
+    text = f"{value:.4g}" if digits is None else f"{value:,.{digits}f}"
     return f"{text} {unit}".rstrip()
 
 
