@@ -54,7 +54,7 @@ def test_a_transitive_population_is_put_in_order(rating):
 @pytest.mark.parametrize("games", [60, 600])
 def test_the_interval_covers_the_truth(rating, games):
     covered = []
-    for seed in range(10 if rating.kind == "elo" else 100):
+    for seed in range(5 if rating.kind == "elo" else 50):
         strength_N = np.random.default_rng(100 + seed).normal(0, 0.8, 4)
         truth_N = 1000 + POINTS * (strength_N - strength_N.mean())
         rated = by_name(rating.rate(simulated(strength_N, games, seed), seed=seed))
