@@ -6,7 +6,6 @@ Plain dictionaries and not `plotly.graph_objects`, which takes a second to impor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from equipoise.report.facts import Curve, Series
 from equipoise.report.section import Figure, Table, known, label, number
 
 MOST_POINTS = 1200  # of a series; more are averaged in equal bins, since a screen has no more columns
-MOST_TICKS = 40  # names on an axis; of more, every second or third …
+MOST_TICKS = 40  # names, markers or boundaries on an axis; of more names, every second or third …
 MOST_WRITTEN = 10  # players up to which a heat map's cells carry their numbers
 
 
@@ -75,7 +74,8 @@ def curve_figure(curve: Curve, x_title: str = "generation") -> Figure:
         f"{x_title} {x:g}<br><b>{mean}</b> {unit}<br>{interval}"
         for x, (mean, interval) in zip(curve.x, points, strict=True)
     ]
-    line = {"x": list(curve.x), "y": [known(y) for y in curve.mean], "mode": "lines+markers", "hovertext": hover,
+    mode = "lines+markers" if len(curve.x) <= MOST_TICKS else "lines"
+    line = {"x": list(curve.x), "y": [known(y) for y in curve.mean], "mode": mode, "hovertext": hover,
             "hoverinfo": "text", "line": {"color": "@blue", "width": 2.5}, "marker": {"color": "@blue", "size": 7},
             "connectgaps": False}  # fmt: skip
     span = max(curve.x, default=0) - min(curve.x, default=0)
@@ -98,23 +98,28 @@ def binned(x: np.ndarray, y: np.ndarray, most: int = MOST_POINTS) -> tuple[np.nd
     return np.add.reduceat(x, starts) / count, np.add.reduceat(y, starts) / count, size
 
 
-def series_figure(series: Series) -> Figure:
-    """A measure over optimizer steps; dotted lines where a generation's training began."""
-    finite = np.isfinite(np.asarray(series.y, float))
-    x, y, size = binned(np.asarray(series.x, float)[finite], np.asarray(series.y, float)[finite])
+def _boundaries(at_G: Sequence[float], length: float) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Dotted lines where a generation's training began, and its number where there is room for it."""
     lines = [
         {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "layer": "below",
          "line": {"color": "@faint", "width": 1, "dash": "dot"}}
-        for at in series.boundaries
+        for at in at_G
     ]  # fmt: skip
-    room = max((float(x[-1] - x[0]) if len(x) else 0.0) / 24, 1e-9)  # labels nearer than this would overlap
-    far = [True] + [b - a >= room for a, b in pairwise(series.boundaries)]
-    words = [
-        {"x": at, "y": 1, "yref": "paper", "yanchor": "bottom", "xanchor": "left", "text": str(i + 1),
-         "showarrow": False, "font": {"size": 11, "color": "@muted"}}
-        for i, at in enumerate(series.boundaries)
-        if far[i]
-    ]  # fmt: skip
+    words, last = [], -np.inf
+    for i, at in enumerate(at_G):
+        if at - last >= length / 24:
+            last = at
+            words.append({"x": at, "y": 1, "yref": "paper", "yanchor": "bottom", "xanchor": "left", "text": str(i + 1),
+                          "showarrow": False, "font": {"size": 11, "color": "@muted"}})  # fmt: skip
+    return lines, words
+
+
+def series_figure(series: Series) -> Figure:
+    """A measure over optimizer steps, with dotted lines where the training of one of a few generations began."""
+    finite = np.isfinite(np.asarray(series.y, float))
+    x, y, size = binned(np.asarray(series.x, float)[finite], np.asarray(series.y, float)[finite])
+    marked = series.boundaries if len(series.boundaries) <= MOST_TICKS else ()
+    lines, words = _boundaries(marked, float(np.ptp(x)) if len(x) else 0.0)
     trace = {"x": x.tolist(), "y": y.tolist(), "mode": "lines", "line": {"color": "@blue", "width": 1.5},
              "hovertemplate": "step %{x:.0f}<br><b>%{y:.4g}</b><extra></extra>"}  # fmt: skip
     layout = {"xaxis": {"title": {"text": "optimizer step"}}, "yaxis": {"title": {"text": ""}}, "shapes": lines,
@@ -122,8 +127,8 @@ def series_figure(series: Series) -> Figure:
     missing = int((~finite).sum())
     notes = [
         f"each point is the mean of {size} steps" if size > 1 else "",
-        f"{missing} steps without a finite value are left out" if missing else "",
-        "dotted lines: a generation's training begins" if series.boundaries else "",
+        f"steps without a finite value, left out: {missing}" if missing else "",
+        "dotted lines: a generation's training begins" if marked else "",
     ]
     return Figure(series.name, [trace], layout, note="; ".join(note for note in notes if note))
 

@@ -1,7 +1,8 @@
 """What a person sees in the terminal: the run as it goes, and tables of what came out.
 
 A `Display` has three ways: on a terminal a bar for the current stage under the lines of the finished ones; elsewhere
-(a file, a pipe) those lines alone, without control characters; nothing when silent. Names and texts from outside are
+(a file, a pipe) those lines alone, without control characters; nothing when silent. Beyond `MANY` generations a
+stage that ends within a second of the last line gets none of its own. Names and texts from outside are
 printed as they are, never as rich's markup or as terminal codes.
 """
 
@@ -15,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.panel import Panel
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Table
@@ -26,6 +27,7 @@ from equipoise.report.section import clean, number
 
 Value = float | int | str | Interval | None
 
+MANY = 20  # generations, from which on not every short stage gets its line
 _SHARES = frozenset({"win_rate", "accuracy", "held_out_score"})
 
 
@@ -111,6 +113,7 @@ class Display:
         self._count = 0
         self._since = 0.0
         self._generation: int | None = None
+        self._spoke = -math.inf  # when the last line was printed
 
     def __enter__(self) -> Self:
         if self._console.is_terminal and not self._console.is_dumb_terminal and not self._silent:
@@ -123,7 +126,7 @@ class Display:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._end(stopped=kind is not None)
+            self._end(last=True, stopped=kind is not None)
         finally:
             if self._bar is not None:
                 self._bar.stop()
@@ -163,7 +166,7 @@ class Display:
         parts = [Text.assemble((f"{_words(name)} ", "dim"), shown(name, value)) for name, value in numbers.items()]
         return Text("   ").join(parts)
 
-    def _end(self, stopped: bool = False) -> None:
+    def _end(self, last: bool = False, stopped: bool = False) -> None:
         """The line of the stage that is over."""
         if not self._name:
             return
@@ -183,7 +186,10 @@ class Display:
         if self._bar is not None:
             for task in self._bar.task_ids:
                 self._bar.remove_task(task)
-        self._print(line)
+        # A run of hundreds of short generations says once a second how it stands, not a thousand times.
+        if self._generations <= MANY or last or self._clock() - self._spoke >= 1:
+            self._spoke = self._clock()
+            self._print(line)
 
     def _print(self, line: Text) -> None:
         if not self._silent:
@@ -229,10 +235,9 @@ def headline(title: str, numbers: Iterable[tuple[str, str]], report: Path | None
     grid = Table.grid(padding=(0, 2))
     for name, value in numbers:
         grid.add_row(Text(_words(name), "dim"), Text(clean(value), "bold"))
-    lines: list[RenderableType] = [grid]
     if report is not None:
-        lines.append(Text.assemble(("report  ", "dim"), (clean(str(report)), "cyan"), overflow="fold"))
-    return Panel(Group(*lines), title=Text(clean(title)), title_align="left", expand=False, padding=(0, 1))
+        grid.add_row(Text("report", "dim"), Text(clean(str(report)), "cyan", overflow="fold"))
+    return Panel(grid, title=Text(clean(title)), title_align="left", expand=False, padding=(0, 1))
 
 
 def status_table(rows: Iterable[tuple[str, Value]], title: str = "") -> Table:

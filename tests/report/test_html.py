@@ -239,10 +239,13 @@ def test_a_gap_in_a_curve_stays_a_gap():
 def test_a_long_series_is_averaged_and_says_so():
     y = (*(float(i % 2) for i in range(5000)), math.nan)
     figure = figures.series_figure(Series("loss", tuple(map(float, range(5001))), y, (0.0, 10.0, 2500.0)))
-    assert "mean of 5 steps" in figure.note and "1 steps without a finite value are left out" in figure.note
+    assert "mean of 5 steps" in figure.note and "without a finite value, left out: 1" in figure.note
     assert len(figure.data[0]["x"]) == 1000
     assert np.mean(figure.data[0]["y"]) == pytest.approx(0.5)
     assert [word["text"] for word in figure.layout["annotations"]] == ["1", "3"]  # 2 would overlap 1
+    assert len(figure.layout["shapes"]) == 3
+    many = figures.series_figure(Series("loss", (0.0, 150.0), (1.0, 1.0), tuple(map(float, range(150)))))
+    assert many.layout["shapes"] == many.layout["annotations"] == [] and many.note == ""
     x, y, size = figures.binned(np.arange(7.0), np.arange(7.0), most=3)
     assert (x.tolist(), y.tolist(), size) == ([1, 4, 6], [1, 4, 6], 3)
 

@@ -76,6 +76,17 @@ def test_the_bar_says_how_far_and_keeps_the_numbers():
         assert "unjudged 25.0 %" in shown_now
 
 
+def test_hundreds_of_short_generations_speak_once_a_second_and_at_the_end():
+    out, clock = io.StringIO(), Clock()
+    with Display(100, Console(file=out, force_terminal=False, width=80), clock=clock) as display:
+        for generation in range(1, 101):
+            display.stage("play", 1, generation)
+            clock.now += 0.25
+            display.advance()
+    said = [int(line.split()[1]) for line in out.getvalue().splitlines()]
+    assert said == [*range(1, 101, 4), 100]
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_silent_prints_nothing(terminal):
     out = io.StringIO()
