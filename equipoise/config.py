@@ -58,6 +58,16 @@ class RunConfig(Settings):
         """The names of the players that learn, in order."""
         return [name for name, player in self.players.items() if player.learns]
 
+    @model_validator(mode="before")
+    @classmethod
+    def _default_kinds(cls, values: Any) -> Any:
+        """Settings given without a kind are settings of the default kind: `evaluate: {samples: 8}`."""
+        filled = dict(values)
+        for name, field in cls.model_fields.items():
+            if isinstance(field.default, str) and isinstance(filled.get(name), Mapping):
+                filled[name] = {"kind": field.default, **filled[name]}
+        return filled
+
     @model_validator(mode="after")
     def _fits_together(self) -> RunConfig:
         for name in self.players:
@@ -69,6 +79,8 @@ class RunConfig(Settings):
             raise ValueError(f"loss: the learner '{self.learner.kind}' needs one, e.g. loss: mnpo")
         if self.learner.needs == "game" and self.game.payoff_AM() is None:
             raise ValueError(f"learner: '{self.learner.kind}' needs a finite game; '{self.game.kind}' is none")
+        if self.evaluate.matches(1, len(self.game.seats)) and not self.prompts.held_out:
+            raise ValueError(f"prompts.held_out: is 0, so evaluate: {self.evaluate.kind} has nothing to measure")
         if self.keep != "all" and self.loss is not None and self.loss.memory > self.keep:
             raise ValueError(f"keep: the loss meets {self.loss.memory} past generations, but only {self.keep} are kept")
         return self
@@ -110,7 +122,8 @@ def build(values: Mapping[str, Any], source: str, origin: Mapping[str, str] | No
     try:
         return RunConfig.model_validate(dict(values))
     except ValidationError as error:
-        raise ConfigError("\n".join(_explain(fault, source, origin or {}) for fault in error.errors())) from error
+        lines = dict.fromkeys(_explain(fault, source, origin or {}) for fault in error.errors())
+        raise ConfigError("\n".join(lines)) from error
 
 
 def read(recipe: str | Path) -> dict[str, Any]:
@@ -171,8 +184,10 @@ def _put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 
 def _explain(fault: Any, source: str, origin: Mapping[str, str]) -> str:
-    path = ".".join(str(part) for part in fault["loc"])
-    where = next((text for key, text in origin.items() if path == key or key.startswith(f"{path}.")), source)
+    named = [str(part) for part in fault["loc"] if "[" not in str(part) and part not in ("str", "int", "float", "bool")]
+    path = ".".join(named)  # without the arms of a union
+    fully = ".".join([*named, fault["ctx"]["key"]]) if fault["type"] == "unknown_key" else path
+    where = next((text for key, text in origin.items() if fully == key or key.startswith(f"{fully}.")), source)
     if fault["type"] == "missing" or fault.get("input", "") is None:
         message = f"is required; set it with -s {path}=…" if path else "is empty"
     else:

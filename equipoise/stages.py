@@ -199,7 +199,8 @@ class RunStages:
         share = missing / max(1, seats)
         self.watcher.numbers(unjudged_share=share)
         if share > self.config.max_unjudged:
-            why = "; ".join(f"{reason} ({count} matches)" for reason, count in reasons.most_common(3))
+            why = "; ".join(f"{count} × {reason}" for reason, count in reasons.most_common(2))
+            why += f"; and {len(reasons) - 2} other reasons" if len(reasons) > 2 else ""
             raise NoSignal(
                 f"judge '{self.config.judge.kind}': {share:.0%} of {seats} answers have no "
                 f"'{self.config.utility}' score, more than max_unjudged = {self.config.max_unjudged:.0%}. {why}"
@@ -312,8 +313,6 @@ class RunStages:
         return self._scores[player, samples]
 
     def _play_held_out(self, player: PlayerId, samples: int) -> dict[str, list[float | None]]:
-        if not self.held_out_prompts:
-            raise ConfigError("prompts.held_out: is 0, so nothing can be measured")
         t, key = player.generation, f"{player.generation}/held_out/{player.name}"
         seats = dict.fromkeys(self.game.seats, player)
         rounds = -(-samples // len(seats))

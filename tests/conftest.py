@@ -1,10 +1,12 @@
 """Where the numbers and inputs that tests are held against lie; a test that needs them is skipped where they are absent."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks a hub, or waits for one
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 

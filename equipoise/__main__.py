@@ -1,0 +1,5 @@
+"""`python -m equipoise` is the command."""
+
+from equipoise.cli import main
+
+main()

@@ -1,0 +1,12 @@
+"""Settings that make a run small enough for a test."""
+
+
+def settings(**values: object) -> list[str]:
+    """Keyword arguments as `-s` options; `__` is a dot."""
+    return [part for key, value in values.items() for part in ("-s", f"{key.replace('__', '.')}={value}")]
+
+
+SMALL = settings(
+    generations=1, prompts__per_generation=12, prompts__held_out=8, evaluate__samples=2, learner__epochs=0.5
+)  # a language-model run of a few seconds
+FINITE = ["rock_paper_scissors", *settings(generations=3)]

@@ -1,0 +1,217 @@
+"""The user's mistakes and the world's: one clear message that names what is wrong and where, the right exit code, no
+traceback (the `command` fixture fails on one), and nothing lost that was recorded."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from small import FINITE, SMALL, settings
+
+ASK = settings(policy__model="builtin", policy__max_length=128, policy__max_new_tokens=8, judge="exact")
+QUESTIONS = [{"prompt": f"What is {a} + 1?", "answer": str(a + 1)} for a in range(40)]
+
+
+def on(path: object, *further: str) -> list[str]:
+    """A small run of the recipe mnpo on the prompts in `path`."""
+    return ["run", "mnpo", *SMALL, *ASK, *settings(prompts__path=path), *further, "--out", "run"]
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("generatons=3", ["-s generatons=3", "unknown key 'generatons'", "did you mean 'generations'?"]),
+        ("policy.temperatur=1", ["players.policy", "unknown key 'temperatur'", "did you mean 'temperature'?"]),
+        ("loss=mpno", ["loss", "unknown kind 'mpno'", "did you mean 'mnpo'?"]),
+        ("loss={kind: dpo, eta: 1}", ["loss", "unknown key 'eta'"]),
+        ("learner.learning_rate=1/3", ["learner", "learning_rate", "number", "'1/3'"]),
+        ("generations=0", ["generations", "greater than or equal to 1"]),
+        ("judge=no.such.module:Judge", ["judge", "cannot import"]),
+        ("judge=equipoise.games.answers:Answers", ["judge", "not a Judge"]),
+        ("policy.learns=false", ["nobody learns"]),
+        ("loss=null", ["loss", "needs one"]),
+        ("keep=1", ["keep", "past generations"]),
+        ("generations", ["write it as -s key.path=value"]),
+        ("seed=[", ["not YAML"]),
+    ],
+)
+def test_settings(command, override, words):
+    done = command("run", "quickstart", "-s", override, "--out", "run")
+    assert done.code == 2
+    assert all(word in done.err for word in words), done.err
+    assert not Path("run").exists()
+
+
+def test_an_unread_setting_in_a_file_is_named_with_the_file(command, tmp_path):
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("extends: quickstart\nloss:\n  history_weights: [0.25, 0.75]\n")
+    done = command("run", recipe)
+    assert done.code == 2
+    assert "mine.yaml: loss: unknown key 'history_weights'" in done.err and "'weights'" in done.err
+
+
+def test_recipes_and_runs_that_are_not_there(command):
+    assert "did you mean 'quickstart'?" in command("run", "quickstrat").err
+    assert command("run", "absent.yaml").code == 2
+    for verb in ("resume", "status", "report"):
+        done = command(verb, "nowhere")
+        assert done.code == 2 and "no run here" in done.err
+
+
+def test_a_required_setting(command):
+    done = command("run", "mnpo")
+    assert done.code == 2
+    assert "prompts.path: is required; set it with -s prompts.path=" in done.err
+    assert "players.policy.model: is required" in done.err
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (None, ["prompts.jsonl", "no such file"]),
+        ([], ["prompts.jsonl", "empty"]),
+        ([*QUESTIONS, "{oops"], ["prompts.jsonl", "41"]),
+        ([*QUESTIONS, {"question": "?"}], ["prompts.jsonl", "41"]),
+        (QUESTIONS[:10], ["too few prompts", "per_generation"]),
+        ([{"prompt": q["prompt"]} for q in QUESTIONS], ["exact", "answer", "max_unjudged"]),
+    ],
+    ids=["missing file", "empty file", "broken row", "row without prompt", "too few", "no answers to judge by"],
+)
+def test_prompts(command, tmp_path, rows, words):
+    path = tmp_path / "prompts.jsonl"
+    if rows is not None:
+        import json
+
+        path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    done = command(*on(path))
+    assert done.code == 2, done.err
+    assert all(word in done.err for word in words), done.err
+
+
+def test_an_empty_held_out_split(command, rows):
+    empty = rows([{"prompt": "   "}], "held_out.jsonl")
+    done = command(*on(rows(QUESTIONS), *settings(prompts__held_out_path=empty)))
+    assert done.code == 2 and "held" in done.err, done.err
+    done = command(*on(rows(QUESTIONS), *settings(prompts__held_out=0)), "--overwrite")
+    assert done.code == 2 and "prompts.held_out" in done.err, done.err
+
+
+def test_prompts_longer_than_the_context(command, rows):
+    done = command(*on(rows([{**q, "prompt": q["prompt"] * 60} for q in QUESTIONS])))
+    assert done.code == 2
+    assert "128" in done.err and "tokens" in done.err, done.err
+
+
+def test_a_model_folder_without_tokenizer(command, rows, tmp_path):
+    from equipoise.players.adapters import resolve
+
+    (tmp_path / "model").mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / "model" / name).write_bytes((Path(resolve("builtin")) / name).read_bytes())
+    done = command(*on(rows(QUESTIONS), *settings(policy__model=tmp_path / "model")))
+    assert done.code == 2 and "tokenizer" in done.err, done.err
+    done = command(*on(rows(QUESTIONS), *settings(policy__model=tmp_path / "absent")), "--overwrite")
+    assert done.code == 2 and "absent" in done.err, done.err
+
+
+def test_every_pair_a_tie(command, tmp_path):
+    (tmp_path / "mine.py").write_text("def same(prompt, text):\n    return 0.5\n")
+    done = command(
+        "run", "quickstart", *SMALL, "-s", "judge={kind: call, function: 'mine:same'}", "--out", "run"
+    )  # fmt: skip
+    assert done.code == 2
+    assert "no pair to learn from" in done.err and "tie" in done.err, done.err
+
+
+def test_all_judgements_missing(command, tmp_path):
+    (tmp_path / "blind.py").write_text("def never(prompt, text):\n    return None\n")
+    done = command("run", "quickstart", *SMALL, "-s", "judge={kind: call, function: 'blind:never'}", "--out", "run")
+    assert done.code == 2
+    assert "100%" in done.err and "max_unjudged" in done.err, done.err
+    with sqlite3.connect(tmp_path / "run" / "ledger.sqlite") as db:
+        assert db.execute("SELECT count(*) FROM matches").fetchone()[0] > 0
+
+
+def test_a_run_of_another_version(command, tmp_path):
+    command("run", *FINITE, "--out", "run", "--json")
+    with sqlite3.connect(tmp_path / "run" / "ledger.sqlite") as db:
+        db.execute("UPDATE meta SET value = '0' WHERE key = 'schema'")
+    for verb in ("resume", "status"):
+        done = command(verb, "run")
+        assert done.code == 2 and "another version" in done.err
+
+
+def start(*arguments: str, cwd: Path) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "equipoise", *arguments],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for(condition, seconds: float = 60) -> None:
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit, "the run did not get there"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def running(tmp_path):
+    """A long run of the finite game in another process, well under way."""
+    process = start(
+        "run", FINITE[0], "-s", "generations=9000", "-s", "prompts.per_generation=1", "--out", "run", cwd=tmp_path
+    )
+    wait_for(lambda: (tmp_path / "run" / "players" / "policy" / "3").exists() or process.poll() is not None)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_second_process_on_the_same_run(command, running, tmp_path):
+    done = command("resume", "run")
+    assert done.code == 2
+    assert "in use by another process" in done.err and str(running.pid) in done.err
+    done = command("run", *FINITE, "--out", "run", "--overwrite")
+    assert done.code == 2 and "in use" in done.err
+    assert command("status", "run", "--json").code == 0  # reading is allowed
+    assert running.poll() is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_stopping_keeps_what_is_recorded(command, running, tmp_path, number):
+    running.send_signal(number)
+    _, err = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert "equipoise resume" in err and "Traceback" not in err
+    facts = command("status", "run", "--json").facts
+    assert facts["generation"] >= 3 and not facts["finished"]
+
+
+def test_a_full_disk(tmp_path):
+    """A real file system of 2 MB, mounted in a namespace of its own."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    script = (
+        f"mount -t tmpfs -o size=2m tmpfs {disk} && cd {disk} && "
+        f"{sys.executable} -m equipoise run {FINITE[0]} -s generations=9000 -s prompts.per_generation=1 --out run; code=$?; "
+        f"{sys.executable} -m equipoise status run --json >&2; exit $code"
+    )
+    probe = subprocess.run(
+        ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if probe.returncode:
+        pytest.skip(f"this machine does not let a test mount a file system: {probe.stderr.decode().strip()}")
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, check=False, env={**os.environ}
+    )
+    assert done.returncode == 1
+    assert "cannot write" in done.stderr and "free some space" in done.stderr, done.stderr[-2000:]
+    assert "Traceback" not in done.stderr
+    assert '"matches"' in done.stderr  # what was recorded is still read

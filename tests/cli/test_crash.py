@@ -1,0 +1,85 @@
+"""SIGKILL at random moments, then resume: the records and the final numbers are those of an undisturbed run."""
+
+import json
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from small import FINITE
+
+IDS = {
+    "prompts": "id, split, generation",
+    "matches": "id",
+    "judgements": "id",
+    "pairs": "id, learner",
+    "logprobs": "player, text, total",
+    "players": "name, generation",
+    "stages": "key",
+}
+
+
+def equipoise(*arguments: str, cwd: Path) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "equipoise", *arguments],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen) -> list[dict]:
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    return json.loads(out)["measured"]
+
+
+def records(run: Path) -> dict[str, list]:
+    with sqlite3.connect(run / "ledger.sqlite") as db:
+        return {table: sorted(db.execute(f"SELECT {ids} FROM {table}").fetchall()) for table, ids in IDS.items()}
+
+
+def losses(run: Path) -> list:
+    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [(line["stage"], line.get("step"), line.get("loss")) for line in lines]
+
+
+def weights(run: Path) -> dict[str, bytes]:
+    found = [path for path in (run / "players").rglob("*") if path.name in ("policy.json", "model.safetensors")]
+    return {str(path.relative_to(run)): path.read_bytes() for path in found}
+
+
+def check(tmp_path: Path, recipe: list[str], kills: int) -> None:
+    """Run once undisturbed and measure how long it takes; run again, killed `kills` times, and compare everything."""
+    started = time.monotonic()
+    measured = finish(equipoise("run", *recipe, "--out", "calm", "--json", cwd=tmp_path))
+    seconds = time.monotonic() - started
+    dice = random.Random(7)
+    for _ in range(kills):
+        verb = ["resume", "killed"] if (tmp_path / "killed").exists() else ["run", *recipe, "--out", "killed"]
+        process = equipoise(*verb, "--json", cwd=tmp_path)
+        try:
+            process.wait(dice.uniform(0.2, 0.35 * seconds))
+        except subprocess.TimeoutExpired:
+            process.kill()
+        process.communicate()
+    verb = ["resume", "killed"] if (tmp_path / "killed").exists() else ["run", *recipe, "--out", "killed"]
+    assert finish(equipoise(*verb, "--json", cwd=tmp_path)) == measured
+    calm, killed = tmp_path / "calm", tmp_path / "killed"
+    assert records(killed) == records(calm)
+    assert losses(killed) == losses(calm)
+    assert weights(killed) == weights(calm)
+    assert not list((killed / "players").rglob(".*")), "a draft was left behind"
+
+
+def test_the_finite_game(tmp_path):
+    check(tmp_path, [FINITE[0], "-s", "generations=40"], 3)
+
+
+@pytest.mark.slow
+def test_the_quickstart_killed_twenty_times(tmp_path):
+    check(tmp_path, ["quickstart"], 20)

@@ -1,0 +1,89 @@
+"""The verbs on a finished run of the finite game, and on a run in the middle."""
+
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+from small import FINITE
+
+
+@pytest.fixture
+def run(command, tmp_path):
+    assert command("run", *FINITE, "--out", "run", "--json").code == 0
+    return tmp_path / "run"
+
+
+def test_status_knows_it_is_finished(command, run):
+    facts = command("status", run, "--json").facts
+    assert facts["finished"] and facts["generation"] == 3
+    assert facts["records"]["matches"] == 24
+    assert facts["unjudged_share"] == 0
+    shown = command("status", run).out
+    assert "exploitability" in shown and "24" in shown
+
+
+def test_resuming_a_finished_run_changes_nothing(command, run):
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.name in ("policy.json", "metrics.jsonl")}
+    first = command("status", run, "--json").facts
+    resumed = command("resume", run, "--json")
+    assert resumed.code == 0
+    assert command("status", run, "--json").facts == first
+    assert before == {path: path.read_bytes() for path in before}
+
+
+def test_the_same_seed_gives_the_same_run_and_another_another(command, run):
+    again = command("run", *FINITE, "--out", "again", "--json").facts
+    other = command("run", *FINITE, "-s", "seed=1", "--out", "other", "--json").facts
+    first = command("resume", run, "--json").facts
+    assert again["measured"] == first["measured"]
+    for name, same in (("again", True), ("other", False)):
+        command("export", run, "--to", "a")
+        command("export", name, "--to", "b")
+        assert (pq.read_table("a/turns.parquet") == pq.read_table("b/turns.parquet")) is same
+    assert other["records"] == first["records"]
+
+
+def test_export_holds_every_record(command, run):
+    written = command("export", run, "--to", "out", "--json").facts
+    rows = {path.split("/")[-1].removesuffix(".parquet"): count for path, count in written.items()}
+    assert rows["matches"] == 24 and rows["turns"] == 48 and rows["scores"] == 48 and rows["players"] == 3
+    assert pq.read_table("out/scores.parquet").column("value").to_pylist()[:2] in ([0.0, 0.0], [1.0, -1.0], [-1.0, 1.0])
+
+
+def test_report_can_be_written_anew(command, run):
+    (run / "report.html").unlink()
+    assert command("report", run).code == 0
+    assert (run / "report.html").stat().st_size > 1_000_000  # plotly is inside
+
+
+def test_overwrite_is_asked_for(command, run):
+    refused = command("run", *FINITE, "--out", run)
+    assert refused.code == 2 and "resume" in refused.err and "--overwrite" in refused.err
+    assert command("run", *FINITE, "--out", run, "--overwrite", "--json").code == 0
+
+
+def test_only_runs_are_overwritten(command, tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.tex").write_text("years of work")
+    refused = command("run", *FINITE, "--out", "precious", "--overwrite")
+    assert refused.code == 2 and "not a run directory" in refused.err
+    assert (tmp_path / "precious" / "thesis.tex").exists()
+
+
+def test_doctor_finds_the_parts(command):
+    found = {check["check"]: check for check in command("doctor", "--json").facts}
+    assert found["ledger"]["ok"] and found["built-in model"]["ok"], found
+
+
+def test_help_of_every_verb(command):
+    from equipoise.cli import VERBS
+
+    for verb in VERBS:
+        shown = command(verb.replace("_", "-"), "--help")
+        assert shown.code == 0 and "Usage" in shown.out
+
+
+def test_the_command_is_installed():
+    done = subprocess.run([sys.executable, "-m", "equipoise", "recipes"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "quickstart" in done.stdout
