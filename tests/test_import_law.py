@@ -30,7 +30,7 @@ DOORS = {
 
 
 def files() -> list[Path]:
-    return sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
+    return sorted(path for path in PACKAGE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py"))
 
 
 def name(path: Path) -> str:

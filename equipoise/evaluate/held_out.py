@@ -9,9 +9,10 @@ from pydantic import Field
 
 from equipoise.evaluate.base import Arena, Evaluation, Scores
 from equipoise.evaluate.statistics import Interval, mean_interval, win_rate
-from equipoise.payoffs.cycles import cycle_share
+from equipoise.payoffs.cycles import cycle_share, cyclic_triples
 from equipoise.payoffs.preference import cross_play, meeting
-from equipoise.ratings.base import Outcome
+from equipoise.payoffs.table import Table
+from equipoise.ratings.outcomes import outcomes
 from equipoise.solvers.exploitability import exploitability
 
 
@@ -47,6 +48,7 @@ class HeldOut(Evaluation):
             "gap": gaps,
             "exploitability": max(gaps.values()),
             "cycle_share": float(cycle_share(payoff_NN)),
+            "cyclic_triples": float(cyclic_triples(payoff_NN)),
             "ratings": self._ratings(arena, table),
             "scores": {},
             "win_rates": {},
@@ -62,15 +64,8 @@ class HeldOut(Evaluation):
                 facts.setdefault("win_rate", wins.mean)
         return facts
 
-    def _ratings(self, arena: Arena, table: Any) -> list[dict[str, Any]]:
-        outcomes = [
-            Outcome(a, b, won, float(table.count_NN[i, j]) * (1 + sign * table.payoff_NN[i, j]) / 2)
-            for i, a in enumerate(table.players)
-            for j, b in enumerate(table.players[:i])
-            if table.count_NN[i, j]
-            for won, sign in ((1.0, 1), (0.0, -1))
-        ]
-        rated = arena.ratings.rate(outcomes) if outcomes else []
+    def _ratings(self, arena: Arena, table: Table) -> list[dict[str, Any]]:
+        rated = arena.ratings.rate(outcomes(table)) if len(table.players) > 1 else []
         return [{"name": r.name, "value": r.value, "low": r.low, "high": r.high} for r in rated]
 
 

@@ -100,19 +100,30 @@ def choose(logits_BV: torch.Tensor, number_B: torch.Tensor, choice: Choice) -> t
 
 def _least_kept(logits_BV: torch.Tensor, choice: Choice) -> torch.Tensor:
     """[B, 1]: the smallest logit that the cuts keep. What ties with it is kept as well."""
-    size = logits_BV.shape[-1]
-    ranked = min(choice.top_k or RANKED, size)
-    value_BR = logits_BV.topk(ranked).values
     if choice.top_p >= 1:
-        return value_BR[:, -1:]
-    whole = value_BR if choice.top_k else logits_BV
-    share_BR = (value_BR - whole.logsumexp(-1, keepdim=True)).exp()
-    if not choice.top_k and ranked < size and bool((share_BR.sum(-1) < choice.top_p).any()):
-        value_BR = logits_BV.sort(descending=True).values
+        return logits_BV.topk(min(choice.top_k, logits_BV.shape[-1])).values[:, -1:]
+    if choice.top_k:
+        value_BR = logits_BV.topk(min(choice.top_k, logits_BV.shape[-1])).values
         share_BR = value_BR.softmax(-1)
+    else:
+        value_BR, share_BR = _ranked(logits_BV, choice.top_p)
     before_BR = share_BR.cumsum(-1) - share_BR
     kept_B1 = (before_BR < choice.top_p).sum(-1, keepdim=True)
     return value_BR.gather(1, kept_B1.clamp_min(1) - 1)
+
+
+def _ranked(logits_BV: torch.Tensor, mass: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """The largest logits, in descending order, and their probabilities: enough to hold `mass` in every row."""
+    if logits_BV.shape[-1] > 4 * RANKED:
+        value_BR = logits_BV.topk(RANKED).values
+        share_BR = (value_BR - logits_BV.logsumexp(-1, keepdim=True)).exp()
+        if not bool((share_BR.sum(-1) < mass).any()):
+            return value_BR, share_BR
+    if logits_BV.device.type == "cpu":  # NumPy sorts several times faster than torch does there
+        value_BV = torch.from_numpy(np.sort(logits_BV.numpy(), -1)).flip(-1)
+    else:
+        value_BV = logits_BV.sort(descending=True).values
+    return value_BV, value_BV.softmax(-1)
 
 
 def _inverse(weight_BV: torch.Tensor, number_B: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -214,7 +214,10 @@ def _note(finish: str, utilities: dict[str, float], utility: str) -> str:
 
 
 def _warnings(last: dict[str, Any], counts: dict[str, Any]) -> Iterator[str]:
-    if (last.get("cycle_share") or 0) > 0.2:
-        yield f"{last['cycle_share']:.0%} of the league's pay-off is cyclic: one rating per player misleads"
+    if (last.get("cyclic_triples") or 0) > 0.1:
+        yield (
+            f"{last['cyclic_triples']:.0%} of the league's triples go round in a circle (coin flips: 25 %): "
+            "one rating per player misleads"
+        )
     if counts["unjudged share"] > 0.02:
         yield f"{counts['unjudged share']:.1%} of the answers could not be judged; they count nowhere"
