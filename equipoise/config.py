@@ -94,7 +94,7 @@ def recipes() -> dict[str, str]:
     """Packaged recipes: name -> the first comment line of the file."""
     folder = resources.files("equipoise.recipes")
     files = {f.name.removesuffix(".yaml"): f for f in folder.iterdir() if f.name.endswith(".yaml")}
-    return {name: files[name].read_text().partition("\n")[0].lstrip("# ") for name in sorted(files)}
+    return {name: files[name].read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for name in sorted(files)}
 
 
 def load(recipe: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -132,9 +132,9 @@ def read(recipe: str | Path) -> dict[str, Any]:
     if path.suffix in (".yaml", ".yml"):
         if not path.is_file():
             raise ConfigError(f"{path}: no such file")
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     elif packaged.is_file():
-        text = packaged.read_text()
+        text = packaged.read_text(encoding="utf-8")
     else:
         raise ConfigError(f"no recipe '{recipe}'; {nearest(str(recipe), list(recipes()))} (or give a .yaml file)")
     try:

@@ -47,7 +47,7 @@ class Run:
         draft = folder.parent / f".{folder.name}.{os.getpid()}"
         draft.mkdir(parents=True)
         try:
-            (draft / "config.yaml").write_text(config.yaml())
+            (draft / "config.yaml").write_text(config.yaml(), encoding="utf-8")
             Ledger.create(draft / "ledger.sqlite", directory=str(Path.cwd())).close()
             draft.rename(folder)
         finally:
@@ -81,7 +81,7 @@ class Run:
     def metrics(self) -> list[dict[str, Any]]:
         """All lines of metrics.jsonl; a last line cut short by a crash is left out."""
         path = self.folder / "metrics.jsonl"
-        lines = path.read_text().split("\n")[:-1] if path.exists() else []
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
         return [json.loads(line) for line in lines]
 
     def _drop_unfinished_metrics(self) -> None:
@@ -89,7 +89,7 @@ class Run:
         done = {key for key, *_ in self.ledger.stages()}
         kept = [json.dumps(line) + "\n" for line in self.metrics() if line["stage"] in done]
         draft = self.folder / ".metrics.jsonl"
-        draft.write_text("".join(kept))
+        draft.write_text("".join(kept), encoding="utf-8")
         draft.rename(self.folder / "metrics.jsonl")
 
 

@@ -31,7 +31,7 @@ def play_out(run: Run, json: bool) -> None:
         with Display(run.config.generations, console, silent=json) as display:
             league(RunStages(run, display), run.config.generations)
         collected = facts(run)
-        (run.folder / "report.html").write_text(render(collected))
+        (run.folder / "report.html").write_text(render(collected), encoding="utf-8")
     except KeyboardInterrupt:
         raise Stopped(f"stopped; what was recorded is kept. Go on with: equipoise resume {run.folder}") from None
     except EquipoiseError:
@@ -62,7 +62,7 @@ def _log_failure(run: Run) -> None:
     logs = run.folder / "logs"
     logs.mkdir(exist_ok=True)
     now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
-    (logs / f"failure-{now}.txt").write_text(traceback.format_exc())
+    (logs / f"failure-{now}.txt").write_text(traceback.format_exc(), encoding="utf-8")
 
 
 def _result(run: Run, seconds: float) -> dict[str, Any]:

@@ -21,5 +21,5 @@ def report(
 
     path = out or folder / "report.html"
     with Run.read(folder) as opened:
-        path.write_text(render(facts(opened)))
+        path.write_text(render(facts(opened)), encoding="utf-8")
     typer.echo(path)

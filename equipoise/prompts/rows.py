@@ -38,9 +38,12 @@ class Rows(Prompts):
         "or the `single` request that the ground truth answers",
     )
 
+    cut_at: int | None = Field(None, ge=1, description="characters after which a prompt's last message is cut off")
+
     def prompts(self, rows: Iterable[tuple[str, Any]], source: str) -> list[Prompt]:
         """A prompt per (where, row), in order; DataError names `where` the malformed row is."""
-        return [to_prompt(row, where, source, self.text, self.prompt_column) for where, row in rows]
+        found = [to_prompt(row, where, source, self.text, self.prompt_column) for where, row in rows]
+        return found if self.cut_at is None else [_cut(prompt, self.cut_at) for prompt in found]
 
 
 def to_prompt(row: Any, where: str, source: str, text: Text = "prompt", column: str | None = None) -> Prompt:
@@ -59,8 +62,17 @@ def to_prompt(row: Any, where: str, source: str, text: Text = "prompt", column: 
         raise DataError(f"{where}: text: {text} is for rows of GTAlign's schema, which this is not; use text: prompt")
     else:
         messages, facts = _columns(row, where, column)
-    identity = [part for message in messages for part in (message.role, message.content)]
-    return Prompt(record_id("prompt", *identity), messages, facts, source)
+    return Prompt(_identity(messages), messages, facts, source)
+
+
+def _identity(messages: tuple[Message, ...]) -> str:
+    return record_id("prompt", *(part for message in messages for part in (message.role, message.content)))
+
+
+def _cut(prompt: Prompt, characters: int) -> Prompt:
+    *before, last = prompt.messages
+    messages = (*before, Message(last.role, last.content[:characters]))
+    return Prompt(_identity(messages), messages, prompt.facts, prompt.source)
 
 
 def _columns(row: Mapping[str, Any], where: str, column: str | None) -> tuple[tuple[Message, ...], dict[str, Any]]:
