@@ -216,7 +216,7 @@ def arguments(
         gradient_accumulation_steps=settings.gradient_accumulation,
         learning_rate=settings.learning_rate,
         lr_scheduler_type=settings.scheduler,
-        warmup_steps=math.ceil(settings.warmup_ratio * steps),
+        warmup_steps=settings.warmup_ratio,  # a number below 1 is a share of the steps
         weight_decay=settings.weight_decay,
         max_grad_norm=settings.max_grad_norm,
         bf16=settings.precision == "bf16",

@@ -41,7 +41,7 @@ class Training(Learner):
     scheduler: Literal["cosine", "linear", "constant_with_warmup"] = Field(
         "cosine", description="how the learning rate goes on after the warm-up"
     )
-    warmup_ratio: float = Field(0.1, ge=0, le=1, description="share of the steps over which the learning rate rises")
+    warmup_ratio: float = Field(0.1, ge=0, lt=1, description="share of the steps over which the learning rate rises")
     weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay of AdamW")
     max_grad_norm: float = Field(1.0, ge=0, description="gradients are scaled down to this norm; 0 leaves them alone")
     precision: Literal["fp32", "bf16"] = Field(
@@ -108,18 +108,20 @@ class Training(Learner):
         from equipoise.players.loading import quiet
 
         ordered = [rows[i] for i in self.order([row.length for row in rows], seed)]
-        checkpoint = resumable(scratch, self._identity(rows, objective, seed))
-        trainer = AnswerTrainer(
-            model,
-            arguments(self, self.steps(len(rows)), scratch, seed, device, report_to),
-            ordered,
-            objective,
-            pad_id=encoding.pad_id,
-            chunk=self.chunk,
-            share=share,
-            log=log,
-        )
         with quiet(), disk_errors(scratch):
+            given = arguments(self, self.steps(len(rows)), scratch, seed, device, report_to)
+            with given.main_process_first(local=False):
+                checkpoint = resumable(scratch, self._identity(rows, objective, seed))
+            trainer = AnswerTrainer(
+                model,
+                given,
+                ordered,
+                objective,
+                pad_id=encoding.pad_id,
+                chunk=self.chunk,
+                share=share,
+                log=log,
+            )
             trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
         trainer.assert_finite()
         with quiet(), disk_errors(home):
