@@ -39,10 +39,11 @@ CREATE TABLE judgements (id TEXT UNIQUE, match TEXT NOT NULL, judge TEXT NOT NUL
                          split TEXT NOT NULL, judged INTEGER NOT NULL, record TEXT NOT NULL);
 CREATE INDEX judgements_by_match ON judgements (match);
 CREATE INDEX judgements_by_part ON judgements (split, generation, judged);
+CREATE INDEX judgements_missing ON judgements (judged) WHERE judged = 0;
 CREATE TABLE pairs (id TEXT, generation INTEGER NOT NULL, learner TEXT NOT NULL, record TEXT NOT NULL,
                     UNIQUE (generation, learner, id));
 CREATE TABLE logprobs (player TEXT, encoding TEXT, text TEXT, total REAL NOT NULL, tokens INTEGER NOT NULL,
-                       PRIMARY KEY (player, encoding, text)) WITHOUT ROWID;
+                       UNIQUE (player, encoding, text));
 CREATE TABLE players (name TEXT, generation INTEGER, parent TEXT, learner TEXT NOT NULL, facts TEXT NOT NULL,
                       PRIMARY KEY (name, generation));
 CREATE TABLE stages (key TEXT PRIMARY KEY, generation INTEGER NOT NULL, stage TEXT NOT NULL, facts TEXT NOT NULL,
@@ -246,9 +247,13 @@ class Ledger:
         return [(PlayerId(n, g), parent, learner, msgspec.json.decode(f)) for n, g, parent, learner, f in rows]
 
     def counts(self) -> dict[str, int]:
-        """How many rows each table has."""
+        """How many rows each table has; at once, for rows are never deleted and the newest bears their number."""
         tables = ("prompts", "matches", "judgements", "pairs", "logprobs", "players", "stages")
-        return {t: self._db.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in tables}
+        return {t: self._db.execute(f"SELECT max(rowid) FROM {t}").fetchone()[0] or 0 for t in tables}
+
+    def unjudged(self) -> int:
+        """How many judgements say nothing but why not."""
+        return self._db.execute("SELECT count(*) FROM judgements WHERE judged = 0").fetchone()[0]
 
     def judged(self) -> list[tuple[str, int, int, int]]:
         """(split, generation, judgements, judged) per part."""

@@ -27,8 +27,7 @@ def _facts(run: Any) -> dict[str, Any]:
     stages = run.ledger.stages()
     measured = [(g, facts) for _, g, stage, facts, _ in stages if stage == "measure"]
     numbers = {k: v for k, v in measured[-1][1].items() if isinstance(v, int | float)} if measured else {}
-    judgements = run.ledger.judged()
-    total, judged = sum(row[2] for row in judgements), sum(row[3] for row in judgements)
+    records = run.ledger.counts()
     done = measured[-1][0] if measured else None
     return {
         "run": str(run.folder),
@@ -37,8 +36,8 @@ def _facts(run: Any) -> dict[str, Any]:
         "generations": run.config.generations,
         "finished": done == run.config.generations,
         "last_stage": stages[-1][0] if stages else None,
-        "records": run.ledger.counts(),
-        "unjudged_share": 1 - judged / total if total else None,
+        "records": records,
+        "unjudged_share": run.ledger.unjudged() / records["judgements"] if records["judgements"] else None,
         "seconds": round(sum(row[4] for row in stages), 1),
         "measured": numbers,
     }

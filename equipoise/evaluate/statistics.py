@@ -12,7 +12,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +48,20 @@ class Interval:
         return self.text()
 
 
+def _norm(share: float) -> float:
+    """The standard normal quantile."""
+    from scipy.special import ndtri  # here, and not from scipy.stats, which takes a second to import
+
+    return float(ndtri(share))
+
+
+def _student(share: float, freedom: float) -> float:
+    """The quantile of Student's t with `freedom` degrees of freedom."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, share))
+
+
 def _finite(values: Sequence[float] | np.ndarray) -> np.ndarray:
     value_B = np.asarray(values, float)
     if value_B.ndim != 1:
@@ -60,7 +73,7 @@ def _finite(values: Sequence[float] | np.ndarray) -> np.ndarray:
 
 def _wilson(mean: float, n: float, level: float) -> tuple[float, float]:
     """Score interval of a proportion; `n` may be fractional (an effective number of independent values)."""
-    z2 = float(stats.norm.ppf(0.5 + level / 2)) ** 2
+    z2 = _norm(0.5 + level / 2) ** 2
     centre = (mean + z2 / (2 * n)) / (1 + z2 / n)
     half = math.sqrt(z2 * (mean * (1 - mean) / n + z2 / (4 * n * n))) / (1 + z2 / n)
     return max(centre - half, 0.0), min(centre + half, 1.0)
@@ -105,10 +118,10 @@ def mean_interval(
         return Interval(mean, math.nan, math.nan, n)
     deviation_G = np.bincount([number[label] for label in labels], value_B - mean, groups)
     se = math.sqrt(groups / (groups - 1) * float(deviation_G @ deviation_G)) / n
-    t = float(stats.t.ppf(0.5 + level / 2, groups - 1))
+    t = _student(0.5 + level / 2, groups - 1)
     if not (binary or share):
         return Interval(mean, mean - t * se, mean + t * se, n)
-    z = float(stats.norm.ppf(0.5 + level / 2))
+    z = _norm(0.5 + level / 2)
     effective = mean * (1 - mean) / se**2 * (z / t) ** 2 if se > 1e-12 else groups
     return Interval(mean, *_wilson(mean, effective, level), n)
 
@@ -123,7 +136,7 @@ def over_seeds(values: Sequence[float] | np.ndarray, level: float = 0.95) -> Int
     if n < 2:
         return Interval(float(value_S[0]) if n else math.nan, math.nan, math.nan, n)
     mean = float(value_S.mean())
-    half = float(stats.t.ppf(0.5 + level / 2, n - 1) * value_S.std(ddof=1)) / math.sqrt(n)
+    half = float(_student(0.5 + level / 2, n - 1) * value_S.std(ddof=1)) / math.sqrt(n)
     return Interval(mean, mean - half, mean + half, n)
 
 
