@@ -1,4 +1,4 @@
-"""Where the numbers and inputs that tests are held against lie; a test that needs them is skipped where they are absent."""
+"""Where the numbers and inputs that tests are held against lie; tests that need them are skipped where they are absent."""
 
 import json
 import os
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests run side by side; threads that spin would slow all of them
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks a hub, or waits for one
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -31,6 +31,7 @@ def app() -> typer.Typer:
 
 def main() -> None:
     """Run the command. An error of ours is one message on standard error and its exit code, without a traceback."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave the cores to others
     signal.signal(signal.SIGTERM, _interrupt)
     sys.path.insert(0, os.getcwd())  # a user's own parts are named by import path
     try:
