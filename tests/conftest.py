@@ -1,4 +1,4 @@
-"""Where the numbers and inputs that tests are held against lie; tests that need them are skipped where they are absent."""
+"""Where the vectors and inputs that tests are held against lie; tests that need them are skipped where they are not."""
 
 import json
 import os
