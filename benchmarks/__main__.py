@@ -1,0 +1,17 @@
+"""`python -m benchmarks`: every benchmark at its short settings, one after the other."""
+
+import importlib
+import sys
+
+SHORT: dict[str, list[str]] = {
+    "ledger": [],
+    "cyclic_preferences": [],
+    "sampling": [],
+    "preference_training": [],
+    "wildguard": ["--seeds", "0", "--methods", "mnpo"],
+}
+
+for name, arguments in SHORT.items():
+    print(f"\n== {name}", flush=True)
+    sys.argv = [f"benchmarks.{name}", *arguments]
+    importlib.import_module(f"benchmarks.{name}").main()
