@@ -13,6 +13,7 @@ from equipoise.learners.tabular import (
     TabularLearner,
     judged_pairs,
     newton,
+    newton_step,
     softmax,
     win_probabilities,
 )  # fmt: skip
@@ -164,14 +165,36 @@ def test_sppo_minimises_over_normalised_policies_and_is_multiplicative_weights_t
     assert errors[0] / errors[1] > 3.5
 
 
-def test_a_move_that_is_hardly_ever_sampled_is_solved_for_too(tmp_path):
+@pytest.mark.parametrize(
+    "settings", [{"kind": "mnpo", "eta": 0.1, "weights": [1]}, {"kind": "ipo", "tau": 0.1}], ids=str
+)
+@pytest.mark.parametrize("start", [(0.0, -30.0, 1.0, -60.0, 0.5), (0.0, -50.0, -200.0, -400.0, -600.0)])
+def test_a_move_that_is_hardly_ever_sampled_is_solved_for_too(tmp_path, settings, start):
     game = random_game(8)
     win_AA = win_probabilities(game.payoff_AM())
-    start = (0.0, -30.0, 1.0, -60.0, 0.5)
-    past_KA, log_policy_A, _ = learn(
-        tmp_path, {"kind": "mnpo", "eta": 0.1, "weights": [1]}, game, generations=0, start=start
-    )
+    past_KA, log_policy_A, _ = learn(tmp_path, settings, game, generations=0, start=start)
     assert_policy(log_policy_A, past_KA[0] + win_AA @ np.exp(past_KA[0]) / 0.1)
+
+
+def test_a_move_whose_probability_underflows_keeps_its_logit(tmp_path):
+    game = random_game(8, 3)
+    past_KA, log_policy_A, facts = learn(tmp_path, {"kind": "mnpo"}, game, generations=0, start=(0.0, 0.5, -700.0))
+    assert np.isfinite(log_policy_A).all()
+    assert log_policy_A[2] < -600
+    assert facts["distance"] < 1e-9
+    step_A = win_probabilities(game.payoff_AM()) @ np.exp(past_KA[0]) / 0.1
+    assert_policy(log_policy_A[:2], (past_KA[0] + step_A)[:2])
+
+
+def test_a_newton_step_goes_down_whatever_the_curvature():
+    slope_A = np.array([1.0, -2.0, 1.0])
+    for hessian_AA in (
+        np.array([[2.0, -1, -1], [-1, 2, -1], [-1, -1, 2]]),
+        np.array([[2.0, -1, -1], [-1, -3, 4], [-1, 4, -3]]),
+        np.array([[2.0, -2, 0], [-2, 2, 0], [0, 0, 0]]),
+    ):
+        assert slope_A @ newton_step(slope_A, hessian_AA) < 0
+    np.testing.assert_allclose(np.ptp(newton_step(slope_A, 3 * np.eye(3) - 1) - (-slope_A / 3)), 0, atol=1e-12)
 
 
 # -- another minimiser -----------------------------------------------------------------------------------------------
