@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
+from equipoise.errors import ModelError
 from equipoise.seeds import uniform
 
 BLOCK = 256  # tokens of the vocabulary summed together in the first of the two steps of the inverse
@@ -69,7 +70,8 @@ def sample(
     """One answer to each prompt, in order.
 
     `model` is a transformers causal language model; `prompts` are token ids, none empty; `seeds` int64; `limits` the
-    most tokens of each answer, at least 1. An answer ends with one of `stop_ids` or at its limit.
+    most tokens of each answer, at least 1. An answer ends with one of `stop_ids` or at its limit. Raises ModelError
+    for a model that takes no `past_key_values`.
     """
     order = sorted(range(len(prompts)), key=lambda i: (len(prompts[i]), prompts[i]), reverse=True)
     answers: dict[int, Sample] = {}
@@ -201,8 +203,11 @@ class _Batch:
         shown_BT = column_1T >= self.width - length_B[:, None]
         self.shown_BT = None if bool(shown_BT.all()) else shown_BT.long()
         self.position_B = length_B
-        self.cache = DynamicCache(config=model.config)
-        self.last = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
+        self.cache: Any = DynamicCache(config=model.config)
+        takes = inspect.signature(model.forward).parameters
+        if "past_key_values" not in takes:
+            raise ModelError(f"{type(model).__name__} keeps its past in a way that cannot be sampled from here")
+        self.last = {"logits_to_keep": 1} if "logits_to_keep" in takes else {}
         position_BT = (column_1T - (self.width - length_B[:, None])).clamp_min(0)
         self.logits_BV = self._forward(torch.tensor(ids, device=self.device), position_BT)
         if len(distinct) < len(prompts):
@@ -219,7 +224,7 @@ class _Batch:
 
     def select(self, row_B: torch.Tensor) -> None:
         """Go on with these rows, in this order; a row may be named several times. `logits_BV` stay as they are."""
-        self.cache.batch_select_indices(row_B)
+        self.cache.reorder_cache(row_B)
         self.position_B = self.position_B[row_B]
         if self.shown_BT is not None:
             self.shown_BT = self.shown_BT[row_B]

@@ -1,10 +1,12 @@
 """The sampler against transformers' own generation and warpers, against fresh forward passes, and against itself."""
 
+import functools
+
 import numpy as np
 import pytest
 import torch
 from scipy.stats import chisquare
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, Lfm2Config, MambaConfig
 from transformers.generation.logits_process import (
     LogitsProcessorList,
     TemperatureLogitsWarper,
@@ -12,12 +14,17 @@ from transformers.generation.logits_process import (
     TopPLogitsWarper,
 )
 
+from equipoise.errors import ModelError
 from equipoise.players import sampling
 from equipoise.players.sampling import Choice, choose, sample
 from equipoise.seeds import uniform
 
 FAMILIES = ["llama", "qwen3", "gemma3"]
 LENGTHS = [30, 3, 17, 9, 17, 26]  # beyond and within the 12 tokens of Gemma's sliding window
+TINY = {
+    "vocab_size": 320, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "initializer_range": 0.3,
+}  # fmt: skip
 CUTS = [Choice(1.0), Choice(0.6), Choice(1.3, top_k=7), Choice(0.9, top_p=0.8), Choice(0.7, top_k=20, top_p=0.6)]
 
 
@@ -82,6 +89,26 @@ def test_logprobs_are_those_of_a_fresh_forward_pass(model, family, choice):
         assert np.allclose(answer.logprobs, expected, atol=2e-4)
 
 
+def test_layers_that_keep_a_state_follow_their_rows():
+    torch.manual_seed(0)
+    layers = ["conv", "full_attention"]
+    model = AutoModelForCausalLM.from_config(Lfm2Config(**TINY, layer_types=layers, eos_token_id=None)).eval()
+    prompts = prompts_of([9] * 6)
+    answers = run(model, [*prompts, prompts[0]], Choice(0), limit=[20, 3, 9, 20, 5, 12, 20])
+    for prompt, answer in zip(prompts, answers, strict=False):
+        expected = model.generate(
+            torch.tensor([prompt]), do_sample=False, max_new_tokens=len(answer.token_ids), pad_token_id=0
+        )
+        assert answer.token_ids == expected[0, 9:].tolist()
+    assert answers[0] == answers[6]
+
+
+def test_a_model_without_a_cache_of_this_kind_is_refused():
+    small = MambaConfig(vocab_size=32, hidden_size=8, num_hidden_layers=1, state_size=2)
+    with pytest.raises(ModelError, match="MambaForCausalLM keeps its past"):
+        run(AutoModelForCausalLM.from_config(small), [[3, 4]])
+
+
 def test_greedy_logprobs_are_under_the_models_own_distribution(model):
     prompt = prompts_of([12])[0]
     (answer,) = run(model("llama"), [prompt], Choice(0))
@@ -134,6 +161,7 @@ def watch(model, monkeypatch) -> list[tuple[int, int]]:
     shapes: list[tuple[int, int]] = []
     forward = type(model).forward
 
+    @functools.wraps(forward)
     def watching(self, input_ids, **more):
         shapes.append(tuple(input_ids.shape))
         return forward(self, input_ids=input_ids, **more)
