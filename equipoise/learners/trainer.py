@@ -85,7 +85,7 @@ class AnswerTrainer(Trainer):
         objective: Objective,
         *,
         pad_id: int,
-        chunk: int,
+        chunk: int | None,
         share: bool,
         log: Callable[[dict[str, Any]], None],
     ) -> None:

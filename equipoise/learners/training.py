@@ -47,8 +47,11 @@ class Training(Learner):
     precision: Literal["fp32", "bf16"] = Field(
         "fp32", description="bf16: matrix products in bfloat16, weights that are trained in float32"
     )
-    chunk: int = Field(
-        256, ge=1, description="answer tokens projected to the vocabulary at a time; memory is 8 x chunk x vocabulary B"
+    chunk: int | None = Field(
+        None,
+        ge=1,
+        description="answer tokens projected to the vocabulary at a time, at 8 x vocabulary bytes each; "
+        "null: 256 on a CPU, 2048 on an accelerator",
     )
     gradient_checkpointing: bool = Field(
         False, description="compute activations again in the backward pass: less memory, about a third slower"

@@ -180,14 +180,14 @@ def token_logprobs(
     attention_mask: torch.Tensor | None,
     answer_mask: torch.Tensor,
     *,
-    chunk: int = 256,
+    chunk: int | None = None,
     head: AnswerHead | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(sum_B, count_B): log p of each row's answer tokens, summed, in nats, and how many they are. Differentiable.
 
     input_ids int64 [B, T]; attention_mask as the model takes it, or None for rows padded on the right; answer_mask
     [B, T], true on answer tokens (never on a row's first token, which nothing predicts). Only `chunk` positions at a
-    time are projected to the vocabulary. `head` spares the measuring of the model's tail again.
+    time are projected to the vocabulary (None: `AnswerHead` chooses). `head` spares measuring the model's tail again.
     """
     wanted_BT = answer_mask[:, 1:].bool()
     row_N, column_N = wanted_BT.nonzero(as_tuple=True)
@@ -207,7 +207,7 @@ def answer_logprobs(
     pad_id: int,
     *,
     batch_size: int = 32,
-    chunk: int = 256,
+    chunk: int | None = None,
     share: bool = True,
 ) -> list[tuple[float, int]]:
     """For each row of token ids, prompt and answer: (log p of ids[answer_start:] in nats, its length in tokens).

@@ -49,17 +49,19 @@ class Tail(NamedTuple):
 class AnswerHead:
     """Calls a model for the log-probabilities of some tokens. One for each model: its first use measures the tail."""
 
-    def __init__(self, model: nn.Module, chunk: int) -> None:
+    def __init__(self, model: nn.Module, chunk: int | None = None) -> None:
         """`model` may be wrapped for parallel training; `chunk` is how many tokens are projected at a time.
 
-        Memory is about `2 · chunk · V · 4` bytes. Raises ModelError where the model has no output head.
+        Memory is about `2 · chunk · V · 4` bytes. None: 256 on a CPU; 2048 on an accelerator, where each chunk's
+        reading and writing of the head's gradient would else take longer than its products. Raises ModelError where
+        the model has no output head.
         """
         inner = extract_model_from_parallel(model)
         head = inner.get_output_embeddings() if hasattr(inner, "get_output_embeddings") else None
         if not isinstance(head, nn.Module):
             raise ModelError(f"{type(inner).__name__} has no output head (lm_head); a causal language model is needed")
         self.head: nn.Module = head
-        self.chunk = chunk
+        self.chunk = chunk or (256 if next(inner.parameters()).device.type == "cpu" else 2048)
         self.tail: Tail | None = None
 
     def __call__(self, model: nn.Module, source_N: torch.Tensor, target_N: torch.Tensor, **inputs: Any) -> torch.Tensor:

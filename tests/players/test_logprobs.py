@@ -245,3 +245,23 @@ def test_half_precision_is_near():
     for found in (mixed, brief):
         assert found.dtype == torch.float32
         torch.testing.assert_close(found, expected, rtol=0.05, atol=0.5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+@pytest.mark.parametrize("frozen", [False, True])
+def test_bfloat16_on_a_gpu_is_near(frozen: bool):
+    model, batch = make("llama"), some_answers()
+    expected = plainly(model, batch)
+    wanted = gradients(model, expected)
+    short = make("llama").bfloat16().cuda()
+    short.lm_head.requires_grad_(not frozen)
+    head = AnswerHead(short, chunk=5)
+    assert shares_prompts(head, short, batch[0], longest=20)
+    found = pack(batch, 0, shared=True).to(torch.device("cuda")).sums(head, short)
+    torch.testing.assert_close(found.cpu(), expected, rtol=0.05, atol=0.5)
+    (found * torch.linspace(-1, 1, len(found), device="cuda")).sum().backward()
+    for name, weight in short.named_parameters():
+        if weight.requires_grad and weight.ndim > 1:
+            got, told = weight.grad.float().cpu().flatten(), wanted[name].flatten()
+            assert torch.cosine_similarity(got, told, dim=0) > 0.98
