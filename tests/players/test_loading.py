@@ -100,14 +100,18 @@ def test_a_folder_without_weights(copied):
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
-    [("{", "not a valid JSON"), ("{}", "no usable config"), ('{"model_type": "t5"}', "not a causal language model")],
+    ("text", "complaint"), [("{", "not a valid JSON"), ("{}", "no usable config|cannot be loaded")]
 )
-def test_a_configuration_that_is_not_of_a_causal_model(copied, text, complaint):
+def test_a_configuration_that_cannot_be_read(copied, text, complaint):
     (copied / "config.json").write_text(text)
-    with pytest.raises(ModelError, match=complaint):
-        describe(str(copied))
-    with pytest.raises(ModelError, match=r"not a valid JSON|cannot be loaded|not a causal language model"):
+    for use in (describe, load_model):
+        with pytest.raises(ModelError, match=complaint):
+            use(str(copied))
+
+
+def test_a_model_that_is_not_causal(copied):
+    (copied / "config.json").write_text('{"model_type": "t5"}')
+    with pytest.raises(ModelError, match="is not a causal language model"):
         load_model(str(copied))
 
 
