@@ -200,7 +200,8 @@ def test_a_full_disk(tmp_path):
     disk.mkdir()
     script = (
         f"mount -t tmpfs -o size=2m tmpfs {disk} && cd {disk} && "
-        f"{sys.executable} -m equipoise run {FINITE[0]} -s generations=9000 -s prompts.per_generation=1 --out run; code=$?; "
+        f"{sys.executable} -m equipoise run {FINITE[0]} -s generations=9000 -s prompts.per_generation=1 --out run; "
+        "code=$?; "
         f"{sys.executable} -m equipoise status run --json >&2; exit $code"
     )
     probe = subprocess.run(
