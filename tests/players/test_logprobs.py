@@ -186,6 +186,13 @@ def test_a_tail_of_another_kind_is_an_error():
         answer_logprobs(model, [[3, 4, 5]], [1], 0)
 
 
+def test_a_broken_model_is_told_from_a_strange_one():
+    model = make("llama")
+    torch.nn.init.constant_(model.lm_head.weight, float("nan"))
+    with pytest.raises(ModelError, match="its weights are broken"):
+        answer_logprobs(model, [[3, 4, 5]], [1], 0)
+
+
 def test_a_model_without_a_head_is_an_error():
     with pytest.raises(ModelError, match="no output head"):
         AnswerHead(transformers.LlamaModel(transformers.LlamaConfig(**SIZES)), 4)
