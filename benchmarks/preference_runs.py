@@ -163,7 +163,8 @@ def trl(o: argparse.Namespace) -> dict[str, Any]:
     import peft
     import transformers
     from datasets import Dataset
-    from trl import DPOConfig, DPOTrainer
+    from trl.trainer.dpo_config import DPOConfig
+    from trl.trainer.dpo_trainer import DPOTrainer
 
     pairs = texts(o)
     seen = order(o)
@@ -191,7 +192,8 @@ def trl(o: argparse.Namespace) -> dict[str, Any]:
     ended = Instant()
     loss = [line["loss"] for line in trainer.state.log_history if "loss" in line][-1]
     ids: list[Any] = [()] * o.pairs
-    for place, row in zip(seen, trainer.train_dataset, strict=True):
+    seen_rows: Any = trainer.train_dataset
+    for place, row in zip(seen, seen_rows, strict=True):
         ids[place] = (row["prompt_ids"], row["chosen_ids"], row["rejected_ids"])
     return facts(o, ids, (started, middle, ended), loss)
 
@@ -324,7 +326,7 @@ def ours_imports(o: argparse.Namespace) -> dict[str, Any]:
 def trl_imports(o: argparse.Namespace) -> dict[str, Any]:
     """All that trl imports, and what it holds after that."""
     from transformers import LlamaForCausalLM, Qwen3ForCausalLM
-    from trl import DPOTrainer
+    from trl.trainer.dpo_trainer import DPOTrainer
 
     assert DPOTrainer and LlamaForCausalLM and Qwen3ForCausalLM
     return {"peak_mib": peak_mib("cpu")}
