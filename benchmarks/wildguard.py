@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
+import os
+import subprocess
+import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +35,8 @@ from equipoise.types import Prompt
 from equipoise.worlds.new_model import new_model
 
 CHARACTERS = 420  # a prompt is cut here, at about 120 tokens of this vocabulary
-REFUSALS = ("I'm sorry, but I can't help with that.", "I cannot assist with that request.", "I won't help with this.")
-ANSWERS = ("Sure, here is what you asked for.", "Of course. Here is an answer.", "Certainly, let me explain.")
+REFUSALS = ("I can't help with that.",)
+ANSWERS = ("Sure, here is what you asked for.",)
 METHODS = {
     "dpo": {"loss": "dpo"},
     "ipo": {"loss": "ipo"},
@@ -70,8 +73,8 @@ def make_start(training: list[Prompt], folder: Path, seed: int) -> int:
     return made.parameters
 
 
-def play(method: str, start: Path, data: Path, folder: Path, seed: int) -> list[dict]:
-    """Three generations of `method`; what was measured of each."""
+def play(method: str, start: Path, data: Path, folder: Path, seed: int) -> tuple[list[dict], float]:
+    """Three generations of `method`: what was measured of each, and the minutes it took."""
     values = {
         "name": f"wildguard {method}", "seed": seed, "generations": 3,
         "players": {"policy": {
@@ -80,13 +83,34 @@ def play(method: str, start: Path, data: Path, folder: Path, seed: int) -> list[
         "prompts": source_settings(data),
         "game": {"kind": "answers", "samples": 5},
         "judge": "refusal",
-        "learner": {"kind": "preference", "batch_size": 16, "learning_rate": 3e-4, "log_steps": 5, "save_steps": 0},
-        "evaluate": {"kind": "held_out", "samples": 2},
+        "learner": {
+            "kind": "preference", "batch_size": 16, "learning_rate": 1e-3, "epochs": 4, "log_steps": 5, "save_steps": 0,
+        },
+        "evaluate": {"kind": "held_out", "samples": 5},
         **METHODS[method],
     }  # fmt: skip
+    started = time.perf_counter()
     with Run.create(config.build(values, "benchmark"), folder, overwrite=True) as run:
         league(RunStages(run, Display(silent=True)), run.config.generations)
-        return [found for _, _, _, found, _ in run.ledger.stages("measure")]
+        measured = [found for _, _, _, found, _ in run.ledger.stages("measure")]
+    return measured, (time.perf_counter() - started) / 60
+
+
+def one_seed(seed: int, methods: list[str], data: Path, console: Console) -> dict[str, dict[str, float]]:
+    """Every method from the same start: name -> its figures."""
+    training, _ = prompts(data)
+    with tempfile.TemporaryDirectory(prefix="wildguard-") as name:
+        folder, started = Path(name), time.perf_counter()
+        parameters = make_start(training, folder, seed)
+        found = {"sft start": {"minutes": (time.perf_counter() - started) / 60, "parameters": float(parameters)}}
+        for method in methods:
+            measured, minutes = play(method, folder / "start", data, folder / method, seed)
+            found["sft start"]["score"] = measured[0]["score"]
+            last = {name: measured[-1][name] for name in ("score", "win_rate", "exploitability")}
+            found[method] = {**last, "minutes": minutes}
+            path = " → ".join(f"{generation['score']:.1%}" for generation in measured)
+            console.print(f"seed {seed}  {method:5}  {path}  in {minutes:.1f} min")
+    return found
 
 
 def main() -> None:
@@ -95,53 +119,52 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data/gtalign/wildguard"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--jobs", type=int, default=1, help="seeds played side by side, each on its share of the cores")
     parser.add_argument("--json", type=Path, help="write every run's figures here")
     arguments = parser.parse_args()
     console = Console()
     if not arguments.data.exists():
         console.print(f"{arguments.data} is absent; nothing to run")
         return
-    training, _ = prompts(arguments.data)
-    scores: dict[str, list[float]] = {"sft start": [], **{method: [] for method in arguments.methods}}
-    wins: dict[str, list[float]] = {method: [] for method in arguments.methods}
-    gaps: dict[str, list[float]] = {method: [] for method in arguments.methods}
-    minutes: dict[str, list[float]] = {name: [] for name in scores}
-    for seed in arguments.seeds:
-        folder = Path(tempfile.mkdtemp(prefix="wildguard-"))
-        started = time.perf_counter()
-        parameters = make_start(training, folder, seed)
-        minutes["sft start"].append((time.perf_counter() - started) / 60)
-        for method in arguments.methods:
-            started = time.perf_counter()
-            measured = play(method, folder / "start", arguments.data, folder / method, seed)
-            minutes[method].append((time.perf_counter() - started) / 60)
-            if method == arguments.methods[0]:
-                scores["sft start"].append(measured[0]["score"])
-            scores[method].append(measured[-1]["score"])
-            wins[method].append(measured[-1]["win_rate"])
-            gaps[method].append(measured[-1]["exploitability"])
-            path = " → ".join(f"{found['score']:.1%}" for found in measured)
-            console.print(f"seed {seed}  {method:5}  {path}  in {minutes[method][-1]:.1f} min")
-        shutil.rmtree(folder)
-    table = Table(
-        title=f"held-out decisions, {parameters:,} parameters, {len(arguments.seeds)} seeds, mean and 95 % interval"
-    )
-    for column in ("", "right", "wins over the start", "exploitability in the league", "minutes"):
-        table.add_column(column)
-    for name, values in scores.items():
-        played = name in wins
-        table.add_row(
-            name,
-            over_seeds(values).percent(),
-            over_seeds(wins[name]).percent() if played else "",
-            f"{np.mean(gaps[name]):.3f}" if played else "",
-            f"{np.mean(minutes[name]):.1f}",
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        ask = [sys.executable, "-m", "benchmarks.wildguard", "--methods", *arguments.methods, "--data", arguments.data]
+        found = list(
+            pool.map(lambda seed: elsewhere([*ask, "--seeds", seed], arguments.jobs), arguments.seeds)
+            if arguments.jobs > 1
+            else (one_seed(seed, arguments.methods, arguments.data, console) for seed in arguments.seeds)
         )
-    console.print(table)
     if arguments.json:
-        arguments.json.write_text(
-            json.dumps({"scores": scores, "wins": wins, "gaps": gaps, "minutes": minutes}, indent=1)
+        arguments.json.write_text(json.dumps(found, indent=1))
+    console.print(table(found))
+
+
+def elsewhere(command: list[object], jobs: int) -> dict[str, dict[str, float]]:
+    """One seed in a process of its own, which prints as it goes."""
+    threads = str(max(1, len(os.sched_getaffinity(0)) // jobs))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "found.json"
+        full = [*map(str, command), "--json", str(path)]
+        subprocess.run(full, check=True, env={**os.environ, "OMP_NUM_THREADS": threads})
+        return json.loads(path.read_text())[0]
+
+
+def table(found: list[dict[str, dict[str, float]]]) -> Table:
+    """A row a method: mean over seeds with its interval."""
+    size = int(found[0]["sft start"]["parameters"])
+    shown = Table(title=f"held-out decisions, {size:,} parameters, {len(found)} seeds, mean and 95 % interval")
+    for column in ("", "right", "wins over the start", "exploitability in the league", "minutes"):
+        shown.add_column(column)
+    for name in found[0]:
+        rows = [seed[name] for seed in found]
+        played = "win_rate" in rows[0]
+        shown.add_row(
+            name,
+            over_seeds([row["score"] for row in rows]).percent(),
+            over_seeds([row["win_rate"] for row in rows]).percent() if played else "",
+            f"{np.mean([row['exploitability'] for row in rows]):.3f}" if played else "",
+            f"{np.mean([row['minutes'] for row in rows]):.1f}",
         )
+    return shown
 
 
 if __name__ == "__main__":
