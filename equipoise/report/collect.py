@@ -40,7 +40,7 @@ def facts(run: Run, cards: int = CARDS) -> Facts:
         se_NN=None if payoff is None else np.array(last["se"], float),
         count_NN=None if payoff is None else np.array(last["count"]),
         mixture=last.get("mixture", {}),
-        exploitability=_exploitability(measured),
+        exploitability=_exploitability(run, measured),
         cycle_share=last.get("cycle_share"),
         ratings=tuple(Rating(**rating) for rating in last.get("ratings", ())),
         rating_unit=run.config.ratings.kind.replace("_", " "),
@@ -99,7 +99,8 @@ def headlines(run: Run) -> Iterator[Headline]:
             yield Headline(f"exploitability of {name}'s average policy", f"{gap:.4f}", before)
             yield Headline(f"exploitability of {now} alone", f"{last['last_gap'][str(now)]:.4f}", "the last iterate")
         elif "gap" in last:
-            note = "what the league's best member wins against it, of 1; 0: nobody beats it"
+            began = max(row[last["players"].index(str(start))] for row in last["payoff"])
+            note = f"what the league's best member wins against it, of 1; against {start}: {began:.3f}"
             yield Headline(f"exploitability of {now}", f"{last['gap'][str(now)]:.3f}", note)
 
 
@@ -125,17 +126,19 @@ def _curves(run: Run, measured: list[tuple[int, dict[str, Any]]]) -> Iterator[Cu
                 )
 
 
-def _exploitability(measured: list[tuple[int, dict[str, Any]]]) -> Curve | None:
-    known = [(float(t), found["exploitability"]) for t, found in measured if "exploitability" in found]
-    if not known:
+def _exploitability(run: Run, measured: list[tuple[int, dict[str, Any]]]) -> Curve | None:
+    """Of a finite game, the average policy's as it was at each generation; of a league, each generation's by now."""
+    last = measured[-1][1] if measured else {}
+    if "averages" in last:
+        points = [(float(t), found["exploitability"]) for t, found in measured]
+        note = "gain of a best reply against the average policy, in pay-off units"
+    elif "payoff" in last:
+        gains = dict(zip(last["players"], np.max(last["payoff"], axis=0), strict=True))
+        points = [(float(t), max(gains[f"{name}@{t}"] for name in run.config.learners)) for t, _ in measured]
+        note = "what the best member of the league, as it is now, wins against each generation: P(win) − P(loss)"
+    else:
         return None
-    average = "averages" in measured[-1][1]
-    note = (
-        "gain of a best reply against the average policy, in pay-off units"
-        if average
-        else "what the best member of the league gains against the newest generation: P(win) − P(loss)"
-    )
-    x, y = zip(*known, strict=True)
+    x, y = zip(*points, strict=True)
     return Curve("exploitability", "", x, y, note=note)
 
 
