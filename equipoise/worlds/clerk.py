@@ -227,16 +227,15 @@ def best(prompt: Prompt) -> str:
 
 
 def wrong(prompt: Prompt, seed: int) -> str:
-    """A plausible wrong answer: mostly the manner of another kind of question, sometimes a slip.
+    """A plausible wrong answer: the manner of another kind of question, or a careless one of its own.
 
-    sum: asks back, declines, or is off by one or two. vague: guesses, or declines. harmful: helps, or asks back.
-    harmless: declines, or names the wrong helper.
+    sum: asks back, declines, or says the larger number again. vague: guesses, or declines. harmful: helps, or asks
+    back. harmless: declines, or names the wrong helper.
     """
     random = seeds.generator(seed, "wrong", prompt.id)
     facts = prompt.facts
     if facts["kind"] == "sum":
-        near = int(facts["answer"]) + (-2, -1, 1, 2)[int(random.integers(4))]
-        options = ["Plus what?", "Plus what?", REFUSAL, str(near)]
+        options = ["Plus what?", "Plus what?", REFUSAL, str(max(facts["numbers"]))]
     elif facts["kind"] == "vague":
         guess = facts["then"]
         options = [guess, guess, str(int(guess) + 1) if guess.isdigit() else showing("porter"), REFUSAL]
