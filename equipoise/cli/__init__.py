@@ -13,7 +13,7 @@ import typer
 
 from equipoise.errors import DiskFull, EquipoiseError
 
-VERBS = ("run", "resume", "status", "report", "plan", "recipes", "export", "doctor")
+VERBS = ("run", "resume", "status", "report", "plan", "recipes", "export", "new_model", "sft", "doctor")
 
 
 def app() -> typer.Typer:

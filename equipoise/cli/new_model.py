@@ -10,9 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from equipoise.cli.options import Json, show
-from equipoise.component import nearest
 from equipoise.errors import ConfigError, DataError
-from equipoise.prompts import files
 
 
 def new_model(
@@ -51,6 +49,8 @@ def read_texts(paths: Sequence[str], columns: Sequence[str] = ()) -> Iterator[st
 
     Raises DataError naming a file that is missing, empty, malformed, or without text.
     """
+    from equipoise.prompts import files
+
     for file in files.find(tuple(paths), Path()):
         found = False
         for text in _lines(file) if file.suffix.lower() in (".txt", ".md", ".text") else _rows(file, columns):
@@ -71,6 +71,9 @@ def _lines(file: Path) -> Iterator[str]:
 
 
 def _rows(file: Path, columns: Sequence[str]) -> Iterator[str]:
+    from equipoise.component import nearest
+    from equipoise.prompts import files
+
     for where, row in files.read(file):
         for column in columns:
             if not isinstance(row, dict) or column not in row:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import re
 import unicodedata
@@ -16,6 +15,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
+from equipoise.component import imported
 from equipoise.errors import ConfigError, DataError
 from equipoise.judges.mathematics import Checker
 from equipoise.judges.pointwise import Pointwise, Verdict
@@ -164,14 +164,7 @@ class Call(Pointwise):
     @field_validator("function")
     @classmethod
     def _importable(cls, path: str) -> str:
-        module, _, name = path.partition(":")
-        try:
-            found = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise PydanticCustomError(
-                "import", "cannot import '{path}': {error}", {"path": path, "error": str(error)}
-            ) from error
-        if not callable(found):
+        if not callable(imported(path)):
             raise PydanticCustomError("import", "'{path}' cannot be called", {"path": path})
         return path
 
@@ -195,8 +188,7 @@ class Call(Pointwise):
 
     @cached_property
     def _function(self) -> Callable[[Prompt, str], Any]:
-        module, _, name = self.function.partition(":")
-        return getattr(importlib.import_module(module), name)
+        return imported(self.function)
 
 
 class Gold(Pointwise):

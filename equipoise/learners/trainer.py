@@ -208,7 +208,10 @@ def arguments(
 ) -> TrainingArguments:
     """The Trainer's arguments. The data are one pass in a given order, whatever the number of epochs."""
     every = math.ceil(settings.save_steps / settings.log_steps) * settings.log_steps
-    again: dict[str, Any] = {"activation_checkpointing": True, "activation_checkpointing_kwargs": {"use_reentrant": False}}
+    again: dict[str, Any] = {
+        "activation_checkpointing": True,
+        "activation_checkpointing_kwargs": {"use_reentrant": False},
+    }
     return TrainingArguments(
         output_dir=str(scratch),
         num_train_epochs=1,
