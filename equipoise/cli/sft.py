@@ -53,7 +53,7 @@ def sft(
     shutil.rmtree(out, ignore_errors=True)
     draft.rename(out)
     if json:
-        show({"model": str(out), "examples": len(examples), **facts})
+        show({"model": str(out), **facts, "examples": len(examples)})
     else:
         typer.echo(out)
 
