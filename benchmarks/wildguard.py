@@ -135,7 +135,8 @@ def main() -> None:
         )
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=1))
-    console.print(table(found))
+    if len(found) > 1 or not arguments.json:
+        console.print(table(found))
 
 
 def elsewhere(command: list[object], jobs: int) -> dict[str, dict[str, float]]:
