@@ -74,7 +74,8 @@ def changes(run: Run) -> list[Change]:
         after = _interval(last.get("scores", {}).get(f"{name}@{t}"))
         if before and after:
             share = all(0 <= bound <= 1 for bound in (before.low, before.high, after.low, after.high))
-            found.append(Change(f"held-out score of {name}", before, after, "%" if share else ""))
+            whose = f" of {name}" if len(run.config.learners) > 1 else ""
+            found.append(Change(f"held-out score{whose}", before, after, "%" if share else ""))
     return found
 
 
