@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,7 +52,7 @@ class RunConfig(Settings):
     ratings: Ratings = Field(default="bradley_terry")  # type: ignore[assignment]
     keep: Literal["all"] | int = Field("all", description="generations whose weights stay: all, or the newest n")
     commit_every: int = Field(256, ge=1, description="matches played and recorded together; also the unit of resuming")
-    report_to: tuple[str, ...] = Field((), description="trackers: trackio, wandb, tensorboard, mlflow")
+    report_to: tuple[Literal["trackio", "wandb", "tensorboard", "mlflow"], ...] = Field((), description="trackers")
 
     @property
     def learners(self) -> list[str]:
@@ -81,6 +82,9 @@ class RunConfig(Settings):
             raise ValueError(f"learner: '{self.learner.kind}' needs a finite game; '{self.game.kind}' is none")
         if self.evaluate.matches(1, len(self.game.seats)) and not self.prompts.held_out:
             raise ValueError(f"prompts.held_out: is 0, so evaluate: {self.evaluate.kind} has nothing to measure")
+        for tracker in self.report_to:
+            if find_spec(tracker) is None:
+                raise ValueError(f"report_to: '{tracker}' is not installed; pip install {tracker}")
         if self.keep != "all" and self.loss is not None and self.loss.memory > self.keep:
             raise ValueError(f"keep: the loss meets {self.loss.memory} past generations, but only {self.keep} are kept")
         return self

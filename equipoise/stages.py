@@ -7,6 +7,7 @@ chunks whose composition never changes; so a run that was killed and resumed end
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections import Counter
@@ -280,6 +281,8 @@ class RunStages:
     def _train(self, lesson: Lesson, newborn: PlayerId) -> None:
         home = self.population.home(newborn)
         self.population.release()
+        # The one door that the Trainer leaves open; its own choice lies in the scratch folder, which goes.
+        os.environ["TENSORBOARD_LOGGING_DIR"] = str(self.run.folder / "logs" / "tensorboard" / str(newborn))
         facts = self.config.learner.learn(lesson)
         (lesson.home / "training.json").write_text(json.dumps(facts))
         lesson.home.rename(home)

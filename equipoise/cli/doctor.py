@@ -83,6 +83,6 @@ def _model() -> str:
     from equipoise.players.local import Local
     from equipoise.types import View, user
 
-    actor = Local.model_validate({"model": "builtin", "max_new_tokens": 8}).open(None, Shelf())
+    actor = Local.model_validate({"model": "builtin", "max_new_tokens": 8, "temperature": 0}).open(None, Shelf())
     move = actor.act([View((user("What is 2 + 3?"),))], [0])[0]
     return f"answers 'What is 2 + 3?' with '{move.text}'"

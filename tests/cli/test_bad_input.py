@@ -35,6 +35,8 @@ def on(path: object, *further: str) -> list[str]:
         ("policy.learns=false", ["nobody learns"]),
         ("loss=null", ["loss", "needs one"]),
         ("keep=1", ["keep", "past generations"]),
+        ("report_to=[wandbb]", ["report_to", "wandb"]),
+        ("report_to=[wandb]", ["report_to", "'wandb' is not installed"]),
         ("generations", ["write it as -s key.path=value"]),
         ("seed=[", ["not YAML"]),
     ],
