@@ -29,6 +29,7 @@ for model in (whole, sharded):
 torch.testing.assert_close(*sums)
 for first, second in zip(whole.parameters(), sharded.parameters(), strict=True):
     torch.testing.assert_close(second.grad.full_tensor(), first.grad)
+dist.barrier()  # neither leaves while the other still needs it
 dist.destroy_process_group()
 """
 
