@@ -1,4 +1,8 @@
-"""Settings that make a run small enough for a test."""
+"""Settings that make a run small enough for a test, and the command as a process."""
+
+import subprocess
+import sys
+from pathlib import Path
 
 
 def settings(**values: object) -> list[str]:
@@ -10,3 +14,14 @@ SMALL = settings(
     generations=1, prompts__per_generation=12, prompts__held_out=8, evaluate__samples=2, learner__epochs=0.5
 )  # a language-model run of a few seconds
 FINITE = ["rock_paper_scissors", *settings(generations=3)]
+
+
+def start(*arguments: str, cwd: Path) -> subprocess.Popen:
+    """The command in a process of its own, its output kept."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "equipoise", *arguments],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from small import FINITE, SMALL, settings
+from small import FINITE, SMALL, settings, start
 
 ASK = settings(policy__model="builtin", policy__max_length=128, policy__max_new_tokens=8, judge="exact")
 QUESTIONS = [{"prompt": f"What is {a} + 1?", "answer": str(a + 1)} for a in range(40)]
@@ -145,16 +145,6 @@ def test_a_run_of_another_version(command, tmp_path):
     for verb in ("resume", "status"):
         done = command(verb, "run")
         assert done.code == 2 and "another version" in done.err
-
-
-def start(*arguments: str, cwd: Path) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "equipoise", *arguments],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def wait_for(condition, seconds: float = 60) -> None:

@@ -4,12 +4,11 @@ import json
 import random
 import sqlite3
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from small import FINITE
+from small import FINITE, start
 
 IDS = {
     "prompts": "id, split, generation",
@@ -20,16 +19,6 @@ IDS = {
     "players": "name, generation",
     "stages": "key",
 }
-
-
-def equipoise(*arguments: str, cwd: Path) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "equipoise", *arguments],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def finish(process: subprocess.Popen) -> list[dict]:
@@ -56,19 +45,19 @@ def weights(run: Path) -> dict[str, bytes]:
 def check(tmp_path: Path, recipe: list[str], kills: int) -> None:
     """Run once undisturbed and measure how long it takes; run again, killed `kills` times, and compare everything."""
     started = time.monotonic()
-    measured = finish(equipoise("run", *recipe, "--out", "calm", "--json", cwd=tmp_path))
+    measured = finish(start("run", *recipe, "--out", "calm", "--json", cwd=tmp_path))
     seconds = time.monotonic() - started
     dice = random.Random(7)
     for _ in range(kills):
         verb = ["resume", "killed"] if (tmp_path / "killed").exists() else ["run", *recipe, "--out", "killed"]
-        process = equipoise(*verb, "--json", cwd=tmp_path)
+        process = start(*verb, "--json", cwd=tmp_path)
         try:
             process.wait(dice.uniform(0.2, 0.35 * seconds))
         except subprocess.TimeoutExpired:
             process.kill()
         process.communicate()
     verb = ["resume", "killed"] if (tmp_path / "killed").exists() else ["run", *recipe, "--out", "killed"]
-    assert finish(equipoise(*verb, "--json", cwd=tmp_path)) == measured
+    assert finish(start(*verb, "--json", cwd=tmp_path)) == measured
     calm, killed = tmp_path / "calm", tmp_path / "killed"
     assert records(killed) == records(calm)
     assert losses(killed) == losses(calm)
