@@ -71,6 +71,7 @@ class Encoding:
                 add_generation_prompt=True,
                 sanitize_control_tokens=True,
                 return_dict=False,
+                tokenizer_kwargs={"verbose": False},  # the length is judged below, with a message that says more
                 **self.options,
             )
         except jinja2.TemplateError as error:
