@@ -11,8 +11,9 @@ from types import FrameType
 
 import typer
 
-from equipoise.errors import DiskFull, EquipoiseError
+from equipoise.errors import DiskFull, EquipoiseError, UserError
 
+TRAINING = ("torch", "transformers", "accelerate", "peft", "datasets", "tokenizers", "safetensors")
 VERBS = ("run", "resume", "status", "report", "plan", "recipes", "export", "new_model", "sft", "doctor")
 
 
@@ -38,6 +39,10 @@ def main() -> None:
         app()()
     except EquipoiseError as error:
         _fail(str(error), error.exit_code)
+    except ModuleNotFoundError as error:
+        if error.name not in TRAINING:
+            raise
+        _fail(f"this needs the package '{error.name}'; pip install 'equipoise[train]'", UserError.exit_code)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
             raise

@@ -186,6 +186,12 @@ def test_stopping_keeps_what_is_recorded(command, running, tmp_path, number):
     assert facts["generation"] >= 3 and not facts["finished"]
 
 
+def test_without_the_packages_for_training(command, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    done = command("run", *FINITE, "--out", "run")
+    assert done.code == 2 and "pip install 'equipoise[train]'" in done.err and "'torch'" in done.err
+
+
 def test_a_full_disk(tmp_path):
     """A real file system of 2 MB, mounted in a namespace of its own."""
     disk = tmp_path / "disk"
