@@ -192,10 +192,6 @@ class Ledger:
         """The matches of a split, or of one generation of it, in order of writing."""
         return self._records("matches", Match, split, generation, limit)
 
-    def judgements(self, split: str, generation: int | None = None) -> list[Judgement]:
-        """The judgements of a split, or of one generation of it, in order of writing."""
-        return self._records("judgements", Judgement, split, generation)
-
     def judgements_of(self, matches: Iterable[str]) -> dict[str, Judgement]:
         """The judgements of these matches, by match id."""
         ids = list(matches)

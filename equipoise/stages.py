@@ -172,23 +172,22 @@ class RunStages:
         return self._judgements(f"{t}/judge", matches, t, {p.id: p for p in self.ledger.prompts("train", t)})
 
     def _judgements(self, key: str, matches: Sequence[Match], t: int, prompts: dict[str, Prompt]) -> list[Judgement]:
+        found = self.ledger.judgements_of(match.id for match in matches)
         if self.ledger.finished(key) is None:
             self.watcher.stage("judge", len(matches), t)
             with self._stage(key, t) as facts:
-                known = self.ledger.judgements_of(match.id for match in matches)
                 for start in range(0, len(matches), self.config.commit_every):
                     chunk = matches[start : start + self.config.commit_every]
-                    if not all(match.id in known for match in chunk):
+                    if not all(match.id in found for match in chunk):
                         words = self.judge_at_table.judge(chunk, prompts)
                         self.ledger.add_judgements(zip(chunk, words, strict=True))
                     self.watcher.advance(len(chunk))
-                facts.update(self._unjudged(matches))
-        found = self.ledger.judgements_of(match.id for match in matches)
+                found = self.ledger.judgements_of(match.id for match in matches)
+                facts.update(self._unjudged(matches, found))
         return [found[match.id] for match in matches]
 
-    def _unjudged(self, matches: Sequence[Match]) -> dict[str, Any]:
+    def _unjudged(self, matches: Sequence[Match], found: dict[str, Judgement]) -> dict[str, Any]:
         """Count the seats without a score; raise NoSignal when they are too many."""
-        found = self.ledger.judgements_of(match.id for match in matches)
         missing, seats, reasons = 0, 0, Counter()
         for match in matches:
             word = found[match.id]
