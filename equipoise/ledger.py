@@ -6,6 +6,7 @@
     judgements id, match, judge, generation, split, judged, record
     pairs     id, generation, learner, record             what a learner was taught
     logprobs  player, encoding, text, total, tokens       answer log-probabilities (nats), by (player, text)
+    replies   key, account, tokens, cost, record          what endpoints answered, by the hash of what was asked
     players   name, generation, parent, learner, facts    lineage
     stages    key, generation, stage, facts, seconds      what is finished; the last line written for a stage
 
@@ -24,9 +25,10 @@ from typing import Any
 import msgspec
 
 from equipoise.errors import DiskFull, RunError
+from equipoise.players.base import Spending
 from equipoise.types import Judgement, Match, Pair, PlayerId, Prompt
 
-SCHEMA = 1
+SCHEMA = 2
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -44,6 +46,8 @@ CREATE TABLE pairs (id TEXT, generation INTEGER NOT NULL, learner TEXT NOT NULL,
                     UNIQUE (generation, learner, id));
 CREATE TABLE logprobs (player TEXT, encoding TEXT, text TEXT, total REAL NOT NULL, tokens INTEGER NOT NULL,
                        UNIQUE (player, encoding, text));
+CREATE TABLE replies (key TEXT PRIMARY KEY, account TEXT NOT NULL, tokens INTEGER NOT NULL, cost REAL NOT NULL,
+                      record TEXT NOT NULL);
 CREATE TABLE players (name TEXT, generation INTEGER, parent TEXT, learner TEXT NOT NULL, facts TEXT NOT NULL,
                       PRIMARY KEY (name, generation));
 CREATE TABLE stages (key TEXT PRIMARY KEY, generation INTEGER NOT NULL, stage TEXT NOT NULL, facts TEXT NOT NULL,
@@ -156,6 +160,10 @@ class Ledger:
         rows = ((str(player), encoding, text, total, count) for text, (total, count) in zip(texts, values, strict=True))
         self._insert("logprobs", 5, rows)
 
+    def add_reply(self, key: str, account: str, reply: dict[str, Any], tokens: int, cost: float) -> None:
+        """Record what an endpoint answered, and what it cost the account; at once, for it may have been paid for."""
+        self._insert("replies", 5, [(key, account, tokens, cost, _json(reply))])
+
     def add_player(self, player: PlayerId, parent: PlayerId | None, learner: str, facts: dict[str, Any]) -> None:
         """Record a player's birth: from whom, and by which learner."""
         row = (player.name, player.generation, str(parent) if parent else None, learner, _json(facts))
@@ -192,15 +200,37 @@ class Ledger:
         """The matches of a split, or of one generation of it, in order of writing."""
         return self._records("matches", Match, split, generation, limit)
 
-    def judgements_of(self, matches: Iterable[str]) -> dict[str, Judgement]:
-        """The judgements of these matches, by match id."""
+    def reply(self, key: str) -> dict[str, Any] | None:
+        """The recorded answer to the question `key`."""
+        row = self._db.execute("SELECT record FROM replies WHERE key = ?", (key,)).fetchone()
+        return msgspec.json.decode(row[0]) if row else None
+
+    def spent(self, account: str) -> Spending:
+        """What an account has spent in this run."""
+        calls, tokens, cost = self._db.execute(
+            "SELECT count(*), total(tokens), total(cost) FROM replies WHERE account = ?", (account,)
+        ).fetchone()
+        return Spending(calls, int(tokens), cost)
+
+    def accounts(self) -> dict[str, Spending]:
+        """What every account has spent in this run."""
+        rows = self._db.execute(
+            "SELECT account, count(*), total(tokens), total(cost) FROM replies GROUP BY account ORDER BY account"
+        )
+        return {account: Spending(calls, int(tokens), cost) for account, calls, tokens, cost in rows}
+
+    def judgements_of(self, matches: Iterable[str], judge: str | None = None) -> dict[str, Judgement]:
+        """The judgements of these matches, by match id: of the judge of that name, or of whoever spoke last."""
         ids = list(matches)
         found: dict[str, Judgement] = {}
         decode = msgspec.json.Decoder(Judgement).decode
         for part, marks in _parts(ids):
-            for (record,) in self._db.execute(f"SELECT record FROM judgements WHERE match IN ({marks})", part):
+            for (record,) in self._db.execute(
+                f"SELECT record FROM judgements WHERE match IN ({marks}) ORDER BY rowid", part
+            ):
                 judgement = decode(record)
-                found[judgement.match] = judgement
+                if judge is None or judgement.judge == judge:
+                    found[judgement.match] = judgement
         return found
 
     def _records(self, table: str, kind: type, split: str, generation: int | None, limit: int = -1) -> list[Any]:
@@ -244,7 +274,7 @@ class Ledger:
 
     def counts(self) -> dict[str, int]:
         """How many rows each table has; at once, for rows are never deleted and the newest bears their number."""
-        tables = ("prompts", "matches", "judgements", "pairs", "logprobs", "players", "stages")
+        tables = ("prompts", "matches", "judgements", "pairs", "logprobs", "replies", "players", "stages")
         return {t: self._db.execute(f"SELECT max(rowid) FROM {t}").fetchone()[0] or 0 for t in tables}
 
     def unjudged(self) -> int:

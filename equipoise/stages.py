@@ -23,7 +23,7 @@ from equipoise.data.logprobs import opponent_logprobs
 from equipoise.errors import ConfigError, NoSignal
 from equipoise.games.base import Game
 from equipoise.learners.base import Lesson
-from equipoise.matches.base import Planned
+from equipoise.matches.base import Lobby, Planned
 from equipoise.matches.play import play
 from equipoise.players.base import Distribution
 from equipoise.players.population import Population
@@ -58,7 +58,7 @@ class RunStages:
     def __init__(self, run: Run, watcher: Watcher) -> None:
         self.run, self.config, self.ledger, self.watcher = run, run.config, run.ledger, watcher
         self.population = Population(self.config.players, run.folder / "players")
-        self.judge_at_table = self.config.judge.at(self.config.game)
+        self.judge_at_table = self.config.judge.at(self)  # type: ignore[arg-type]
         self._policies: dict[PlayerId, np.ndarray] = {}
         self._scores: dict[tuple[PlayerId, int], dict[str, list[float | None]]] = {}
 
@@ -134,7 +134,7 @@ class RunStages:
         learners = self.learners(t)
         history = [old for learner in learners for old in self.past(learner)[1:]]
         seed = seeds.child(self.config.seed, "seats", t)
-        seatings = self.config.schedule.seatings(prompts, self.game, learners + self.others(), history, seed)
+        seatings = self.config.schedule.seatings(prompts, Lobby(self.game, learners + self.others(), history, seed))
         return self._matches(f"{t}/play", seatings, t, "train")
 
     def _matches(self, key: str, seatings: Seatings, t: int, part: str) -> list[Match]:

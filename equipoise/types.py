@@ -53,19 +53,24 @@ class Prompt(msgspec.Struct, frozen=True):
     source: str = ""
 
 
-class View(msgspec.Struct, frozen=True):
-    """What a seat sees when it is asked to move: a chat, and for a finite game the legal `actions` in order."""
+class View(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a seat sees when it is asked to move: a chat, and for a finite game the legal `actions` in order.
+
+    `schema` is a JSON schema that the answer should follow; players that cannot enforce one do without.
+    """
 
     messages: tuple[Message, ...] = ()
     actions: tuple[str, ...] = ()
+    schema: dict[str, Any] | None = None
 
 
-class Move(msgspec.Struct, frozen=True):
+class Move(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a player answered.
 
     `token_ids` and `logprobs` are given by local players, the end token included: nats, under the distribution that
     was sampled from, so after temperature, top-k and top-p, renormalised; at temperature 0, which takes the most likely
     token, under the model's own. `finish` is why it ended; on "error", `error` says what happened and `text` is empty.
+    `completion_tokens` and `cost` (in the currency of the player's prices) are an endpoint's account of the move.
     """
 
     text: str
@@ -74,6 +79,13 @@ class Move(msgspec.Struct, frozen=True):
     logprobs: tuple[float, ...] = ()
     prompt_tokens: int = 0
     error: str = ""
+    completion_tokens: int = 0
+    cost: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens were generated."""
+        return len(self.token_ids) or self.completion_tokens
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -97,10 +109,28 @@ class Match(msgspec.Struct, frozen=True):
     turns: tuple[Turn, ...] = ()
 
 
-class Judgement(msgspec.Struct, frozen=True):
+class Vote(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One reading behind a judgement: what `by` said of `seat`, alone or against `other`, which it was shown second.
+
+    `value` is the score that was given, or, in a comparison, 1 where `seat` was preferred, 0 where `other` was, ½ for a
+    tie (or a probability); None where the words could not be read, and `reason` says why. `by` is a player of the run
+    as `name@generation`, or any other judge's own name. `tokens` (asked and answered) and `cost` are what it took.
+    """
+
+    by: str
+    seat: str
+    value: float | None
+    other: str = ""
+    reason: str = ""
+    tokens: int = 0
+    cost: float = 0.0
+
+
+class Judgement(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a judge said of a match: seat -> {utility: value}, or None and the reason why not.
 
-    A seat absent from `scores` is unjudged too; a missing score is never a number.
+    A seat absent from `scores` is unjudged too; a missing score is never a number. `votes` are the readings that the
+    scores were made from, where there was more than a rule to apply.
     """
 
     id: str
@@ -108,6 +138,7 @@ class Judgement(msgspec.Struct, frozen=True):
     judge: str
     scores: dict[str, dict[str, float]] | None
     reason: str = ""
+    votes: tuple[Vote, ...] = ()
 
 
 class Pair(msgspec.Struct, frozen=True):

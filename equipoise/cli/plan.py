@@ -44,6 +44,7 @@ def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B0
 
 def _counts(config: RunConfig) -> dict[str, int]:
     """Upper bounds that follow from the configuration alone: every match judged, every possible pair made."""
+    from equipoise.matches.base import Lobby
     from equipoise.types import PlayerId, Prompt
 
     prompts = [Prompt(str(i), ()) for i in range(config.prompts.per_generation)]
@@ -53,7 +54,7 @@ def _counts(config: RunConfig) -> dict[str, int]:
     for t in range(config.generations):
         table = [PlayerId(name, t) for name in config.learners]
         past = [PlayerId(name, g) for name in config.learners for g in range(t - 1, -1, -1)]
-        met = len(config.schedule.seatings(prompts, config.game, table + others, past, config.seed))
+        met = len(config.schedule.seatings(prompts, Lobby(config.game, table + others, past, config.seed)))
         taught = 0 if config.learner.needs == "game" else met * config.pairs.most(seats)
         matches += met
         pairs += taught * learners

@@ -2,12 +2,48 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from equipoise.component import Component
 from equipoise.games.base import Game
-from equipoise.types import Judgement, Match, Prompt, record_id
+from equipoise.players.base import Player, Shelf
+from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, Vote, record_id
+
+
+class Bench(Protocol):
+    """Where a judge sits: what it may ask of the run that it judges for."""
+
+    @property
+    def game(self) -> Game:
+        """The rules of the matches."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """The seed of everything that a judge leaves to chance."""
+        ...
+
+    @property
+    def pool(self) -> Sequence[PlayerId]:
+        """The players at the table now, learners first."""
+        ...
+
+    @property
+    def ratings(self) -> Mapping[str, float]:
+        """The players' ratings by name as they stand before these matches; empty when nobody was rated yet."""
+        ...
+
+    @property
+    def shelf(self) -> Shelf:
+        """Where what is opened is kept, to be shared and to be closed by the run."""
+        ...
+
+    def ask(self, who: Player | PlayerId, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
+        """One move a view from a player of the run, or from a player that only the judge's settings know."""
+        ...
 
 
 class Judge(Component):
@@ -24,14 +60,36 @@ class Judge(Component):
         "matrix": "equipoise.judges.matrix:MatrixPayoff",
     }
 
+    compares: ClassVar[bool] = False
+    """Whether scores only say how seats did against each other, so that those of two matches mean nothing together."""
+
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match; `prompts` by id."""
         raise TypeError(f"{type(self).__name__} must define judge()")
 
-    def at(self, game: Game) -> Judge:
-        """This judge at the table of `game`; judges that need to know the rules take them here."""
+    def at(self, bench: Bench) -> Judge:
+        """This judge, seated: judges that ask models, or need to know the rules or the pool, take the bench here."""
         return self
 
-    def judgement(self, match: Match, scores: dict[str, dict[str, float]] | None, reason: str = "") -> Judgement:
+    def weighed(self, judgement: Judgement, ratings: Mapping[str, float]) -> Judgement:
+        """The judgement as it reads under these ratings of those who voted; most judges weigh nobody."""
+        return judgement
+
+    @property
+    def name(self) -> str:
+        """What the ledger calls this judge: its kind, with a hash of the settings that are not the defaults."""
+        changed = self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
+        if not changed:
+            return self.kind
+        text = json.dumps(changed, sort_keys=True, default=str)
+        return f"{self.kind}-{hashlib.blake2b(text.encode(), digest_size=3).hexdigest()}"
+
+    def judgement(
+        self,
+        match: Match,
+        scores: dict[str, dict[str, float]] | None,
+        reason: str = "",
+        votes: Sequence[Vote] = (),
+    ) -> Judgement:
         """The record of this judge's word on `match`."""
-        return Judgement(record_id("judgement", match.id, self.kind), match.id, self.kind, scores, reason)
+        return Judgement(record_id("judgement", match.id, self.name), match.id, self.name, scores, reason, tuple(votes))

@@ -9,7 +9,7 @@ from pydantic import PrivateAttr
 
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
-from equipoise.judges.base import Judge
+from equipoise.judges.base import Bench, Judge
 from equipoise.types import Judgement, Match, Prompt
 
 
@@ -19,18 +19,18 @@ class MatrixPayoff(Judge):
     kind: Literal["matrix"] = "matrix"
     _game: Game | None = PrivateAttr(None)
 
-    def at(self, game: Game) -> MatrixPayoff:
-        """This judge, knowing the rules of `game`. Raises ConfigError for a game that is not finite."""
-        if game.payoff_AM() is None:
-            raise ConfigError(f"judge: 'matrix' judges finite games; '{game.kind}' is none")
+    def at(self, bench: Bench) -> MatrixPayoff:
+        """This judge, knowing the rules. Raises ConfigError for a game that is not finite."""
+        if bench.game.payoff_AM() is None:
+            raise ConfigError(f"judge: 'matrix' judges finite games; '{bench.game.kind}' is none")
         seated = self.model_copy()
-        seated._game = game
+        seated._game = bench.game
         return seated
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match: seat -> {"score": its pay-off}."""
         if self._game is None:
-            raise ConfigError("judge: 'matrix' must be told the game: use judge.at(game)")
+            raise ConfigError("judge: 'matrix' must be told the game: use judge.at(bench)")
         return [self._one(self._game, match) for match in matches]
 
     def _one(self, game: Game, match: Match) -> Judgement:

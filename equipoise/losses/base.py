@@ -47,22 +47,29 @@ class PreferenceLoss(Component):
         }.items()
     }  # fmt: skip
 
-    def opponents(self, past: Sequence[PlayerId]) -> list[tuple[PlayerId, float]]:
+    def opponents(
+        self, past: Sequence[PlayerId], peers: Sequence[PlayerId] = (), outsiders: Sequence[PlayerId] = ()
+    ) -> list[tuple[PlayerId, float]]:
         """Whom the residual is taken against, with weights.
 
-        `past` lists the learner's generations, newest (π_t, the one that sampled) first, the start π_0 last.
+        `past` lists the learner's generations, newest (π_t, the one that sampled) first, the start π_0 last; `peers`
+        are the other learners as they are now, `outsiders` the players that do not learn.
         """
         raise TypeError(f"{type(self).__name__} must define opponents()")
 
-    def rivals(self, past: Sequence[PlayerId]) -> list[tuple[PlayerId, float]]:
+    def rivals(
+        self, past: Sequence[PlayerId], peers: Sequence[PlayerId] = (), outsiders: Sequence[PlayerId] = ()
+    ) -> list[tuple[PlayerId, float]]:
         """Whom an answer has to beat where scores are win probabilities, with weights that add up to one."""
-        return self.opponents(past) or [(past[0], 1.0)]
+        return self.opponents(past, peers, outsiders) or [(past[0], 1.0)]
 
     @property
     def memory(self) -> int:
         """How many of the learner's newest generations it meets, the start not counted."""
         past = [PlayerId("player", generation) for generation in range(256, -1, -1)]
-        return max((past.index(player) + 1 for player, _ in self.opponents(past) if player.generation), default=0)
+        met = self.opponents(past, [PlayerId("peer", 256)], [PlayerId("outsider")])
+        own = [player for player, _ in met if player in past and player.generation]
+        return max((past.index(player) + 1 for player in own), default=0)
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         """loss_B, one value a pair."""

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from equipoise.errors import ConfigError
 from equipoise.losses.base import PairBatch, PreferenceLoss
-from equipoise.losses.opponents import AgainstCurrent, AgainstHistory, AgainstReference, Alone, merged
+from equipoise.losses.opponents import AgainstCurrent, AgainstLeague, AgainstReference, Alone, merged
 from equipoise.types import PlayerId
 
 if TYPE_CHECKING:
@@ -263,7 +263,9 @@ class INPO(Member):
             raise ValueError("tau must not exceed eta: tau/eta is the reference's share among the opponents")
         return self
 
-    def opponents(self, past: Sequence[PlayerId]) -> list[tuple[PlayerId, float]]:
+    def opponents(
+        self, past: Sequence[PlayerId], peers: Sequence[PlayerId] = (), outsiders: Sequence[PlayerId] = ()
+    ) -> list[tuple[PlayerId, float]]:
         share = self.tau / self.eta
         return merged([(past[-1], share), (past[0], 1 - share)])
 
@@ -271,7 +273,7 @@ class INPO(Member):
         return squared(self.residual_B(batch), 1 / (2 * (self.tau if self.target == "tau" else self.eta)))
 
 
-class MNPO(AgainstHistory, Member):
+class MNPO(AgainstLeague, Member):
     """Opponents π_t, π_{t−1}, … (λ) and, with a share, π_ref; (residual − target)². (arXiv 2509.23102, eq. 14)
 
     target: 1/(2η) (constant); η·(r(chosen) − r(rejected)) (reward); η·(P(chosen beats ·) − P(rejected beats ·))
@@ -329,7 +331,7 @@ class MNPO(AgainstHistory, Member):
         return squared(residual_B, self.eta * (chosen_B - rejected_B))
 
 
-class MNPOReleased(AgainstHistory, Member):
+class MNPOReleased(Member):
     """MNPO as released, to compare with: see `released_mnpo`, and `MNPO` for why its opponents hardly steer.
 
     π_0 is the reference and no history, so the first generation has the reference's share alone. Log-probabilities
@@ -338,19 +340,32 @@ class MNPOReleased(AgainstHistory, Member):
 
     kind: Literal["mnpo_released"] = "mnpo_released"
     length: Literal["sum", "mean"] = Field("mean", description="an answer's log-probability: sum, or mean per token")
-    weights: tuple[float, ...] = Field((0.25, 0.75), min_length=1, description="λ of π_t, π_{t−1}, …, newest first")
+    weights: tuple[Annotated[float, Field(ge=0)], ...] = Field(
+        (0.25, 0.75), min_length=1, description="λ of π_t, π_{t−1}, …, newest first; the first is positive"
+    )
     ratio: float = Field(1 / 3, ge=0, le=1, description="the reference's share; the history has the rest")
     eta: float = Field(0.0075, gt=0, description="the target is 1/(2η) nats per token")
     beta: float = Field(10.0, gt=0, description="scale of the logged rewards")
 
-    def rivals(self, past: Sequence[PlayerId]) -> list[tuple[PlayerId, float]]:
+    @model_validator(mode="after")
+    def _first(self) -> MNPOReleased:
+        if self.weights[0] == 0:
+            raise ValueError("weights: the first, of π_t, which is never absent, must be positive")
+        return self
+
+    def rivals(
+        self, past: Sequence[PlayerId], peers: Sequence[PlayerId] = (), outsiders: Sequence[PlayerId] = ()
+    ) -> list[tuple[PlayerId, float]]:
         """π_t."""
         return [(past[0], 1.0)]
 
-    def opponents(self, past: Sequence[PlayerId]) -> list[tuple[PlayerId, float]]:
+    def opponents(
+        self, past: Sequence[PlayerId], peers: Sequence[PlayerId] = (), outsiders: Sequence[PlayerId] = ()
+    ) -> list[tuple[PlayerId, float]]:
         """π_0 first, even where its share is 0 (the logged rewards need it), then the history without π_0."""
-        history = self.history(past[:-1])
-        return [(past[-1], self.ratio), *((player, (1 - self.ratio) * weight) for player, weight in history)]
+        history = list(zip(past[:-1], self.weights, strict=False))
+        total = sum(weight for _, weight in history)
+        return [(past[-1], self.ratio), *((player, (1 - self.ratio) * weight / total) for player, weight in history)]
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         batch = self.measured(batch)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from equipoise.component import Component
 from equipoise.games.base import Game
 from equipoise.types import PlayerId, Prompt
+
+Seatings = list[tuple[Prompt, dict[str, PlayerId]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,24 @@ class Planned:
     seed: int
 
 
+@dataclass(frozen=True)
+class Lobby:
+    """Who may be seated, and what is known of them.
+
+    `players` are at the table now, learners first; `history` are the learners' earlier generations, newest first.
+    `ratings` by player name, from the matches before; empty at first. `mixture` and `win_rate` are of the league as it
+    was last measured: player -> weight at equilibrium, and (first, second) -> P(first beats second); empty at first.
+    """
+
+    game: Game
+    players: Sequence[PlayerId]
+    history: Sequence[PlayerId] = ()
+    seed: int = 0
+    ratings: Mapping[str, float] = field(default_factory=dict)
+    mixture: Mapping[PlayerId, float] = field(default_factory=dict)
+    win_rate: Mapping[tuple[PlayerId, PlayerId], float] = field(default_factory=dict)
+
+
 class Schedule(Component):
     """Who sits where: pure and seeded."""
 
@@ -32,16 +52,6 @@ class Schedule(Component):
         "against_history": "equipoise.matches.schedule:AgainstHistory",
     }
 
-    def seatings(
-        self,
-        prompts: Sequence[Prompt],
-        game: Game,
-        players: Sequence[PlayerId],
-        history: Sequence[PlayerId],
-        seed: int,
-    ) -> list[tuple[Prompt, dict[str, PlayerId]]]:
-        """Seats for every match of a generation.
-
-        `players` are at the table now, learners first; `history` are the learners' earlier generations, newest first.
-        """
+    def seatings(self, prompts: Sequence[Prompt], lobby: Lobby) -> Seatings:
+        """Seats for every match of a generation."""
         raise TypeError(f"{type(self).__name__} must define seatings()")

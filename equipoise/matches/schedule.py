@@ -9,11 +9,8 @@ from typing import Literal
 from pydantic import Field
 
 from equipoise import seeds
-from equipoise.games.base import Game
-from equipoise.matches.base import Schedule
+from equipoise.matches.base import Lobby, Schedule, Seatings
 from equipoise.types import PlayerId, Prompt
-
-Seatings = list[tuple[Prompt, dict[str, PlayerId]]]
 
 
 def deal(seats: Sequence[str], first: PlayerId, second: PlayerId, swap: bool = False) -> dict[str, PlayerId]:
@@ -29,11 +26,9 @@ class SelfPlay(Schedule):
 
     kind: Literal["self_play"] = "self_play"
 
-    def seatings(
-        self, prompts: Sequence[Prompt], game: Game, players: Sequence[PlayerId], history: Sequence[PlayerId], seed: int
-    ) -> Seatings:
+    def seatings(self, prompts: Sequence[Prompt], lobby: Lobby) -> Seatings:
         """One match per prompt and player."""
-        return [(prompt, dict.fromkeys(game.seats, player)) for player in players for prompt in prompts]
+        return [(prompt, dict.fromkeys(lobby.game.seats, player)) for player in lobby.players for prompt in prompts]
 
 
 class RoundRobin(Schedule):
@@ -41,12 +36,10 @@ class RoundRobin(Schedule):
 
     kind: Literal["round_robin"] = "round_robin"
 
-    def seatings(
-        self, prompts: Sequence[Prompt], game: Game, players: Sequence[PlayerId], history: Sequence[PlayerId], seed: int
-    ) -> Seatings:
+    def seatings(self, prompts: Sequence[Prompt], lobby: Lobby) -> Seatings:
         """One match per prompt and pair of players; a lone player meets itself."""
-        meetings = list(combinations(players, 2)) or [(player, player) for player in players]
-        return [(p, deal(game.seats, a, b, i % 2 == 1)) for a, b in meetings for i, p in enumerate(prompts)]
+        meetings = list(combinations(lobby.players, 2)) or [(player, player) for player in lobby.players]
+        return [(p, deal(lobby.game.seats, a, b, i % 2 == 1)) for a, b in meetings for i, p in enumerate(prompts)]
 
 
 class AgainstHistory(Schedule):
@@ -55,16 +48,14 @@ class AgainstHistory(Schedule):
     kind: Literal["against_history"] = "against_history"
     max_history: int = Field(4, ge=1, description="how many of the newest earlier generations may be drawn")
 
-    def seatings(
-        self, prompts: Sequence[Prompt], game: Game, players: Sequence[PlayerId], history: Sequence[PlayerId], seed: int
-    ) -> Seatings:
+    def seatings(self, prompts: Sequence[Prompt], lobby: Lobby) -> Seatings:
         """One match per prompt and player; a player without a past meets itself."""
         table: Seatings = []
-        for player in players:
-            past = [old for old in history if old.name == player.name][: self.max_history] or [player]
-            draws = seeds.generator(seed, "history", player).integers(len(past), size=len(prompts))
+        for player in lobby.players:
+            past = [old for old in lobby.history if old.name == player.name][: self.max_history] or [player]
+            draws = seeds.generator(lobby.seed, "history", player).integers(len(past), size=len(prompts))
             table += [
-                (prompt, deal(game.seats, player, past[draw], i % 2 == 1))
+                (prompt, deal(lobby.game.seats, player, past[draw], i % 2 == 1))
                 for i, (prompt, draw) in enumerate(zip(prompts, draws, strict=True))
             ]
         return table

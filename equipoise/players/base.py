@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
@@ -47,10 +48,39 @@ class Distribution(Protocol):
         ...
 
 
-class Shelf:
-    """Opened things by key, shared by all who ask for the same key, closed together: one base model, many adapters."""
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What an account has spent so far: calls, tokens (asked and answered) and money, in the currency of its prices."""
 
-    def __init__(self) -> None:
+    calls: int = 0
+    tokens: int = 0
+    money: float = 0.0
+
+
+class Replies(Protocol):
+    """Where paid answers are kept, by the hash of what was asked, so that nothing is paid for twice."""
+
+    def reply(self, key: str) -> dict[str, Any] | None:
+        """The kept answer to the question `key`, or None."""
+        ...
+
+    def add_reply(self, key: str, account: str, reply: dict[str, Any], tokens: int, cost: float) -> None:
+        """Keep an answer at once, with what it cost the account."""
+        ...
+
+    def spent(self, account: str) -> Spending:
+        """What the account has spent, also before the run was resumed."""
+        ...
+
+
+class Shelf:
+    """Opened things by key, shared by all who ask for the same key, closed together: one base model, many adapters.
+
+    `replies` is where players that are paid for keep their answers; None: only in memory.
+    """
+
+    def __init__(self, replies: Replies | None = None) -> None:
+        self.replies = replies
         self._things: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -71,9 +101,15 @@ class Player(Component):
         "scripted": "equipoise.players.scripted:Scripted",
         "tabular": "equipoise.players.tabular:Tabular",
         "local": "equipoise.players.local:Local",
+        "endpoint": "equipoise.players.endpoint:Endpoint",
     }
 
     learns: bool = False
+
+    @property
+    def start(self) -> Path | None:
+        """The folder of the weights that generation 0 has, where they are not the model's own."""
+        return None
 
     def open(self, weights: Path | None, shelf: Shelf) -> Actor:
         """The actor at `weights` (a folder written by a learner), or as given when None."""

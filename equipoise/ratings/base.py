@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from math import fsum
+from typing import ClassVar, NamedTuple
 
 from equipoise.component import Component
 
@@ -29,6 +30,14 @@ class Rating:
     high: float
 
 
+class Duel(NamedTuple):
+    """Two players met and judges scored both answers: judge's name -> (score of first's, score of second's)."""
+
+    first: str
+    second: str
+    scores: Mapping[str, tuple[float, float]]
+
+
 class Ratings(Component):
     """Turns outcomes into ratings, best first."""
 
@@ -40,3 +49,18 @@ class Ratings(Component):
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
         """Ratings of every player that appears in `outcomes`, highest first."""
         raise TypeError(f"{type(self).__name__} must define rate()")
+
+    def standing(self, names: Sequence[str], generations: Sequence[Sequence[Duel]], seed: int = 0) -> list[Rating]:
+        """Ratings of `names` after the last of `generations` of duels, highest first; all of them start equal.
+
+        Here: of the last generation's duels alone, since players change between generations; who wins a duel is decided
+        by the mean of its scores. A player that met nobody is not listed.
+        """
+        last = generations[-1] if generations else ()
+        return self.rate([Outcome(d.first, d.second, decided(d)) for d in last if d.scores], seed)
+
+
+def decided(duel: Duel) -> float:
+    """1 where the first player's mean score is higher, 0 where the second's is, ½ where they are equal."""
+    first, second = (fsum(side) for side in zip(*duel.scores.values(), strict=True))
+    return (1 + (first > second) - (first < second)) / 2

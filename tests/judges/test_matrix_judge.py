@@ -1,4 +1,5 @@
 import pytest
+from bench import TestBench
 
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
@@ -13,7 +14,7 @@ def match(row, column):
 
 
 def judge(*matches):
-    return Judge.build("matrix").at(Matrix(name="prisoners_dilemma")).judge(matches, {})
+    return Judge.build("matrix").at(TestBench(Matrix(name="prisoners_dilemma"))).judge(matches, {})
 
 
 def test_each_seat_gets_its_own_payoff():
@@ -39,13 +40,13 @@ def test_a_match_without_two_legal_moves_is_unjudged_with_the_reason(moves, reas
 
 def test_it_needs_the_rules_of_a_finite_game():
     with pytest.raises(ConfigError, match="'answers' is none"):
-        Judge.build("matrix").at(Answers())
+        Judge.build("matrix").at(TestBench(Answers()))
     with pytest.raises(ConfigError, match="must be told the game"):
         Judge.build("matrix").judge([], {})
 
 
 def test_taking_a_seat_leaves_the_judge_of_the_configuration_as_it_was():
     configured = Judge.build("matrix")
-    configured.at(Matrix())
+    configured.at(TestBench(Matrix()))
     with pytest.raises(ConfigError):
         configured.judge([], {})

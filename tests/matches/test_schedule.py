@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from equipoise.games.answers import Answers
+from equipoise.matches.base import Lobby
 from equipoise.matches.schedule import AgainstHistory, RoundRobin, SelfPlay
 from equipoise.types import PlayerId, Prompt, user
 
@@ -16,22 +17,22 @@ GAME = Answers(samples=4)
 
 @pytest.mark.parametrize("schedule", [SelfPlay(), RoundRobin(), AgainstHistory()], ids=lambda s: s.kind)
 def test_common(schedule):
-    first = schedule.seatings(PROMPTS, GAME, [A, B, C], HISTORY, 7)
-    assert first == schedule.seatings(PROMPTS, GAME, [A, B, C], HISTORY, 7)
+    first = schedule.seatings(PROMPTS, Lobby(GAME, [A, B, C], HISTORY, 7))
+    assert first == schedule.seatings(PROMPTS, Lobby(GAME, [A, B, C], HISTORY, 7))
     for prompt, seats in first:
         assert prompt in PROMPTS
         assert tuple(seats) == GAME.seats
         assert set(seats.values()) <= {A, B, C, *HISTORY}
-    alone = schedule.seatings(PROMPTS, GAME, [A], [], 7)
+    alone = schedule.seatings(PROMPTS, Lobby(GAME, [A], [], 7))
     assert len(alone) == len(PROMPTS) and all(set(seats.values()) == {A} for _, seats in alone)
 
 
 def test_self_play_gives_every_seat_to_one_player():
-    assert all(len(set(s.values())) == 1 for _, s in SelfPlay().seatings(PROMPTS, GAME, [A, B], [], 0))
+    assert all(len(set(s.values())) == 1 for _, s in SelfPlay().seatings(PROMPTS, Lobby(GAME, [A, B], [], 0)))
 
 
 def test_round_robin_meets_everyone_once_a_prompt_and_swaps_sides():
-    table = RoundRobin().seatings(PROMPTS, GAME, [A, B, C], HISTORY, 0)
+    table = RoundRobin().seatings(PROMPTS, Lobby(GAME, [A, B, C], HISTORY, 0))
     met = Counter(frozenset(seats.values()) for _, seats in table)
     assert met == {frozenset(pair): 40 for pair in ((A, B), (A, C), (B, C))}
     first = Counter(seats["1"] for _, seats in table if set(seats.values()) == {A, B})
@@ -41,8 +42,8 @@ def test_round_robin_meets_everyone_once_a_prompt_and_swaps_sides():
 
 def test_history_is_drawn_evenly_from_the_newest_of_ones_own():
     many = [Prompt(f"p{i}", (user(str(i)),)) for i in range(600)]
-    table = AgainstHistory(max_history=2).seatings(many, GAME, [A], HISTORY, 1)
+    table = AgainstHistory(max_history=2).seatings(many, Lobby(GAME, [A], HISTORY, 1))
     met = Counter(player for _, seats in table for player in set(seats.values()) - {A})
     assert set(met) == {PlayerId("a", 2), PlayerId("a", 1)}
     assert min(met.values()) > 250
-    assert table != AgainstHistory(max_history=2).seatings(many, GAME, [A], HISTORY, 2)
+    assert table != AgainstHistory(max_history=2).seatings(many, Lobby(GAME, [A], HISTORY, 2))
