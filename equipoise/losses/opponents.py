@@ -88,7 +88,7 @@ class AgainstLeague(PreferenceLoss):
         if not given:
             raise ValueError("weights: give at least 1 item")
         if self.against == "history" and given[0] == 0:
-            raise ValueError("weights: the first, of π_t, which is never absent, must be positive")
+            raise ValueError("weights: the first (of π_t, which is never absent) must be positive")
         if min(given) < 0 or not 0 < sum(given) < float("inf"):
             raise ValueError("weights must be finite and not negative, one of them positive")
         return self

@@ -350,7 +350,7 @@ class MNPOReleased(Member):
     @model_validator(mode="after")
     def _first(self) -> MNPOReleased:
         if self.weights[0] == 0:
-            raise ValueError("weights: the first, of π_t, which is never absent, must be positive")
+            raise ValueError("weights: the first (of π_t, which is never absent) must be positive")
         return self
 
     def rivals(
