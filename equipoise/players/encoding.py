@@ -61,28 +61,17 @@ class Encoding:
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
         """The chat, ready for the answer. Raises DataError when the template refuses it or no room is left."""
-        if not messages:
-            raise DataError("a prompt without messages cannot be answered")
-        chat = self._fitting([{"role": message.role, "content": message.content} for message in messages])
-        try:
-            ids = self.tokenizer.apply_chat_template(
-                chat,
-                chat_template=self.template,
-                add_generation_prompt=True,
-                sanitize_control_tokens=True,
-                return_dict=False,
-                tokenizer_kwargs={"verbose": False},  # the length is judged below, with a message that says more
-                **self.options,
-            )
-        except jinja2.TemplateError as error:
-            roles = ", ".join(message.role for message in messages)
-            raise DataError(f"the model's chat template refuses a chat of the roles {roles}: {error}") from error
+        ids = self._chat_ids(messages, True)
         if len(ids) >= self.max_length:
             raise DataError(
                 f"a prompt of {len(ids)} tokens leaves no room for an answer within max_length = {self.max_length} "
                 f"(it begins {messages[0].content[:60]!r}); shorten it or raise max_length"
             )
-        return list(ids)
+        return ids
+
+    def chat_ids(self, messages: Sequence[Message]) -> list[int]:
+        """A chat that is over, as the template writes it, whatever its length. Raises DataError when it refuses it."""
+        return self._chat_ids(messages, False)
 
     def answer_ids(self, text: str) -> list[int]:
         """The answer's tokens and the end of its turn."""
@@ -118,6 +107,26 @@ class Encoding:
             self.max_length,
         ]
         return hashlib.blake2b(json.dumps(made_of, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
+
+    def _chat_ids(self, messages: Sequence[Message], opening: bool) -> list[int]:
+        """The template's ids, ending in the opening of an answer's turn or in the chat's own end."""
+        if not messages:
+            raise DataError("a prompt without messages cannot be answered")
+        chat = self._fitting([{"role": message.role, "content": message.content} for message in messages])
+        try:
+            ids = self.tokenizer.apply_chat_template(
+                chat,
+                chat_template=self.template,
+                add_generation_prompt=opening,
+                sanitize_control_tokens=True,
+                return_dict=False,
+                tokenizer_kwargs={"verbose": False},  # whoever asks judges the length, with a message that says more
+                **self.options,
+            )
+        except jinja2.TemplateError as error:
+            roles = ", ".join(message.role for message in messages)
+            raise DataError(f"the model's chat template refuses a chat of the roles {roles}: {error}") from error
+        return list(ids)
 
     def _render(self, *messages: tuple[str, str]) -> str:
         """The template's text for (role, content) messages, without the opening of a next turn."""

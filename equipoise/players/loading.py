@@ -6,9 +6,11 @@ configuration. The tokenizer, and so the encoding, always comes from the base: e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -18,6 +20,8 @@ from equipoise.players.encoding import Encoding
 
 T = TypeVar("T")
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+READERS = {"AutoModelForCausalLM": "causal language model", "AutoModelForSequenceClassification": "reward model"}
+OWN_CODE = "It brings Python code of its own, which runs here only where trust_remote_code: true says that it may"
 LONGEST = 2048  # tokens of prompt and answer where the configuration does not say, or the model's context if shorter
 
 
@@ -37,13 +41,13 @@ class Description:
     trainable: int
 
 
-def load_tokenizer(model: str) -> Any:
+def load_tokenizer(model: str, trust_remote_code: bool = False) -> Any:
     """The tokenizer of a model folder or hub id. Raises ModelError."""
     from transformers import AutoTokenizer
 
     place = resolve(model)
     try:
-        return _fetch(model, place, lambda **where: AutoTokenizer.from_pretrained(place, **where))
+        return _fetch(model, place, AutoTokenizer.from_pretrained, trust_remote_code)
     except (ValueError, KeyError, TypeError) as error:
         raise ModelError(
             f"model '{model}' has no usable tokenizer (tokenizer.json beside config.json): {first_line(error)}"
@@ -55,25 +59,27 @@ def load_encoding(
     max_length: int | None = None,
     template: str | None = None,
     template_options: Mapping[str, Any] | None = None,
+    trust_remote_code: bool = False,
 ) -> Encoding:
     """The encoding that every generation of a player on `model` shares.
 
     `max_length` None means the model's context, at most 2048 tokens. Raises ModelError when it is beyond the context.
     """
-    context = _context(load_config(model))
+    context = _context(load_config(model, trust_remote_code))
     if max_length is not None and context is not None and max_length > context:
         raise ModelError(f"max_length = {max_length} is beyond the context of model '{model}', {context} tokens")
     length = max_length or min(context or LONGEST, LONGEST)
-    return Encoding(load_tokenizer(model), length, template, template_options, _generation_stops(model))
+    tokenizer = load_tokenizer(model, trust_remote_code)
+    return Encoding(tokenizer, length, template, template_options, _generation_stops(model))
 
 
-def load_config(model: str) -> Any:
+def load_config(model: str, trust_remote_code: bool = False) -> Any:
     """The model's transformers configuration. Raises ModelError."""
     from transformers import AutoConfig
 
     place = resolve(model)
     try:
-        return _fetch(model, place, lambda **where: AutoConfig.from_pretrained(place, **where))
+        return _fetch(model, place, AutoConfig.from_pretrained, trust_remote_code)
     except (ValueError, KeyError) as error:
         raise ModelError(f"model '{model}' has no usable config.json: {first_line(error)}") from error
 
@@ -95,20 +101,45 @@ def load_model(
     factor is drawn from torch's generator); without weights and not `trainable` it is the base alone. `dtype` auto is,
     on an accelerator, that of the model as given, for all its generations; on a CPU float32. Raises ModelError.
     """
-    import torch
-
     if weights is not None and holds_adapter(weights, lora):
         base = load_model(model, dtype=dtype, device=device, attention=attention)
         return load_adapter(base, model, weights, "default", trainable=trainable).eval()
     target = _device(device)
-    if dtype == "auto":
-        kind = (target.type != "cpu" and load_config(model).dtype) or torch.float32
-    else:
-        kind = getattr(torch, dtype)
+    kind = _dtype(dtype, target, lambda: load_config(model))
     base = _load_whole(model if weights is None else str(weights), kind, target, attention)
     if not trainable:
         return base.requires_grad_(False)  # torch multiplies by weights in another order where they want gradients
     return base if lora is None else add_adapter(base, lora).eval()
+
+
+def load_classifier(
+    model: str,
+    *,
+    dtype: Dtype = "auto",
+    device: str = "auto",
+    attention: str = "auto",
+    head: str | None = None,
+    trust_remote_code: bool = False,
+) -> Any:
+    """A sequence classification model (a reward or preference model), in evaluation mode, every weight of it found.
+
+    `head` is what the weights call the last layer where that is not its name in the architecture. `dtype` auto as in
+    `load_model`. A language model without such a head is refused: transformers would give it a random one. Raises
+    ModelError.
+    """
+    config = load_config(model, trust_remote_code)
+    own_code = "AutoModelForSequenceClassification" in (getattr(config, "auto_map", None) or {})
+    target = _device(device)
+    extra = {} if head is None else {"key_mapping": {rf"^{re.escape(head)}\.": "score."}}
+    kind = _dtype(dtype, target, lambda: config)
+    reader = "AutoModelForSequenceClassification"
+    try:
+        built = _load_whole(model, kind, target, attention, reader, trust_remote_code, **extra)
+    except ModelError as error:
+        if own_code and not trust_remote_code:
+            raise ModelError(f"{error}. {OWN_CODE}") from error
+        raise
+    return built.requires_grad_(False)
 
 
 def describe(model: str, lora: Lora | None = None) -> Description:
@@ -141,25 +172,48 @@ def describe(model: str, lora: Lora | None = None) -> Description:
     )
 
 
-def _load_whole(model: str, dtype: Any, device: Any, attention: str) -> Any:
-    """The model of a folder or hub id on `device`, every weight of it found. Raises ModelError."""
-    from transformers import AutoModelForCausalLM
+def _load_whole(
+    model: str,
+    dtype: Any,
+    device: Any,
+    attention: str,
+    reader: str = "AutoModelForCausalLM",
+    trust_remote_code: bool = False,
+    **extra: Any,
+) -> Any:
+    """The model of a folder or hub id on `device`, every weight of it found. Raises ModelError.
+
+    `reader` is the class of transformers that reads it; `extra` goes to its `from_pretrained`.
+    """
+    import transformers
 
     place = resolve(model)
-    extra = {} if attention == "auto" else {"attn_implementation": attention}
+    if attention != "auto":
+        extra["attn_implementation"] = attention
 
-    def load(**where: Any) -> Any:
-        return AutoModelForCausalLM.from_pretrained(place, dtype=dtype, output_loading_info=True, **extra, **where)
-
+    read = partial(getattr(transformers, reader).from_pretrained, dtype=dtype, output_loading_info=True, **extra)
     try:
-        built, found = _fetch(model, place, load)
+        built, found = _fetch(model, place, read, trust_remote_code)
     except (ValueError, KeyError, RuntimeError, ImportError) as error:
-        what = "is not a causal language model" if "configuration class" in str(error) else "cannot be loaded"
+        what = f"is not a {READERS[reader]}" if "configuration class" in str(error) else "cannot be loaded"
         raise ModelError(f"model '{model}' {what}: {first_line(error)}") from error
     if found["missing_keys"]:
         missing = sorted(found["missing_keys"])
-        raise ModelError(f"model '{model}' lacks {len(missing)} of its weights, the first of them {missing[0]}")
+        unread = f"; its weight {min(found['unexpected_keys'])} was not read" if found["unexpected_keys"] else ""
+        raise ModelError(
+            f"model '{model}', read as a {READERS[reader]}, lacks {len(missing)} of its weights, the first of them "
+            f"{missing[0]}{unread}"
+        )
     return built.to(device).eval()
+
+
+def _dtype(name: Dtype, device: Any, config: Callable[[], Any]) -> Any:
+    """The torch dtype for "auto" (the model's own on an accelerator, float32 on a CPU), or for a dtype's name."""
+    import torch
+
+    if name != "auto":
+        return getattr(torch, name)
+    return (device.type != "cpu" and config().dtype) or torch.float32
 
 
 def _device(name: str) -> Any:
@@ -177,21 +231,27 @@ def _device(name: str) -> Any:
     return device
 
 
-def _fetch(model: str, place: str, load: Callable[..., T]) -> T:
-    """`load`, from the local cache of the hub first. What is not found is a ModelError."""
+def _fetch(model: str, place: str, read: Callable[..., T], trust_remote_code: bool = False) -> T:
+    """What `read` makes of `place`, from the local cache of the hub first. What is not found is a ModelError."""
+    load = partial(read, place, trust_remote_code=trust_remote_code)  # said either way: left out, it would be asked for
     with quiet():
         try:
-            return load(local_files_only=True)
-        except OSError as missing:
-            if Path(place).is_dir() or model == "builtin":
-                raise ModelError(f"model '{model}' cannot be read from {place}: {first_line(missing)}") from missing
-        try:
-            return load()
-        except OSError as error:
-            raise ModelError(
-                f"there is no folder '{model}' here, and the hub did not give a model of that name "
-                f"({first_line(error)}); without a connection, name a local folder"
-            ) from error
+            try:
+                return load(local_files_only=True)
+            except OSError as missing:
+                if Path(place).is_dir() or model == "builtin":
+                    raise ModelError(f"model '{model}' cannot be read from {place}: {first_line(missing)}") from missing
+            try:
+                return load()
+            except OSError as error:
+                raise ModelError(
+                    f"there is no folder '{model}' here, and the hub did not give a model of that name "
+                    f"({first_line(error)}); without a connection, name a local folder"
+                ) from error
+        except ValueError as error:
+            if "trust_remote_code=True" in str(error):
+                raise ModelError(f"model '{model}' cannot be read without more: {OWN_CODE}") from error
+            raise
 
 
 @contextmanager
@@ -221,7 +281,7 @@ def _generation_stops(model: str) -> list[int]:
 
     place = resolve(model)
     try:
-        end = _fetch(model, place, lambda **where: GenerationConfig.from_pretrained(place, **where)).eos_token_id
+        end = _fetch(model, place, GenerationConfig.from_pretrained).eos_token_id
     except ModelError:
         return []
     return end if isinstance(end, list) else [] if end is None else [end]
