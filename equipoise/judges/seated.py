@@ -1,0 +1,40 @@
+"""Judges that need the run: whom they may ask, and the seed of what they leave to chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from pydantic import PrivateAttr
+
+from equipoise.errors import ConfigError
+from equipoise.judges.base import Bench, Judge
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one question to a judge gave: a number, or None and why; `tokens` (asked and answered) and `cost` of it."""
+
+    value: float | None
+    reason: str = ""
+    tokens: int = 0
+    cost: float = 0.0
+
+
+class Seated(Judge):
+    """A judge that works at a bench only."""
+
+    _bench: Bench | None = PrivateAttr(None)
+
+    def at(self, bench: Bench) -> Self:
+        """This judge, knowing the bench."""
+        seated = self.model_copy()
+        seated._bench = bench
+        return seated
+
+    @property
+    def bench(self) -> Bench:
+        """Where the judge sits. Raises ConfigError when it was never seated."""
+        if self._bench is None:
+            raise ConfigError(f"judge: '{self.kind}' must be seated before it judges: use judge.at(bench)")
+        return self._bench

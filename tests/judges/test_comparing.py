@@ -1,0 +1,119 @@
+import pytest
+from bench import TestBench
+
+from equipoise.errors import ConfigError
+from equipoise.judges.comparing import Comparing, combined
+from equipoise.judges.seated import Reading
+from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
+
+PROMPT = Prompt("p", (user("What is 2 + 2?"),))
+
+
+def match(*texts, chats=None, id="m"):
+    """A match of one answer a seat; a text that is None never moved, an exception's move failed."""
+    turns = []
+    for i, text in enumerate(texts):
+        chat = (user((chats or {}).get(i, "What is 2 + 2?")),)
+        move = Move("", "error", error=str(text)) if isinstance(text, Exception) else Move(text or "")
+        if text is not None:
+            turns.append(Turn(str(i + 1), View(chat), move))
+    seats = {str(i + 1): PlayerId("policy") for i in range(len(texts))}
+    return Match(id, 0, "train", "answers", "p", seats, 0, tuple(turns))
+
+
+class Longer(Comparing):
+    """Prefers the longer text; `bias` is added to whoever is shown first; an answer with '?' cannot be compared."""
+
+    kind: str = "longer"
+    bias: float = 0.0
+
+    def compare(self, questions):
+        """The readings of a rule."""
+        return [self._one(question) for question in questions]
+
+    def _one(self, question):
+        if "?" in question.first + question.second:
+            return Reading(None, "a question is no answer", 7)
+        lead = len(question.first) - len(question.second)
+        return Reading(min(1.0, max(0.0, 0.5 + lead / 10 + self.bias)), "", 7, 0.25)
+
+
+def judge(*matches, bench=None, **settings):
+    return Longer(**settings).at(bench or TestBench()).judge(matches, {"p": PROMPT})
+
+
+def test_a_score_is_the_mean_probability_of_beating_the_others():
+    (word,) = judge(match("aaaa", "aa", "a"))
+    assert {seat: scores["score"] for seat, scores in word.scores.items()} == pytest.approx(
+        {"1": (0.7 + 0.8) / 2, "2": (0.3 + 0.6) / 2, "3": (0.2 + 0.4) / 2}
+    )
+    assert word.reason == ""
+    assert [(vote.seat, vote.other) for vote in word.votes] == [
+        ("1", "2"), ("2", "1"), ("1", "3"), ("3", "1"), ("2", "3"), ("3", "2"),
+    ]  # fmt: skip
+    assert {(vote.by, vote.tokens, vote.cost) for vote in word.votes} == {("longer", 7, 0.25)}
+
+
+def test_a_bias_towards_the_first_shown_cancels():
+    fair, biased = judge(match("aaaa", "a"))[0], judge(match("aaaa", "a"), bias=0.1)[0]
+    assert biased.scores["1"]["score"] == pytest.approx(fair.scores["1"]["score"])
+    assert [vote.value for vote in biased.votes] == pytest.approx([0.9, 0.3])
+
+
+@pytest.mark.parametrize(("flip", "expected"), [("missing", None), ("tie", 0.5), ("mean", 0.6)])
+def test_a_verdict_that_changes_with_the_order_is_inconsistent(flip, expected):
+    (word,) = judge(match("aa", "a"), bias=0.3, flip=flip)
+    if expected is None:
+        assert word.scores is None
+        assert word.reason.startswith("inconsistent")
+    else:
+        assert word.scores["1"]["score"] == pytest.approx(expected)
+    assert [vote.value for vote in word.votes] == pytest.approx([0.9, 0.7])
+
+
+def test_equal_texts_are_a_tie_that_nobody_is_asked_about():
+    (word,) = judge(match("a?", "a?"))
+    assert word.scores == {"1": {"score": 0.5}, "2": {"score": 0.5}}
+    assert word.votes == ()
+
+
+def test_what_cannot_be_compared_is_missing_with_its_reason():
+    unreadable, failed, absent, alone = judge(
+        match("aaa", "a?"),
+        match("aaa", "a", RuntimeError("out of memory")),
+        match("aaa", None),
+        match("aaa", "a", "a", chats={2: "Who?"}),
+    )
+    assert (unreadable.scores, unreadable.reason) == (None, "a question is no answer")
+    assert [vote.value for vote in unreadable.votes] == [None, None]
+    assert (set(failed.scores), failed.reason) == ({"1", "2"}, "the move failed: out of memory")
+    assert (absent.scores, absent.reason) == (None, "no answer was given")
+    assert (set(alone.scores), alone.reason) == ({"1", "2"}, "nobody else answered the same chat")
+
+
+def test_one_order_alone_is_no_comparison():
+    assert combined(Reading(1.0), Reading(None, "mumbled"), "missing") == "mumbled"
+    assert combined(Reading(None, "mumbled"), Reading(1.0), "tie") == "mumbled"
+    assert combined(Reading(0.5), Reading(0.0), "missing") == 0.75
+
+
+def test_a_question_has_the_same_seed_whoever_its_neighbours_are():
+    asked = []
+
+    class Listening(Longer):
+        """Remembers its questions."""
+
+        def compare(self, questions):
+            """Note and pass on."""
+            asked.append({(q.first, q.second): q.seed for q in questions})
+            return super().compare(questions)
+
+    for matches in ([match("aa", "a")], [match("c", "d", id="n"), match("aa", "a")]):
+        Listening().at(TestBench(seed=3)).judge(matches, {"p": PROMPT})
+    assert asked[0].items() <= asked[1].items()
+    assert len(set(asked[1].values())) == 4
+
+
+def test_it_must_be_seated():
+    with pytest.raises(ConfigError, match="must be seated"):
+        Longer().judge([match("a", "b")], {"p": PROMPT})
