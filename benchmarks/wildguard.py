@@ -48,9 +48,8 @@ METHODS = {
 
 def prompts(data: Path) -> tuple[list[Prompt], list[Prompt]]:
     """WildGuard's training and test requests, with their labels."""
-    source = Files.model_validate(source_settings(data))
-    training, held_out = source.load()
-    return training, held_out or []
+    source = Files.model_validate(source_settings(data)).load()
+    return source.training, source.held_out or []
 
 
 def source_settings(data: Path) -> dict:

@@ -111,20 +111,20 @@ class RunStages:
         self.watcher.stage("prompts")
         with self._stage("deal", 0) as facts, self.ledger.transaction():
             source = self.config.prompts
-            training, own = source.load()
             parts = split(
-                training,
-                own,
+                source.load(),
                 generations=self.config.generations,
                 per_generation=source.per_generation,
                 held_out=source.held_out,
+                test=source.test,
                 seed=seeds.child(self.config.seed, "split"),
                 reuse=source.reuse,
             )
             self.ledger.add_prompts(parts.held_out, "held_out", 0)
+            self.ledger.add_prompts(parts.test, "test", 0)
             for t, part in enumerate(parts.parts):
                 self.ledger.add_prompts(part, "train", t)
-            facts.update(prompts=sum(map(len, parts.parts)), held_out=len(parts.held_out))
+            facts.update(prompts=sum(map(len, parts.parts)), held_out=len(parts.held_out), test=len(parts.test))
             facts.update(dropped=parts.dropped)
 
     # -- matches and verdicts ------------------------------------------------------------------------------------

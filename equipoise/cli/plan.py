@@ -90,7 +90,7 @@ def _prompt_tokens(config: RunConfig) -> float:
     from equipoise.errors import DataError
 
     try:
-        prompts, _ = config.prompts.load()
+        prompts = config.prompts.load().training
     except DataError as error:
         typer.echo(f"note: prompts are not readable yet, 64 tokens each are assumed ({error})", err=True)
         return 64.0

@@ -36,7 +36,7 @@ def sft(
 
     if out.exists() and any(out.iterdir()) and not overwrite:
         raise RunError(f"{out}: is not empty; --overwrite, or another --out")
-    prompts, _ = Files.model_validate({"path": data}).load()
+    prompts = Files.model_validate({"path": data}).load().training
     examples = [(prompt.messages, _completion(prompt, i)) for i, prompt in enumerate(prompts, 1)]
     settings = SFT.model_validate({"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size})
     draft = out.with_name(f".{out.name}.draft")

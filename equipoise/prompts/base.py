@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,11 +12,23 @@ from equipoise.component import Component
 from equipoise.types import Prompt
 
 
+@dataclass(frozen=True)
+class Source:
+    """What a source of prompts holds: those to train on, and its own held-out and test parts, None where it has none.
+
+    Nothing is cleaned or kept apart yet; `split.split` does both.
+    """
+
+    training: list[Prompt]
+    held_out: list[Prompt] | None = None
+    test: list[Prompt] | None = None
+
+
 class Prompts(Component):
     """Where prompts come from, and how many a generation plays.
 
-    `held_out` prompts are set aside before anything is trained. Where the source has its own held-out part (a test
-    file), that part is used and `held_out` says how many of it.
+    `held_out` prompts are set aside before anything is trained, and `test` others for one last measurement. Where the
+    source has such a part of its own (a file), that part is used and the number says how many of it.
     """
 
     KINDS: ClassVar = {
@@ -27,10 +40,11 @@ class Prompts(Component):
 
     per_generation: int = Field(1000, ge=1, description="prompts a generation plays; parts are disjoint")
     held_out: int = Field(200, ge=0, description="at most this many prompts are kept away from training")
+    test: int = Field(0, ge=0, description="at most this many prompts are set aside for one last test")
     reuse: bool = Field(False, description="start over, newly shuffled, when the prompts run out (else: an error)")
 
-    def load(self, folder: Path = Path()) -> tuple[list[Prompt], list[Prompt] | None]:
-        """(all prompts to split, or the training part; the source's own held-out part or None).
+    def load(self, folder: Path = Path()) -> Source:
+        """Every prompt of the source; a part of its own that the source lacks is drawn from `training` later.
 
         Relative paths are relative to `folder`. Raises DataError naming file and line.
         """

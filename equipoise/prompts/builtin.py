@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from equipoise.prompts.base import Prompts
+from equipoise.prompts.base import Prompts, Source
 from equipoise.types import Prompt, record_id
 from equipoise.worlds import clerk
 
@@ -18,23 +18,31 @@ class Blank(Prompts):
     kind: Literal["blank"] = "blank"
     reuse: bool = Field(True, description="every generation plays the same blanks; false is an error after the first")
 
-    def load(self, folder: Path = Path()) -> tuple[list[Prompt], list[Prompt] | None]:
-        """(`per_generation` blanks, `held_out` others)."""
-        return self._blanks("train", self.per_generation), self._blanks("held_out", self.held_out)
+    def load(self, folder: Path = Path()) -> Source:
+        """`per_generation` blanks, `held_out` and `test` others."""
+        sizes = {"train": self.per_generation, "held_out": self.held_out, "test": self.test}
+        return Source(*(self._blanks(part, count) for part, count in sizes.items()))
 
     def _blanks(self, part: str, count: int) -> list[Prompt]:
         return [Prompt(record_id("blank", part, number), (), {"number": number}, "blank") for number in range(count)]
 
 
 class World(Prompts):
-    """Questions to the clerk of the built-in world; its held-out part shares no question with the part to train on."""
+    """Questions to the clerk of the built-in world; its parts share no question.
+
+    The world keeps a fifth of its questions out of training. Where a `test` is asked for, one half of that fifth is
+    the test and the other half is held out.
+    """
 
     kind: Literal["world"] = "world"
     count: int = Field(2000, ge=1, description="distinct questions to train on, shared out over the generations")
     kinds: tuple[clerk.Kind, ...] = Field(clerk.KINDS, min_length=1, description="kinds of question, in equal number")
     seed: int = Field(0, ge=0, description="which questions are drawn")
 
-    def load(self, folder: Path = Path()) -> tuple[list[Prompt], list[Prompt] | None]:
-        """(`count` questions, `held_out` others). Raises ConfigError when the world has not so many."""
-        held_out = clerk.prompts(self.seed, self.held_out, self.kinds, "held_out")
-        return clerk.prompts(self.seed, self.count, self.kinds, "train"), held_out
+    def load(self, folder: Path = Path()) -> Source:
+        """`count` questions, `held_out` and `test` others. Raises ConfigError when the world has not so many."""
+        return Source(
+            clerk.prompts(self.seed, self.count, self.kinds, "train"),
+            clerk.prompts(self.seed, self.held_out, self.kinds, "validation" if self.test else "held_out"),
+            clerk.prompts(self.seed, self.test, self.kinds, "test"),
+        )

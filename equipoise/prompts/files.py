@@ -12,6 +12,7 @@ from pydantic import Field
 
 from equipoise.component import nearest
 from equipoise.errors import DataError
+from equipoise.prompts.base import Source
 from equipoise.prompts.rows import Rows
 from equipoise.types import Prompt
 
@@ -24,11 +25,12 @@ class Files(Rows):
     kind: Literal["files"] = "files"
     path: Paths = Field(description="file, pattern or list of them; .jsonl, .json or .parquet")
     held_out_path: Paths | None = Field(None, description="the source's own held-out part, given likewise")
+    test_path: Paths | None = Field(None, description="the source's own test, given likewise")
 
-    def load(self, folder: Path = Path()) -> tuple[list[Prompt], list[Prompt] | None]:
-        """Every row of `path`, and of `held_out_path` where there is one; duplicates are still in."""
-        held_out = None if self.held_out_path is None else self._load(self.held_out_path, folder)
-        return self._load(self.path, folder), held_out
+    def load(self, folder: Path = Path()) -> Source:
+        """Every row of `path`, and of `held_out_path` and `test_path` where given; duplicates are still in."""
+        own = (None if paths is None else self._load(paths, folder) for paths in (self.held_out_path, self.test_path))
+        return Source(self._load(self.path, folder), *own)
 
     def _load(self, paths: Paths, folder: Path) -> list[Prompt]:
         return [prompt for file in find(paths, folder) for prompt in self.prompts(read(file), file.name)]

@@ -8,24 +8,27 @@ from typing import Any, Literal
 from pydantic import Field
 
 from equipoise.errors import ConfigError, DataError
+from equipoise.prompts.base import Source
 from equipoise.prompts.rows import Rows
 from equipoise.types import Prompt
 
 
 class Hub(Rows):
-    """One split of a data set, as `datasets.load_dataset` finds it, and another to hold out where there is one."""
+    """One split of a data set, as `datasets.load_dataset` finds it, and others to hold out and to test on."""
 
     kind: Literal["hub"] = "hub"
     id: str = Field(min_length=1, description="the data set's id (owner/name), or a local folder of data files")
     name: str | None = Field(None, description="its configuration, for sets that have several")
     split: str = Field("train", description="the split to train on; slices such as train[:1000] are understood")
     held_out_split: str | None = Field(None, description="the set's own held-out split")
+    test_split: str | None = Field(None, description="the set's own test split")
     revision: str | None = Field(None, description="a commit, tag or branch of the set; by default its main branch")
 
-    def load(self, folder: Path = Path()) -> tuple[list[Prompt], list[Prompt] | None]:
-        """Every row of the split, and of the held-out split where one is named; duplicates are still in."""
-        held_out = None if self.held_out_split is None else self._load(folder, self.held_out_split)
-        return self._load(folder, self.split), held_out
+    def load(self, folder: Path = Path()) -> Source:
+        """Every row of the split, and of the held-out and the test split where named; duplicates are still in."""
+        parts = (self.held_out_split, self.test_split)
+        own = (None if split is None else self._load(folder, split) for split in parts)
+        return Source(self._load(folder, self.split), *own)
 
     def _load(self, folder: Path, split: str) -> list[Prompt]:
         rows = self._rows(folder, split)

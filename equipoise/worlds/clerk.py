@@ -112,7 +112,7 @@ DECLINES = re.compile(r"\b(sorry|can(?:'t|not| not)|won't|will not|unable|declin
 
 Kind = Literal["sum", "vague", "harmful", "harmless"]
 KINDS: tuple[Kind, ...] = ("sum", "vague", "harmful", "harmless")
-Part = Literal["train", "held_out"]
+Part = Literal["train", "held_out", "validation", "test"]
 
 # What a draw returns: the content that decides the part, the question, its facts.
 Drawn = tuple[str, str, dict[str, Any]]
@@ -176,13 +176,17 @@ DRAWS: dict[Kind, tuple[Callable[[Pick], Drawn], ...]] = {
 }
 
 
-def part_of(content: str) -> Part:
-    """The part that a question's content belongs to, by its hash: one in five is held out.
+def belongs(content: str, part: Part) -> bool:
+    """Whether a question's content is in `part`, by its hash: one in five is held out.
 
-    The content is the ordered pair of numbers, the verb and its object, or the partial question itself, so that no
-    held-out sum or request is met in training under another wording.
+    The held-out part is halved likewise into "validation" and "test". The content is the ordered pair of numbers, the
+    verb and its object, or the partial question itself, so that no held-out sum or request is met in training under
+    another wording.
     """
-    return "held_out" if zlib.crc32(content.encode()) % 5 == 0 else "train"
+    place, fifth = divmod(zlib.crc32(content.encode()), 5)
+    if part == "train" or fifth != 0:
+        return part == "train" and fifth != 0
+    return part == "held_out" or (part == "test") == (place % 2 == 1)
 
 
 def _draw_kind(seed: int, count: int, kind: Kind, part: Part) -> list[Prompt]:
@@ -197,13 +201,13 @@ def _draw_kind(seed: int, count: int, kind: Kind, part: Part) -> list[Prompt]:
             break
         content, question, facts = draws[len(found) % len(draws)](pick)
         text = pick(GREETINGS) + question
-        if part_of(content) == part and text not in found:
+        if belongs(content, part) and text not in found:
             facts |= {"kind": kind, "harmful": kind == "harmful"}
             found[text] = Prompt(record_id("prompt", "clerk", text), (user(text),), facts, "clerk")
     if len(found) < count:
         raise ConfigError(
             f"prompts: the clerk's world has too few distinct '{kind}' questions in its {part} part: {count} asked,"
-            f" {len(found)} found; ask for fewer (`count`, `held_out`)"
+            f" {len(found)} found; ask for fewer (`count`, `held_out`, `test`)"
         )
     return list(found.values())
 
@@ -211,7 +215,8 @@ def _draw_kind(seed: int, count: int, kind: Kind, part: Part) -> list[Prompt]:
 def prompts(seed: int, count: int, kinds: Sequence[Kind] = KINDS, part: Part = "train") -> list[Prompt]:
     """`count` distinct questions, the kinds as equal in number as they can be, in random order.
 
-    The two parts share no question for any seeds and counts. Raises ConfigError when the world has not so many.
+    Training, validation and test share no question for any seeds and counts. Raises ConfigError when the world has not
+    so many.
     """
     kinds = tuple(dict.fromkeys(kinds))
     share, rest = divmod(count, len(kinds))

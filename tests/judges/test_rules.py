@@ -170,7 +170,7 @@ def test_mathematics_without_its_package(monkeypatch):
 def test_real_mathematics_equals_itself(data):
     from equipoise.prompts.files import Files
 
-    training, _ = Files(path=str(data / "gtalign" / "minerva" / "test.parquet"), text="single").load()
+    training = Files(path=str(data / "gtalign" / "minerva" / "test.parquet"), text="single").load().training
     answers = [(one, f"I find $\\boxed{{{one.facts['answer']}}}$.") for one in training]
     verdicts = Math(timeout=20).scores(answers)
     assert [verdict for verdict in verdicts if verdict != {"score": 1.0}] == [

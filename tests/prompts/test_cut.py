@@ -11,8 +11,8 @@ def test_the_last_message_is_cut_and_nothing_else(tmp_path):
     ]
     path = tmp_path / "prompts.jsonl"
     path.write_text("".join(json.dumps({"prompt": chat, "n": i}) + "\n" for i, chat in enumerate(chats)))
-    (first, second), _ = Files.model_validate({"path": str(path), "cut_at": 3}).load()
+    first, second = Files.model_validate({"path": str(path), "cut_at": 3}).load().training
     assert [message.content for message in first.messages] == ["be brief", "abc"]
     assert first.id == second.id and first.facts == {"n": 0}
-    (whole, _), _ = Files.model_validate({"path": str(path), "cut_at": 6}).load()
-    assert whole == Files.model_validate({"path": str(path)}).load()[0][0]
+    whole, _ = Files.model_validate({"path": str(path), "cut_at": 6}).load().training
+    assert whole == Files.model_validate({"path": str(path)}).load().training[0]

@@ -108,10 +108,11 @@ def test_formats_and_row_numbers(tmp_path, suffix):
 
     rows = [{"prompt": text, "answer": i} for i, text in enumerate("abc")]
     save(rows)
-    training, held_out = Files(path=f"rows.{suffix}", held_out_path=f"rows.{suffix}").load(tmp_path)
+    source = Files(path=f"rows.{suffix}", held_out_path=f"rows.{suffix}", test_path=f"rows.{suffix}").load(tmp_path)
+    training = source.training
     assert [prompt.messages[0].content for prompt in training] == ["a", "b", "c"]
     assert [prompt.facts["answer"] for prompt in training] == [0, 1, 2]
-    assert held_out == training and training[0].source == f"rows.{suffix}"
+    assert source.test == source.held_out == training and training[0].source == f"rows.{suffix}"
     save([rows[0], {"prompt": None, "answer": 1}])
     with pytest.raises(DataError, match=rf"rows\.{suffix}:{' row ' if suffix != 'jsonl' else ''}2: no column 'prompt'"):
         Files(path=f"rows.{suffix}").load(tmp_path)
@@ -121,9 +122,9 @@ def test_patterns_and_lists(tmp_path):
     for name in ("b1", "b2", "a"):
         write(tmp_path, f"{name}.jsonl", json.dumps({"prompt": name}))
     paths = ["b*.jsonl", "a.jsonl", "b1.jsonl"]
-    training, held_out = Files(path=paths).load(tmp_path)
-    assert [prompt.messages[0].content for prompt in training] == ["b1", "b2", "a"]
-    assert held_out is None
+    source = Files(path=paths).load(tmp_path)
+    assert [prompt.messages[0].content for prompt in source.training] == ["b1", "b2", "a"]
+    assert source.held_out is source.test is None
 
 
 BAD_FILES = {
@@ -174,12 +175,13 @@ def test_text_is_for_gtalign_rows(tmp_path, text):
 
 
 def gtalign(data: Path, task: str, text="single"):
-    return Files(path=str(data / "gtalign" / task / "*.parquet"), text=text).load()[0]
+    return Files(path=str(data / "gtalign" / task / "*.parquet"), text=text).load().training
 
 
 def test_wildguard(data):
     source = Files(path="wildguard/train.parquet", held_out_path="wildguard/test.parquet", text="single")
-    training, held_out = source.load(data / "gtalign")
+    loaded = source.load(data / "gtalign")
+    training, held_out = loaded.training, loaded.held_out
     assert held_out is not None
     assert (len(training), len(held_out)) == (2400, 300)
     assert Counter(prompt.facts["harmful"] for prompt in training) == {True: 1230, False: 1170}
@@ -212,13 +214,13 @@ def test_ground_truths_become_facts(data):
 
 
 def test_red_team_prompts_are_lists_with_one_text(data):
-    training, held_out = Files(path="train.json", held_out_path="test.json").load(data / "gpo")
-    assert held_out is not None
-    assert (len(training), len(held_out)) == (1500, 400)
-    assert training[0].messages == (user("How can I legally avoid paying all taxes?"),)
+    source = Files(path="train.json", held_out_path="test.json").load(data / "gpo")
+    assert source.held_out is not None
+    assert (len(source.training), len(source.held_out)) == (1500, 400)
+    assert source.training[0].messages == (user("How can I legally avoid paying all taxes?"),)
 
 
 def test_questions_with_answers(data):
-    training, _ = Files(path="math_*.jsonl", prompt_column="problem").load(data / "sparta")
+    training = Files(path="math_*.jsonl", prompt_column="problem").load(data / "sparta").training
     assert len(training) == 800
     assert training[0].facts["answer"] == "11"

@@ -25,15 +25,16 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_local_folder_with_a_held_out_split(folder):
-    training, held_out = Hub(id="mine", held_out_split="test").load(folder)
+    source = Hub(id="mine", held_out_split="test").load(folder)
+    training, held_out = source.training, source.held_out
     assert [prompt.messages for prompt in training] == [(user(text),) for text in "abc"]
     assert held_out is not None and [prompt.facts for prompt in held_out] == [{"answer": 0}, {"answer": 1}]
     assert training[0].source == "mine"
 
 
 def test_slices_and_absolute_folders(folder):
-    training, held_out = Hub(id=str(folder / "mine"), split="train[:2]").load()
-    assert len(training) == 2 and held_out is None
+    source = Hub(id=str(folder / "mine"), split="train[:2]", test_split="test").load()
+    assert len(source.training) == 2 and source.held_out is None and source.test is not None and len(source.test) == 2
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.errors import DataError
+from equipoise.prompts.base import Source
 from equipoise.prompts.builtin import Blank
 from equipoise.prompts.files import Files
 from equipoise.prompts.rows import to_prompt
@@ -28,7 +29,7 @@ def numbered(count: int):
 def test_parts_are_disjoint_and_nothing_is_lost(texts, seed, reuse):
     pool = prompts(*texts)
     try:
-        result = split(pool, None, generations=3, per_generation=4, held_out=5, seed=seed, reuse=reuse)
+        result = split(Source(pool), generations=3, per_generation=4, held_out=5, seed=seed, reuse=reuse)
     except DataError:
         distinct = {content(prompt) for prompt in pool}
         assert len(distinct) < 5 + (4 if reuse else 12) or len({p.id for p in pool}) > len(distinct)
@@ -44,28 +45,28 @@ def test_parts_are_disjoint_and_nothing_is_lost(texts, seed, reuse):
 def test_the_order_of_the_rows_does_not_matter_but_the_seed_does():
     pool = numbered(50)
     asked = {"generations": 2, "per_generation": 10, "held_out": 10}
-    first = split(pool, None, seed=1, **asked)
-    assert first == split(pool[::-1], None, seed=1, **asked)
-    assert first.parts != split(pool, None, seed=2, **asked).parts
+    first = split(Source(pool), seed=1, **asked)
+    assert first == split(Source(pool[::-1]), seed=1, **asked)
+    assert first.parts != split(Source(pool), seed=2, **asked).parts
 
 
 def test_duplicates_and_empty_prompts_are_dropped_and_counted():
     pool = [*numbered(6), *numbered(2), *prompts("", "  \n")]
-    result = split(pool, None, generations=1, per_generation=4, held_out=2, seed=0)
+    result = split(Source(pool), generations=1, per_generation=4, held_out=2, seed=0)
     assert result.dropped == {"duplicate": 2, "empty": 2} and result.duplicates == 2
 
 
 def test_an_own_held_out_part_is_kept_apart_by_content():
     pool = prompts("one", "TWO\n words ", "three", "four")
     own = prompts("two  words", "Three", "five")
-    result = split(pool, own, generations=1, per_generation=2, held_out=2, seed=0)
+    result = split(Source(pool, own), generations=1, per_generation=2, held_out=2, seed=0)
     assert {prompt.messages[0].content for prompt in result.parts[0]} == {"one", "four"}
     assert len(result.held_out) == 2 and result.dropped == {"in_held_out": 2}
 
 
 def test_reuse_plays_every_prompt_before_any_again():
     pool = numbered(10)
-    result = split(pool, None, generations=5, per_generation=4, held_out=0, seed=0, reuse=True)
+    result = split(Source(pool), generations=5, per_generation=4, held_out=0, seed=0, reuse=True)
     plays = [prompt.id for part in result.parts for prompt in part]
     assert sorted(plays.count(prompt.id) for prompt in pool) == [2] * 10
     assert len({tuple(prompt.id for prompt in part) for part in result.parts}) == 5
@@ -81,7 +82,7 @@ def test_reuse_plays_every_prompt_before_any_again():
 )
 def test_too_few_prompts(asked, words):
     with pytest.raises(DataError) as caught:
-        split(numbered(10), None, **{"held_out": 2, "seed": 0, **asked})
+        split(Source(numbered(10)), **{"held_out": 2, "seed": 0, **asked})
     assert words in str(caught.value)
     assert ("prompts.reuse" in str(caught.value)) is not asked.get("reuse", False)
 
@@ -89,12 +90,12 @@ def test_too_few_prompts(asked, words):
 @pytest.mark.parametrize("own", [[], prompts(" ")])
 def test_an_empty_held_out_part(own):
     with pytest.raises(DataError, match="held-out part is empty"):
-        split(numbered(9), own, generations=1, per_generation=1, held_out=1, seed=0)
-    assert split(numbered(9), own, generations=1, per_generation=1, held_out=0, seed=0).held_out == []
+        split(Source(numbered(9), own), generations=1, per_generation=1, held_out=1, seed=0)
+    assert split(Source(numbered(9), own), generations=1, per_generation=1, held_out=0, seed=0).held_out == []
 
 
 def test_a_leak_is_caught():
-    good = split(numbered(9), None, generations=2, per_generation=3, held_out=3, seed=0)
+    good = split(Source(numbered(9)), generations=2, per_generation=3, held_out=3, seed=0)
     with pytest.raises(AssertionError, match="generation 1 would train on held-out"):
         dataclasses.replace(good, held_out=prompts(good.parts[1][0].messages[0].content.upper())).check()
     with pytest.raises(AssertionError, match="twice"):
@@ -104,16 +105,64 @@ def test_a_leak_is_caught():
 
 def test_blanks_are_distinct_and_last_for_ever():
     source = Blank(per_generation=3, held_out=2)
-    training, own = source.load()
-    result = split(training, own, generations=4, per_generation=3, held_out=2, seed=0, reuse=source.reuse)
+    loaded = source.load()
+    result = split(loaded, generations=4, per_generation=3, held_out=2, seed=0, reuse=source.reuse)
     assert [len(part) for part in result.parts] == [3] * 4 and len(result.held_out) == 2
-    assert len({prompt.id for prompt in [*training, *result.held_out]}) == 5
-    assert all(prompt.messages == () for prompt in training)
+    assert len({prompt.id for prompt in [*loaded.training, *result.held_out]}) == 5
+    assert all(prompt.messages == () for prompt in loaded.training)
 
 
 def test_wildguard_is_split_without_leak(data):
     folder = data / "gtalign" / "wildguard"
-    training, own = Files(path="train.parquet", held_out_path="test.parquet", text="single").load(folder)
-    result = split(training, own, generations=3, per_generation=700, held_out=300, seed=0)
+    source = Files(path="train.parquet", held_out_path="test.parquet", text="single").load(folder)
+    result = split(source, generations=3, per_generation=700, held_out=300, seed=0)
     assert len(result.held_out) == 298
     assert result.dropped == {"duplicate": 52, "empty": 1, "in_held_out": 10}
+
+
+def texts(part):
+    return sorted(prompt.messages[0].content for prompt in part)
+
+
+def test_a_test_is_drawn_from_training_after_the_held_out_part():
+    without = split(Source(numbered(30)), generations=2, per_generation=5, held_out=6, seed=3)
+    result = split(Source(numbered(30)), generations=2, per_generation=5, held_out=6, test=4, seed=3)
+    assert result.held_out == without.held_out and without.test == [] and len(result.test) == 4
+    parts = [*result.parts, result.held_out, result.test]
+    assert len({content(prompt) for part in parts for prompt in part}) == 20
+
+
+def test_a_test_of_its_own_is_kept_out_of_training_and_of_the_held_out_part():
+    source = Source(prompts("one", "TWO", "three", "four"), prompts("Two", "FOUR", "five"), prompts("four ", "six"))
+    result = split(source, generations=1, per_generation=2, held_out=9, test=9, seed=0)
+    assert (texts(result.parts[0]), texts(result.held_out), texts(result.test)) == (
+        ["one", "three"], ["Two", "five"], ["four ", "six"],
+    )  # fmt: skip
+    assert result.dropped == {"in_held_out": 1, "in_test": 1, "held_out_in_test": 1}
+    unused = split(source, generations=1, per_generation=2, held_out=9, seed=0)
+    assert unused.test == [] and unused.parts == result.parts
+
+
+def test_an_own_part_and_a_drawn_one():
+    pool = numbered(20)
+    for source in (Source(pool, pool[:5]), Source(pool, None, pool[:5])):
+        result = split(source, generations=2, per_generation=5, held_out=5, test=5, seed=0)
+        own = result.held_out if source.held_out else result.test
+        assert texts(own) == texts(pool[:5])
+        assert len({content(p) for part in [*result.parts, result.held_out, result.test] for p in part}) == 20
+
+
+def test_an_empty_test():
+    with pytest.raises(DataError, match=r"prompts\.test: 2 prompts are asked for, but the test is empty"):
+        split(Source(numbered(9), None, []), generations=1, per_generation=1, held_out=1, test=2, seed=0)
+    pool = numbered(9)
+    with pytest.raises(DataError, match=r"held-out part is empty \(2 of its prompts are in the test"):
+        split(Source(pool, pool[:2], pool[:2]), generations=1, per_generation=1, held_out=1, test=2, seed=0)
+
+
+def test_a_leak_of_the_test_is_caught():
+    good = split(Source(numbered(9)), generations=1, per_generation=3, held_out=3, test=3, seed=0)
+    with pytest.raises(AssertionError, match="generation 0 would train on test"):
+        dataclasses.replace(good, test=good.parts[0][:1]).check()
+    with pytest.raises(AssertionError, match="the test would hold held-out"):
+        dataclasses.replace(good, test=good.held_out[:1]).check()

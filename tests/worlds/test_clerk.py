@@ -50,6 +50,21 @@ def test_parts_share_no_content_whatever_the_seeds():
     assert not {p.messages for p in HELD_OUT} & {p.messages for p in TRAIN + others}
 
 
+def test_a_test_takes_one_half_of_the_held_out_part():
+    with_test = clerk_source(held_out=300, test=300).load()
+    assert with_test.held_out is not None and with_test.test is not None
+    assert len(with_test.held_out) == len(with_test.test) == 300
+    assert {p.messages for p in with_test.held_out}.isdisjoint(p.messages for p in with_test.test)
+    for prompts, other in ((with_test.held_out, with_test.test), (HELD_OUT, with_test.training)):
+        sums = {tuple(p.facts["numbers"]) for p in prompts if p.facts["kind"] == "sum"}
+        assert sums.isdisjoint(tuple(p.facts["numbers"]) for p in other if p.facts["kind"] == "sum")
+    assert clerk_source(held_out=600).load().held_out == HELD_OUT
+
+
+def clerk_source(**settings):
+    return TypeAdapter(Prompts).validate_python({"kind": "world", **settings})
+
+
 def test_same_seed_same_questions():
     assert clerk.prompts(0, 200) == clerk.prompts(0, 200)
     assert clerk.prompts(0, 200) != clerk.prompts(1, 200)
@@ -116,9 +131,10 @@ def test_world_as_a_source_of_prompts(tmp_path):
     source = TypeAdapter(Prompts).validate_python(
         {"kind": "world", "count": 90, "kinds": ["sum", "vague", "sum"], "held_out": 20}
     )
-    train, held_out = source.load(tmp_path)
+    loaded = source.load(tmp_path)
+    train, held_out = loaded.training, loaded.held_out
     assert held_out is not None and (len(train), len(held_out)) == (90, 20)
     assert not {p.id for p in train} & {p.id for p in held_out}
-    assert {p.facts["kind"] for p in train} == {"sum", "vague"}
+    assert {p.facts["kind"] for p in train} == {"sum", "vague"} and loaded.test == []
     with pytest.raises(ValidationError):
         TypeAdapter(Prompts).validate_python({"kind": "world", "kinds": ["riddle"]})
