@@ -58,6 +58,7 @@ class Judge(Component):
         "gold": "equipoise.judges.rules:Gold",
         "clerk": "equipoise.judges.clerk:Clerk",
         "matrix": "equipoise.judges.matrix:MatrixPayoff",
+        "reward_model": "equipoise.judges.reward_model:RewardModel",
     }
 
     compares: ClassVar[bool] = False

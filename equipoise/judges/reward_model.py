@@ -1,0 +1,101 @@
+"""The judge that is a reward model: a language model with a head that says how good an answer is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, Self
+
+from pydantic import Field
+
+from equipoise.errors import ConfigError, DataError
+from equipoise.judges.base import Bench
+from equipoise.judges.classifier import Classifier
+from equipoise.judges.pointwise import Pointwise, Verdict
+from equipoise.judges.seated import Seated
+from equipoise.types import Message, Prompt
+
+
+class RewardModel(Classifier, Seated, Pointwise):
+    """Scores each seat's last answer by a sequence classification model: one reward, or several by name.
+
+    The text is the model's own chat template over the prompt's messages and the answer. With several rewards, `score`
+    says which one is the judge's score, or what each weighs in it; the others are utilities under their names. An
+    answer that is too long, or whose reward is not finite, is not judged.
+    """
+
+    kind: Literal["reward_model"] = "reward_model"
+    score_field: str = Field(
+        "logits", description="the model's output that holds the rewards; ArmoRM's is called score"
+    )
+    rewards: tuple[str, ...] | None = Field(
+        None, min_length=1, description="names of the rewards in order; null: the model's own, else reward_0 …"
+    )
+    score_of: str | dict[str, float] | None = Field(
+        None, description="which reward is the score, or weights by name; null: the only one, or that named score"
+    )
+
+    def at(self, bench: Bench) -> Self:
+        """This judge, knowing the bench. Raises ModelError for a model whose texts it cannot write."""
+        self.ending_ids(self.encoding(bench.shelf))
+        return super().at(bench)
+
+    def score(self, prompt: Prompt, text: str) -> Verdict:
+        """The rewards of `text`, or why it has none; a batch is cheaper."""
+        return self.scores([(prompt, text)])[0]
+
+    def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
+        """The rewards of each (prompt, text), in order, or why it has none. Raises ModelError, ConfigError."""
+        encoding = self.encoding(self.bench.shelf)
+        verdicts: dict[int, Verdict] = {}
+        rows: dict[int, list[int]] = {}
+        for n, (prompt, text) in enumerate(answers):
+            try:
+                rows[n] = self.ids(encoding, (*prompt.messages, Message("assistant", text)))
+            except DataError as error:
+                verdicts[n] = str(error)
+        if rows:
+            scorer = self.scorer(self.bench.shelf)
+            found = scorer.values(list(rows.values()), self.batch_size, self.score_field)
+            names = self._names(len(found[0]), scorer.labels)
+            weights = self._weights(names)
+            for n, values in zip(rows, found, strict=True):
+                verdicts[n] = self._verdict(dict(zip(names, values, strict=True)), weights)
+        return [verdicts[n] for n in range(len(answers))]
+
+    def _names(self, count: int, labels: tuple[str, ...] | None) -> tuple[str, ...]:
+        if self.rewards is not None:
+            if len(self.rewards) != count:
+                raise ConfigError(
+                    f"judge: model '{self.model}' gives {count} rewards, but judge.rewards names {len(self.rewards)}"
+                )
+            return self.rewards
+        if labels is not None and len(labels) == count and len(set(labels)) == count:
+            return labels
+        return ("score",) if count == 1 else tuple(f"reward_{k}" for k in range(count))
+
+    def _weights(self, names: tuple[str, ...]) -> dict[str, float]:
+        """What each reward weighs in the score. Raises ConfigError where that is not said, or said of another name."""
+        chosen = self.score_of
+        if "score" in names and chosen not in (None, "score"):
+            raise ConfigError(
+                "judge: a reward is called score, so that is what score_of must be; name judge.rewards anew"
+            )
+        if chosen is None:
+            if len(names) > 1 and "score" not in names:
+                raise ConfigError(
+                    f"judge: model '{self.model}' gives the rewards {', '.join(names)}; set judge.score_of to one of "
+                    "them or to weights"
+                )
+            (chosen,) = names if len(names) == 1 else ("score",)
+        weights = {chosen: 1.0} if isinstance(chosen, str) else chosen
+        unknown = sorted(set(weights) - set(names))
+        if unknown or not weights:
+            raise ConfigError(f"judge: score_of names {', '.join(unknown) or 'nothing'}; known: {', '.join(names)}")
+        return weights
+
+    def _verdict(self, rewards: dict[str, float], weights: dict[str, float]) -> Verdict:
+        wrong = [f"{name} is {value}" for name, value in rewards.items() if not math.isfinite(value)]
+        if wrong:
+            return f"the reward model's {', '.join(wrong)}"
+        return rewards | {"score": sum(weight * rewards[name] for name, weight in weights.items())}
