@@ -44,6 +44,9 @@ class Ratings(Component):
     KINDS: ClassVar = {
         "elo": "equipoise.ratings.elo:Elo",
         "bradley_terry": "equipoise.ratings.bradley_terry:BradleyTerry",
+        "openskill": "equipoise.ratings.openskill:OpenSkill",
+        "nash_average": "equipoise.ratings.nash_average:NashAverage",
+        "reputation": "equipoise.ratings.reputation:Reputation",
     }
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:

@@ -57,3 +57,11 @@ def count(outcomes: Sequence[Outcome]) -> Counts:
         else:
             win_NN[(i, j) if value == 1.0 else (j, i)] += weight
     return Counts(names, win_NN, tie_NN)
+
+
+def cells(counts: Counts) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Kinds of outcome: first_C beat second_C, or tied with it where tie_C; how often, weight_C."""
+    win_C2, tie_C2 = np.argwhere(counts.win_NN), np.argwhere(np.triu(counts.tie_NN))
+    weight_C = np.concatenate([counts.win_NN[tuple(win_C2.T)], counts.tie_NN[tuple(tie_C2.T)]])
+    first_C, second_C = np.concatenate([win_C2, tie_C2]).T
+    return first_C, second_C, weight_C, np.arange(len(weight_C)) >= len(win_C2)

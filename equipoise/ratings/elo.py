@@ -10,13 +10,14 @@ are. Bradley–Terry has no such jitter; Elo is here for those who are used to i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, cast
 
 import numpy as np
 from pydantic import Field
 
 from equipoise.ratings.base import Outcome, Rating, Ratings
-from equipoise.ratings.counts import Counts, count
+from equipoise.ratings.counts import Counts, cells, count
 from equipoise.seeds import generator
 
 
@@ -81,11 +82,7 @@ class Elo(Ratings):
 
 
 def _cells(counts: Counts, prior: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Kinds of outcome: first_C beat second_C, or tied with it where tie_C; how often, weight_C."""
+    """The cells of `counts` with the prior's games added to its wins."""
     games_NN = counts.win_NN + counts.win_NN.T + counts.tie_NN
     share_NN = games_NN / np.maximum(counts.games_N[:, None], np.finfo(float).tiny)
-    win_NN = counts.win_NN + prior * (share_NN + share_NN.T) / 4
-    win_C2, tie_C2 = np.argwhere(win_NN), np.argwhere(np.triu(counts.tie_NN))
-    weight_C = np.concatenate([win_NN[tuple(win_C2.T)], counts.tie_NN[tuple(tie_C2.T)]])
-    first_C, second_C = np.concatenate([win_C2, tie_C2]).T
-    return first_C, second_C, weight_C, np.arange(len(weight_C)) >= len(win_C2)
+    return cells(replace(counts, win_NN=counts.win_NN + prior * (share_NN + share_NN.T) / 4))

@@ -5,19 +5,28 @@ from typing import cast
 import evalica
 import numpy as np
 import pytest
+from openskill.models import PlackettLuce
 from pydantic import ValidationError
 from scipy.optimize import minimize
 from scipy.special import log_expit
 
 from equipoise.errors import ConfigError, DataError
 from equipoise.payoffs.preference import cross_play
-from equipoise.ratings.base import Outcome, Ratings
+from equipoise.ratings.base import Duel, Outcome, Ratings, decided
 from equipoise.ratings.counts import count
 from equipoise.ratings.elo import _cells
 from equipoise.ratings.outcomes import outcomes as table_outcomes
 
-KINDS = sorted(Ratings.KINDS)
 POINTS = 400 / np.log(10)
+# Ratings that measure Bradley–Terry strength: kind -> (the average player's rating, rating units per nat of strength).
+STRENGTHS = {"elo": (1000, POINTS), "bradley_terry": (1000, POINTS), "openskill": (25, 2**0.5 * 25 / 6)}
+OF_OUTCOMES = [*STRENGTHS, "nash_average"]
+KINDS = sorted(Ratings.KINDS)
+QUICK = {"nash_average": {"resamples": 40}, "reputation": {"resamples": 40}}
+
+
+def build(kind, **settings):
+    return Ratings.build({"kind": kind, **QUICK.get(kind, {}), **settings})
 
 
 def simulated(strength_N, games, seed, ties=0.0):
@@ -39,24 +48,44 @@ def bradley_terry(**settings):
     return Ratings.build({"kind": "bradley_terry", **settings})
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=OF_OUTCOMES)
 def rating(request):
-    return Ratings.build(request.param)
+    return build(request.param)
+
+
+@pytest.fixture(params=STRENGTHS)
+def strength(request):
+    """(a rating of strength, its average player's rating, its units per nat)."""
+    return (Ratings.build(request.param), *STRENGTHS[request.param])
+
+
+def test_every_kind_is_listed():
+    assert {*OF_OUTCOMES, "reputation"} == set(KINDS)
 
 
 def test_a_transitive_population_is_put_in_order(rating):
     rated = rating.rate(simulated(np.arange(6) * 0.8, 3000, seed=0))
     assert [r.name for r in rated] == [f"p{i}" for i in reversed(range(6))]
+    if rating.kind == "nash_average":
+        assert (rated[0].low, rated[0].value, rated[0].high) == (0, 0, 0), "no one gains against the best"
+        rated = rated[1:]
     assert all(r.low < r.value < r.high for r in rated)
-    assert np.mean([r.value for r in rated]) == pytest.approx(1000, abs=5)
+
+
+def test_strengths_have_their_mean_and_unit(strength):
+    rating, mean, unit = strength
+    rated = rating.rate(simulated(np.arange(4) * 0.5, 2000, seed=0))
+    assert np.mean([r.value for r in rated]) == pytest.approx(mean, abs=unit / 30)
+    assert rated[0].value - rated[-1].value == pytest.approx(1.5 * unit, rel=0.15)
 
 
 @pytest.mark.parametrize("games", [60, 600])
-def test_the_interval_covers_the_truth(rating, games):
+def test_the_interval_covers_the_truth(strength, games):
+    rating, mean, unit = strength
     covered = []
-    for seed in range(5 if rating.kind == "elo" else 50):
+    for seed in range(50 if rating.kind == "bradley_terry" else 5):
         strength_N = np.random.default_rng(100 + seed).normal(0, 0.8, 4)
-        truth_N = 1000 + POINTS * (strength_N - strength_N.mean())
+        truth_N = mean + unit * (strength_N - strength_N.mean())
         rated = by_name(rating.rate(simulated(strength_N, games, seed), seed=seed))
         covered += [rated[f"p{i}"].low <= truth <= rated[f"p{i}"].high for i, truth in enumerate(truth_N)]
     assert np.mean(covered) >= 0.9
@@ -67,10 +96,12 @@ def test_names_order_and_sides_change_nothing(rating):
     renamed = {"p0": "z", "p1": "m", "p2": "a"}
     turned = [Outcome(renamed[o.second], renamed[o.first], 1 - o.value) for o in reversed(played)]
     first, second = by_name(rating.rate(played, seed=3)), by_name(rating.rate(turned, seed=3))
-    tolerance = 1e-6 if rating.kind == "bradley_terry" else 25  # a tenth of Elo's interval: its dice fall otherwise
+    exact = rating.kind in ("bradley_terry", "nash_average")
     for old, new in renamed.items():
-        assert first[old].value == pytest.approx(second[new].value, abs=tolerance)
-        assert first[old].high - first[old].low == pytest.approx(second[new].high - second[new].low, rel=0.3)
+        width = first[old].high - first[old].low
+        # where names order the dice, they fall otherwise: within a fraction of the interval
+        assert first[old].value == pytest.approx(second[new].value, abs=1e-6 if exact else width / 8)
+        assert width == pytest.approx(second[new].high - second[new].low, rel=0.3)
 
 
 def test_the_order_of_the_outcomes_and_a_repeated_call_change_nothing_at_all(rating):
@@ -85,21 +116,24 @@ def test_a_weight_is_that_many_outcomes(rating):
 
 
 def test_equals_have_equal_ratings(rating):
+    mean, unit = STRENGTHS.get(rating.kind, (0, 1))
     ties = by_name(rating.rate([Outcome("a", "b", 0.5), Outcome("b", "c", 0.5), Outcome("c", "a", 0.5)] * 50))
     traded = by_name(rating.rate([Outcome("a", "b", 1), Outcome("b", "c", 1), Outcome("c", "a", 1)] * 50))
     for rated in (ties, traded):
-        assert max(r.value for r in rated.values()) - min(r.value for r in rated.values()) < 20
-        assert all(r.low <= 1000 <= r.high for r in rated.values())
+        assert max(r.value for r in rated.values()) - min(r.value for r in rated.values()) < unit / 8
+        assert all(r.low <= mean + 1e-9 and mean - 1e-9 <= r.high for r in rated.values())
 
 
-def test_who_never_lost_is_first_and_finite(rating):
+def test_who_never_lost_is_first_and_finite(strength):
+    rating, mean, unit = strength
     played = simulated(np.array([0.0, 0.3]), 40, seed=4) + [Outcome("best", f"p{i % 2}", 1) for i in range(40)]
     best = rating.rate(played)[0]
     assert best.name == "best" and np.isfinite([best.value, best.low, best.high]).all()
-    assert best.low + 50 < best.high and best.low > 1000
+    assert best.low + unit / 4 < best.high and best.low > mean
 
 
-def test_groups_that_never_met_are_rated_each(rating):
+def test_groups_that_never_met_are_rated_each(strength):
+    rating, *_ = strength
     rated = by_name(rating.rate([Outcome("a", "b", 1)] * 9 + [Outcome("c", "d", 1)] * 9 + [Outcome("b", "a", 1)]))
     assert rated["a"].value > rated["b"].value and rated["c"].value > rated["d"].value
     assert np.isfinite([(r.low, r.high) for r in rated.values()]).all()
@@ -108,14 +142,15 @@ def test_groups_that_never_met_are_rated_each(rating):
 def test_one_player_and_none(rating):
     assert rating.rate([]) == []
     (alone,) = rating.rate([Outcome("a", "a", 1)])
-    assert (alone.name, alone.value, alone.low, alone.high) == ("a", 1000, 1000, 1000)
+    assert (alone.name, alone.value) == ("a", STRENGTHS.get(rating.kind, (0,))[0])
 
 
-def test_without_a_game_nothing_is_claimed(rating):
+def test_without_a_game_nothing_is_claimed(strength):
+    rating, mean, unit = strength
     rated = by_name(rating.rate([Outcome("a", "b", 1), Outcome("b", "a", 1), Outcome("c", "c", 1)]))
-    assert rated["c"].value == pytest.approx(1000, abs=100)
+    assert rated["c"].value == pytest.approx(mean, abs=unit / 2)
     width = rated["c"].high - rated["c"].low
-    assert np.isnan(width) or width > 500
+    assert np.isnan(width) or width > 3 * unit
 
 
 @pytest.mark.parametrize(
@@ -243,3 +278,66 @@ def test_the_interval_from_a_table_is_as_wide_as_its_clustered_error():
     payoff, se = table.payoff_NN[0, 1], table.se_NN[0, 1]
     assert best.value == pytest.approx(1000 + POINTS * np.arctanh(payoff), rel=1e-4)
     assert best.high - best.value == pytest.approx(1.96 * POINTS * se / (1 - payoff**2), rel=0.01)
+
+
+def test_openskill_is_the_packages_own_on_matches_whose_order_is_nothing():
+    model = PlackettLuce(tau=0.0)
+    a, b = model.rating(), model.rating()
+    for _ in range(6):
+        (a,), (b,) = model.rate([[a], [b]], ranks=[1, 2])
+    first, second = Ratings.build("openskill").rate([Outcome("b", "a", 0, 6)])
+    assert (first.name, first.value, second.value) == ("a", pytest.approx(a.mu), pytest.approx(b.mu))
+    assert first.high - first.value == pytest.approx(1.96 * a.sigma, rel=1e-4)
+
+
+def test_openskill_counts_a_fraction_of_an_outcome_on_average():
+    half = Ratings.build({"kind": "openskill", "passes": 200}).rate([Outcome("a", "b", 1, 0.5)])
+    once = Ratings.build("openskill").rate([Outcome("a", "b", 1)])
+    assert half[0].value - 25 == pytest.approx((once[0].value - 25) / 2, rel=0.2)
+    assert half[0].high - half[0].low > once[0].high - once[0].low
+
+
+# --- standing: ratings of the players of a population, from duels with judges' scores -------------------------------
+
+
+def duels(pairs, seed):
+    """Duels of a, b, c, d, of which later ones answer better; the other two judge."""
+    rng = np.random.default_rng(seed)
+    for i, j in pairs:
+        judges = [name for k, name in enumerate("abcd") if k not in (i, j)]
+        scores = {judge: (5 + i + 2 * rng.normal(), 5 + j + 2 * rng.normal()) for judge in judges}
+        yield Duel("abcd"[i], "abcd"[j], scores)
+
+
+ALL_PAIRS = [(i, j) for i in range(4) for j in range(4) if i != j]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_standing_puts_a_population_in_order(kind):
+    rating = build(kind)
+    generations = [list(duels(ALL_PAIRS * 20, seed)) for seed in (0, 1)]
+    rated = rating.standing("abcd", generations, seed=2)
+    told = 2 if kind == "nash_average" else 4  # how a and b fare against the best differs by little
+    assert [r.name for r in rated][:told] == list("dcba")[:told]
+    assert all(r.low <= r.value <= r.high for r in rated)
+    assert rated == rating.standing("abcd", generations, seed=2)
+    unjudged = [*generations[:1], [*generations[1], Duel("a", "d", {})]]
+    assert rated == rating.standing("abcd", unjudged, seed=2), "an unjudged duel is no duel"
+
+
+@pytest.mark.parametrize("kind", OF_OUTCOMES)
+def test_standing_of_outcomes_looks_at_the_last_generation_alone(kind):
+    rating = build(kind)
+    last = list(duels(ALL_PAIRS[:9], 3))
+    assert rating.standing("abcd", [list(duels(ALL_PAIRS, 4)), last], 5) == rating.standing("abcd", [last], 5)
+    assert rating.standing("abcd", [last, []], 5) == [] == rating.standing("abcd", [], 5)
+    met = rating.standing("abcd", [[Duel("a", "b", {"c": (3, 4)})]], 5)
+    assert {r.name for r in met} == {"a", "b"}, "who met nobody is not listed"
+
+
+def test_standing_decides_by_the_mean_of_the_scores():
+    assert decided(Duel("a", "b", {"c": (9, 1), "d": (2, 3)})) == 1
+    assert decided(Duel("a", "b", {"c": (5, 5), "d": (2, 3)})) == 0
+    assert decided(Duel("a", "b", {"c": (0.1, 0.3), "d": (0.5, 0.3)})) == decided(Duel("a", "b", {"c": (2, 2)})) == 0.5
+    best, _ = Ratings.build("bradley_terry").standing("ab", [[Duel("a", "b", {"c": (1, 2)})]])
+    assert best == Ratings.build("bradley_terry").rate([Outcome("b", "a", 1)])[0]
