@@ -42,17 +42,32 @@ class RunConfig(Settings):
     game: Game
     schedule: Schedule = Field(default="self_play")  # type: ignore[assignment]
     judge: Judge
+    judges: dict[str, Judge] = Field(default_factory=dict, description="a learner's own judge by its name, not `judge`")
     max_unjudged: float = Field(0.2, ge=0, le=1, description="a stage with a larger unjudged share stops the run")
     utility: str = Field("score", description="which of the judge's utilities is played for")
+    standing: Ratings = Field(
+        default="bradley_terry",  # type: ignore[assignment]
+        description="rates the players by their matches, for schedules, for peers' weights and for the report",
+    )
+    lessons: Literal["all", "own"] = Field(
+        "all", description="a learner is taught by all matches, or by those it sat in itself"
+    )
     pairs: PairMaker = Field(default="best_worst")  # type: ignore[assignment]
     learner: Learner
     loss: PreferenceLoss | None = None
     evaluate: Evaluation = Field(default="held_out")  # type: ignore[assignment]
     solver: Solver = Field(default="zero_sum")  # type: ignore[assignment]
-    ratings: Ratings = Field(default="bradley_terry")  # type: ignore[assignment]
+    ratings: Ratings = Field(
+        default="bradley_terry",  # type: ignore[assignment]
+        description="rates the league, every generation of every player, by the held-out pay-offs",
+    )
     keep: Literal["all"] | int = Field("all", description="generations whose weights stay: all, or the newest n")
     commit_every: int = Field(256, ge=1, description="matches played and recorded together; also the unit of resuming")
     report_to: tuple[Literal["trackio", "wandb", "tensorboard", "mlflow"], ...] = Field((), description="trackers")
+
+    def judge_of(self, player: str) -> Judge:
+        """The judge that teaches a player, by the player's name."""
+        return self.judges.get(player, self.judge)
 
     @property
     def learners(self) -> list[str]:
@@ -82,6 +97,13 @@ class RunConfig(Settings):
             raise ValueError(f"learner: '{self.learner.kind}' needs a finite game; '{self.game.kind}' is none")
         if self.evaluate.matches(1, len(self.game.seats)) and not self.prompts.held_out:
             raise ValueError(f"prompts.held_out: is 0, so evaluate: {self.evaluate.kind} has nothing to measure")
+        for name in self.judges:
+            if name not in self.learners:
+                raise ValueError(f"judges: '{name}' does not learn; {nearest(name, self.learners)}")
+        if self.evaluate.judge is None and len({self.judge_of(name).compares for name in self.learners}) > 1:
+            raise ValueError("judges: some score and some compare, so nothing measures all; set evaluate.judge")
+        if self.prompts.test and not self.evaluate.selects:
+            raise ValueError(f"prompts.test: evaluate: {self.evaluate.kind} chooses no player to test")
         for tracker in self.report_to:
             if find_spec(tracker) is None:
                 raise ValueError(f"report_to: '{tracker}' is not installed; pip install {tracker}")

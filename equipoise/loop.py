@@ -1,7 +1,8 @@
 """START HERE: one generation of the game, and the league that generations make.
 
-Prompts are dealt, players meet, judges speak, verdicts become pairs, learners come out one generation older, and the
-newcomers are measured. Each step is a stage of the run: done once, recorded, and skipped when the run is resumed.
+Prompts are dealt, players meet, judges speak, verdicts become ratings and pairs, learners come out one generation
+older, and the newcomers are measured. Each step is a stage of the run: done once, recorded, and skipped when the run is
+resumed.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ class Stages(Protocol):
         """A judgement of each match."""
         ...
 
+    def rate(self, matches: Sequence[Match], judgements: Sequence[Judgement], t: int) -> Sequence[Judgement]:
+        """How the players stand after these matches; the judgements, with their judges weighed by that."""
+        ...
+
     def pair(self, matches: Sequence[Match], judgements: Sequence[Judgement], learner: PlayerId) -> Sequence[Pair]:
         """What `learner` is taught."""
         ...
@@ -39,6 +44,10 @@ class Stages(Protocol):
         """How strong generation t is, and what can still beat it."""
         ...
 
+    def select(self, t: int) -> None:
+        """The best player of all generations up to t, tested once."""
+        ...
+
     def learners(self, t: int) -> Sequence[PlayerId]:
         """Who learns, at generation t."""
         ...
@@ -48,7 +57,7 @@ def generation(run: Stages, t: int) -> None:
     """Generation t plays; generation t + 1 is born and measured."""
     prompts = run.deal(t)
     matches = run.play(prompts, t)
-    judgements = run.judge(matches, t)
+    judgements = run.rate(matches, run.judge(matches, t), t)
     for learner in run.learners(t):
         run.learn(run.pair(matches, judgements, learner), learner)
     run.measure(t + 1)
@@ -59,3 +68,4 @@ def league(run: Stages, generations: int) -> None:
     run.measure(0)
     for t in range(generations):
         generation(run, t)
+    run.select(generations)

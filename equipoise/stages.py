@@ -1,66 +1,41 @@
-"""The steps of a generation, each done once: recorded under its key, skipped when the run is resumed.
-
-What a stage computes is a pure function of the configuration and the records before it, and it is recorded in whole
-chunks whose composition never changes; so a run that was killed and resumed ends with the same records and numbers.
-"""
+"""The steps of a generation, each done once: recorded under its key, skipped when the run is resumed."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cached_property
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from statistics import fmean
+from typing import Any
 
 import numpy as np
 
 from equipoise import seeds
+from equipoise.arena import RunArena
 from equipoise.data.logprobs import opponent_logprobs
-from equipoise.errors import ConfigError, NoSignal
-from equipoise.games.base import Game
+from equipoise.errors import NoSignal
+from equipoise.judges.base import Bench
 from equipoise.learners.base import Lesson
-from equipoise.matches.base import Lobby, Planned
-from equipoise.matches.play import play
-from equipoise.players.base import Distribution
+from equipoise.ledger import Ledger
+from equipoise.matches.base import Lobby
 from equipoise.players.population import Population
 from equipoise.prompts.split import split
-from equipoise.ratings.base import Ratings
+from equipoise.ratings.base import Duel
+from equipoise.recorder import Recorder, Seat, Watcher
 from equipoise.run import Run
-from equipoise.solvers.base import Solver
-from equipoise.types import Judgement, Match, Move, Pair, PlayerId, Prompt, View, record_id
-
-Seatings = Sequence[tuple[Prompt, dict[str, PlayerId]]]
-
-
-class Watcher(Protocol):
-    """Whoever watches the run: a terminal, or nobody."""
-
-    def stage(self, name: str, total: int | None = None, generation: int | None = None) -> None:
-        """A stage of a generation begins; `total` is how many steps it has."""
-        ...
-
-    def advance(self, n: int = 1) -> None:
-        """`n` more steps are done."""
-        ...
-
-    def numbers(self, **named: Any) -> None:
-        """The numbers that matter have changed."""
-        ...
+from equipoise.types import Judgement, Match, Pair, PlayerId, Prompt
 
 
 class RunStages:
-    """`loop.Stages` over a run directory, and the arena in which evaluations measure."""
+    """`loop.Stages` over a run directory."""
 
     def __init__(self, run: Run, watcher: Watcher) -> None:
         self.run, self.config, self.ledger, self.watcher = run, run.config, run.ledger, watcher
-        self.population = Population(self.config.players, run.folder / "players")
-        self.judge_at_table = self.config.judge.at(self)  # type: ignore[arg-type]
-        self._policies: dict[PlayerId, np.ndarray] = {}
-        self._scores: dict[tuple[PlayerId, int], dict[str, list[float | None]]] = {}
+        self.population = Population(self.config.players, run.folder / "players", run.ledger)
+        self.recorder = Recorder(run, watcher, self.population)
+        self.arena = RunArena(self)
 
     # -- who is there --------------------------------------------------------------------------------------------
 
@@ -76,40 +51,29 @@ class RunStages:
         """The players that do not learn; they stay as given."""
         return [PlayerId(name) for name, player in self.config.players.items() if not player.learns]
 
-    @property
-    def game(self) -> Game:
-        """The run's game."""
-        return self.config.game
+    def ratings(self, t: int) -> dict[str, float]:
+        """How the players stood before the matches of generation t, by name; empty at first."""
+        found = self.ledger.finished(f"{t - 1}/rate") or {}
+        return {rating["name"]: rating["value"] for rating in found.get("ratings", ())}
 
-    @property
-    def solver(self) -> Solver:
-        """How the run finds equilibria."""
-        return self.config.solver
-
-    @property
-    def ratings(self) -> Ratings:
-        """How the run rates players."""
-        return self.config.ratings
+    def bench(self, t: int) -> Bench:
+        """Where the judges of generation t sit."""
+        seed = seeds.child(self.config.seed, "bench", t)
+        return Seat(self.config.game, seed, self.learners(t) + self.others(), self.ratings(t), self.population)
 
     # -- prompts -------------------------------------------------------------------------------------------------
 
     def deal(self, t: int) -> list[Prompt]:
         """The prompts of generation t."""
-        self._deal_all()
+        self.deal_all()
         return self.ledger.prompts("train", t)
 
-    @cached_property
-    def held_out_prompts(self) -> list[Prompt]:
-        """The prompts that no learner is taught."""
-        self._deal_all()
-        return self.ledger.prompts("held_out", 0)
-
-    def _deal_all(self) -> None:
+    def deal_all(self) -> None:
         """Read the source once and record every part, so that a resumed run does not depend on the file any more."""
         if self.ledger.finished("deal") is not None:
             return
         self.watcher.stage("prompts")
-        with self._stage("deal", 0) as facts, self.ledger.transaction():
+        with self.recorder.stage("deal", "deal", 0) as facts, self.ledger.transaction():
             source = self.config.prompts
             parts = split(
                 source.load(),
@@ -131,81 +95,52 @@ class RunStages:
 
     def play(self, prompts: Sequence[Prompt], t: int) -> list[Match]:
         """The scheduled matches of generation t."""
+        return self.recorder.matches(f"{t}/play", self.config.schedule.seatings(prompts, self.lobby(t)), t, "train")
+
+    def lobby(self, t: int) -> Lobby:
+        """Who may be seated in generation t, and what is known of them."""
         learners = self.learners(t)
-        history = [old for learner in learners for old in self.past(learner)[1:]]
-        seed = seeds.child(self.config.seed, "seats", t)
-        seatings = self.config.schedule.seatings(prompts, Lobby(self.game, learners + self.others(), history, seed))
-        return self._matches(f"{t}/play", seatings, t, "train")
-
-    def _matches(self, key: str, seatings: Seatings, t: int, part: str) -> list[Match]:
-        """Play what is not recorded yet, a chunk at a time, and return all matches of `key` in order."""
-        planned = [self._planned(i, prompt, seats, t, part) for i, (prompt, seats) in enumerate(seatings)]
-        size = self.config.commit_every
-        chunks = [planned[start : start + size] for start in range(0, len(planned), size)]
-        if self.ledger.finished(key) is None:
-            self.watcher.stage("play" if part == "train" else "play held-out", len(planned), t)
-            with self._stage(key, t) as facts:
-                known = self.ledger.known("matches", [plan.id for plan in planned])
-                for chunk in chunks:
-                    if not all(plan.id in known for plan in chunk):
-                        started = time.perf_counter()
-                        matches = play(chunk, self.game, self._act)
-                        self.ledger.add_matches(matches)
-                        tokens = sum(len(turn.move.token_ids) for match in matches for turn in match.turns)
-                        if tokens:
-                            self.watcher.numbers(tokens_per_second=tokens / (time.perf_counter() - started))
-                    self.watcher.advance(len(chunk))
-                facts.update(matches=len(planned))
-        order = {plan.id: i for i, plan in enumerate(planned)}
-        return sorted((m for m in self.ledger.matches(part, t) if m.id in order), key=lambda m: order[m.id])
-
-    def _planned(self, i: int, prompt: Prompt, seats: dict[str, PlayerId], t: int, part: str) -> Planned:
-        who = ",".join(f"{seat}={player}" for seat, player in seats.items())
-        identity = record_id("match", self.config.seed, part, t, i, prompt.id, who)
-        return Planned(identity, t, part, prompt, seats, seeds.child(self.config.seed, "match", identity))
-
-    def _act(self, player: PlayerId, views: list[View], dice: list[int]) -> list[Move]:
-        return self.population.actor(player).act(views, dice)
+        league = self.ledger.finished(f"{t}/measure") or {}
+        names = [PlayerId.parse(name) for name in league.get("players", ())]
+        rows = league.get("payoff", ())
+        return Lobby(
+            self.config.game,
+            learners + self.others(),
+            [old for learner in learners for old in self.past(learner)[1:]],
+            seeds.child(self.config.seed, "seats", t),
+            self.ratings(t),
+            {PlayerId.parse(name): weight for name, weight in league.get("mixture", {}).items()},
+            {(names[i], names[j]): (1 + value) / 2 for i, row in enumerate(rows) for j, value in enumerate(row)},
+        )
 
     def judge(self, matches: Sequence[Match], t: int) -> list[Judgement]:
-        """A judgement of each match of generation t."""
-        return self._judgements(f"{t}/judge", matches, t, {p.id: p for p in self.ledger.prompts("train", t)})
+        """The word of every judge that teaches somebody, on each match of generation t."""
+        prompts = {prompt.id: prompt for prompt in self.ledger.prompts("train", t)}
+        judges = {judge.name: judge for judge in map(self.config.judge_of, self.config.learners)}
+        words: list[Judgement] = []
+        for name, judge in judges.items():
+            words += self.recorder.judgements(f"{t}/judge/{name}", judge, self.bench(t), matches, prompts, t)
+        return words
 
-    def _judgements(self, key: str, matches: Sequence[Match], t: int, prompts: dict[str, Prompt]) -> list[Judgement]:
-        found = self.ledger.judgements_of(match.id for match in matches)
-        if self.ledger.finished(key) is None:
-            self.watcher.stage("judge", len(matches), t)
-            with self._stage(key, t) as facts:
-                for start in range(0, len(matches), self.config.commit_every):
-                    chunk = matches[start : start + self.config.commit_every]
-                    if not all(match.id in found for match in chunk):
-                        words = self.judge_at_table.judge(chunk, prompts)
-                        self.ledger.add_judgements(zip(chunk, words, strict=True))
-                    self.watcher.advance(len(chunk))
-                found = self.ledger.judgements_of(match.id for match in matches)
-                facts.update(self._unjudged(matches, found))
-        return [found[match.id] for match in matches]
-
-    def _unjudged(self, matches: Sequence[Match], found: dict[str, Judgement]) -> dict[str, Any]:
-        """Count the seats without a score; raise NoSignal when they are too many."""
-        missing, seats, reasons = 0, 0, Counter()
-        for match in matches:
-            word = found[match.id]
-            absent = [seat for seat in match.seats if self.config.utility not in (word.scores or {}).get(seat, {})]
-            seats += len(match.seats)
-            missing += len(absent)
-            if absent:
-                reasons[word.reason or "no score for a seat"] += 1
-        share = missing / max(1, seats)
-        self.watcher.numbers(unjudged_share=share)
-        if share > self.config.max_unjudged:
-            why = "; ".join(f"{count} × {reason}" for reason, count in reasons.most_common(2))
-            why += f"; and {len(reasons) - 2} other reasons" if len(reasons) > 2 else ""
-            raise NoSignal(
-                f"judge '{self.config.judge.kind}': {share:.0%} of {seats} answers have no "
-                f"'{self.config.utility}' score, more than max_unjudged = {self.config.max_unjudged:.0%}. {why}"
-            )
-        return {"answers": seats, "unjudged_share": share, "reasons": dict(reasons)}
+    def rate(self, matches: Sequence[Match], judgements: Sequence[Judgement], t: int) -> list[Judgement]:
+        """Where the players stand after generation t's matches; the judgements, weighed by that."""
+        names = [player.name for player in self.learners(t) + self.others()]
+        if len(names) > 1:
+            key = f"{t}/rate"
+            if self.ledger.finished(key) is None:
+                self.watcher.stage("ratings", None, t)
+                with self.recorder.stage("rate", key, t) as facts:
+                    met = [
+                        duels(self.ledger, self.config.judge_of(self.config.learners[0]).name, g, self.config.utility)
+                        for g in range(t + 1)
+                    ]
+                    seed = seeds.child(self.config.seed, "standing", t)
+                    found = self.config.standing.standing(names, met, seed)
+                    facts["duels"] = len(met[-1])
+                    facts["ratings"] = [{"name": r.name, "value": r.value, "low": r.low, "high": r.high} for r in found]
+        ratings, judges = self.ratings(t + 1), map(self.config.judge_of, self.config.learners)
+        by_name = {judge.name: judge for judge in judges}
+        return [by_name[word.judge].weighed(word, ratings) for word in judgements]
 
     # -- lessons -------------------------------------------------------------------------------------------------
 
@@ -217,8 +152,12 @@ class RunStages:
         key = f"{t}/pair/{learner.name}"
         if self.ledger.finished(key) is None:
             self.watcher.stage("pairs", None, t)
-            with self._stage(key, t) as facts:
-                pairs, dropped = self.config.pairs.make(matches, judgements, self.config.utility)
+            with self.recorder.stage("pair", key, t) as facts:
+                mine = self.config.judge_of(learner.name).name
+                heard = [word for word in judgements if word.judge == mine]
+                if self.config.lessons == "own":
+                    matches = [match for match in matches if learner in match.seats.values()]
+                pairs, dropped = self.config.pairs.make(matches, heard, self.config.utility)
                 if not pairs:
                     raise NoSignal(
                         f"generation {t}: {len(matches)} matches gave {learner} no pair to learn from; dropped: "
@@ -233,7 +172,7 @@ class RunStages:
         newborn = PlayerId(learner.name, learner.generation + 1)
         key = f"{learner.generation}/learn/{learner.name}"
         if self.ledger.finished(key) is None:
-            with self._stage(key, learner.generation) as facts:
+            with self.recorder.stage("learn", key, learner.generation) as facts:
                 home = self.population.home(newborn)
                 if not home.is_dir():
                     lesson = self._lesson(key, list(pairs), learner, home)
@@ -242,8 +181,21 @@ class RunStages:
                 facts.update(json.loads((home / "training.json").read_text()))
                 self.ledger.add_player(newborn, learner, self.config.learner.kind, facts)
             if self.config.keep != "all":
-                self.population.forget(learner.name, self.config.keep)
+                self.population.forget(learner.name, self.config.keep, self._best())
         return newborn
+
+    def _best(self) -> set[PlayerId]:
+        """The player that did best so far on held-out prompts, whose weights stay for the last test."""
+        scores = {
+            name: found["mean"]
+            for _, _, _, facts, _ in self.ledger.stages("measure")
+            for name, found in facts.get("scores", {}).items()
+        }
+        return (
+            {PlayerId.parse(max(scores, key=lambda name: scores[name]))}
+            if scores and self.config.prompts.test
+            else set()
+        )
 
     def _lesson(self, key: str, pairs: list[Pair], learner: PlayerId, home: Any) -> Lesson:
         past = self.past(learner)
@@ -251,7 +203,8 @@ class RunStages:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         loss, needs = self.config.loss, self.config.learner.needs
-        opponents = loss.opponents(past) if loss is not None and needs != "answers" else []
+        peers = [other for other in self.learners(learner.generation) if other != learner]
+        opponents = loss.opponents(past, peers, self.others()) if loss is not None and needs != "answers" else []
         chosen_KB = rejected_KB = np.zeros((len(opponents), len(pairs)))
         if needs == "pairs" and opponents:
             self.watcher.stage("opponents' log-probabilities", 2 * len(pairs) * len(opponents), learner.generation)
@@ -266,7 +219,7 @@ class RunStages:
             home=draft,
             scratch=home.with_name(f".{home.name}.scratch"),
             seed=seeds.child(self.config.seed, "learn", learner),
-            game=self.game,
+            game=self.config.game,
             loss=loss,
             pairs=pairs,
             opponents=opponents,
@@ -302,45 +255,49 @@ class RunStages:
         key = f"{t}/measure"
         found = self.ledger.finished(key)
         if found is None:
-            with self._stage(key, t) as facts:
-                facts.update(self.config.evaluate.measure(self, t))
+            with self.recorder.stage("measure", key, t) as facts:
+                facts.update(self.config.evaluate.measure(self.arena, t))
                 self.run.metric(key, generation=t, **{n: v for n, v in facts.items() if isinstance(v, (int, float))})
             found = self.ledger.finished(key) or {}
-        self.watcher.numbers(**{n: found[n] for n in ("win_rate", "exploitability", "score") if n in found})
+        self.watcher.numbers(
+            **{n: found[n] for n in ("win_rate", "exploitability", "score", "best_score") if n in found}
+        )
 
-    def held_out(self, player: PlayerId, samples: int) -> dict[str, list[float | None]]:
-        """Held-out prompt id -> the scores of `player`'s answers, None where unjudged."""
-        if (player, samples) not in self._scores:
-            self._scores[player, samples] = self._play_held_out(player, samples)
-        return self._scores[player, samples]
+    def select(self, t: int) -> None:
+        """The best player of all generations up to t, tested once on the prompts that were set aside for it."""
+        if self.config.prompts.test and self.ledger.finished("select") is None:
+            with self.recorder.stage("select", "select", t) as facts:
+                facts.update(self.config.evaluate.select(self.arena, t))
 
-    def _play_held_out(self, player: PlayerId, samples: int) -> dict[str, list[float | None]]:
-        t, key = player.generation, f"{player.generation}/held_out/{player.name}"
-        seats = dict.fromkeys(self.game.seats, player)
-        rounds = -(-samples // len(seats))
-        seatings = [(prompt, seats) for _ in range(rounds) for prompt in self.held_out_prompts]
-        matches = self._matches(f"{key}/play", seatings, t, "held_out")
-        words = self._judgements(f"{key}/judge", matches, t, {p.id: p for p in self.held_out_prompts})
-        scores: dict[str, list[float | None]] = {}
-        for match, word in zip(matches, words, strict=True):
-            found = [(word.scores or {}).get(seat, {}).get(self.config.utility) for seat in match.seats]
-            scores.setdefault(match.prompt, []).extend(found)
-        return {prompt: found[:samples] for prompt, found in scores.items()}
 
-    def probabilities(self, player: PlayerId, actions: Sequence[str]) -> np.ndarray:
-        """A tabular player's probabilities of `actions`."""
-        if player not in self._policies:
-            actor = self.population.actor(player)
-            if not isinstance(actor, Distribution):
-                raise ConfigError(f"players.{player.name}: exact measures need a tabular player")
-            self._policies[player] = np.asarray(actor.probabilities(actions))
-        return self._policies[player]
+def duels(ledger: Ledger, judge: str, t: int, utility: str) -> list[Duel]:
+    """The meetings of two different players in generation t, in order, with what each voter gave both.
 
-    # -- bookkeeping ---------------------------------------------------------------------------------------------
+    A judge without votes counts as one voter, by its scores. A meeting that nobody scored is a duel without scores.
+    """
+    matches = ledger.matches("train", t)
+    words = ledger.judgements_of((match.id for match in matches), judge)
+    found = []
+    for match in matches:
+        for (a, first), (b, second) in combinations(match.seats.items(), 2):
+            if first.name != second.name:
+                found.append(Duel(first.name, second.name, _both(words.get(match.id), a, b, utility)))
+    return found
 
-    @contextmanager
-    def _stage(self, key: str, t: int) -> Iterator[dict[str, Any]]:
-        """Time a stage and mark it finished with the facts that it gathered."""
-        started, facts = time.perf_counter(), {}
-        yield facts
-        self.ledger.finish(key, t, key.split("/")[-1], facts, time.perf_counter() - started)
+
+def _both(word: Judgement | None, first: str, second: str, utility: str) -> dict[str, tuple[float, float]]:
+    """voter -> (score of the first seat, score of the second), of those who scored both."""
+    if word is None:
+        return {}
+    given: dict[str, dict[str, list[float]]] = {}
+    for vote in word.votes:
+        if not vote.other and vote.value is not None:
+            given.setdefault(PlayerId.parse(vote.by).name, {}).setdefault(vote.seat, []).append(vote.value)
+    if not given:
+        scores = word.scores or {}
+        given[word.judge] = {seat: [found[utility]] for seat, found in scores.items() if utility in found}
+    return {
+        voter: (fmean(by_seat[first]), fmean(by_seat[second]))
+        for voter, by_seat in given.items()
+        if first in by_seat and second in by_seat
+    }

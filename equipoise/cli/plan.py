@@ -60,8 +60,10 @@ def _counts(config: RunConfig) -> dict[str, int]:
         pairs += taught * learners
         steps += config.learner.steps(taught) * learners
         if config.learner.needs == "pairs" and config.loss is not None:
-            opponents = config.loss.opponents([PlayerId("learner", g) for g in range(t, -1, -1)])
-            scored += 2 * taught * learners * len(opponents)
+            for name in config.learners:
+                peers = [player for player in table if player.name != name]
+                opponents = config.loss.opponents([PlayerId(name, g) for g in range(t, -1, -1)], peers, others)
+                scored += 2 * taught * len(opponents)
     measured = learners * (config.generations + 1) + len(others)
     held_out = measured * config.evaluate.matches(config.prompts.held_out, seats)
     answers = (matches + held_out) * seats

@@ -29,8 +29,9 @@ def opponent_logprobs(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(chosen_KB, rejected_KB): each opponent's sum of token log-probabilities, in nats, of both answers of each pair.
 
-    `actor(player)` opens a player. Every opponent must read text exactly as the learner does (tokenizer, template,
-    truncation). Raises ConfigError when one reads it differently, or cannot tell log-probabilities at all.
+    `actor(player)` opens a player. The learner's own generations must read text exactly as it does (tokenizer,
+    template, truncation); another player reads it in its own way, but whole. Raises ConfigError when a generation reads
+    it differently or an opponent cannot tell log-probabilities at all, DataError when an answer does not fit one.
     """
     answers = {text_key(p.messages, a): (p.messages, a) for p in pairs for a in (p.chosen, p.rejected)}
     chosen_KB, rejected_KB = np.zeros((2, len(opponents), len(pairs)))
@@ -50,7 +51,8 @@ def _score(
     advance: Callable[[int], None],
 ) -> dict[str, float]:
     scorer = _scorer(actor, opponent)
-    if scorer.encoding != _scorer(actor, learner).encoding:
+    alike = scorer.encoding == _scorer(actor, learner).encoding
+    if not alike and opponent.name == learner.name:
         raise ConfigError(
             f"players.{opponent.name}: {opponent} reads text differently from the learner {learner} (tokenizer, chat "
             "template or max_length); their log-probabilities cannot be compared"
@@ -60,7 +62,8 @@ def _score(
     missing = [key for key in answers if key not in known]
     for start in range(0, len(missing), CHUNK):
         part = missing[start : start + CHUNK]
-        values = scorer.logprobs([answers[key][0] for key in part], [answers[key][1] for key in part])
+        chats, texts = zip(*(answers[key] for key in part), strict=True)
+        values = scorer.logprobs(chats, texts, whole=not alike)
         ledger.add_logprobs(opponent, scorer.encoding, part, values)
         known.update(zip(part, values, strict=True))
         advance(len(part))

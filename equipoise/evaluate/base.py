@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from pydantic import Field
 
 from equipoise.component import Component
 from equipoise.games.base import Game
+from equipoise.judges.base import Judge
+from equipoise.payoffs.table import Result
 from equipoise.ratings.base import Ratings
 from equipoise.solvers.base import Solver
 from equipoise.types import PlayerId
@@ -34,6 +37,10 @@ class Arena(Protocol):
         """How the run rates players."""
         ...
 
+    def judge_of(self, player: PlayerId) -> Judge:
+        """The judge that teaches this player."""
+        ...
+
     def learners(self, t: int) -> list[PlayerId]:
         """Every player that learns, at generation t."""
         ...
@@ -46,8 +53,18 @@ class Arena(Protocol):
         """The generations of `player` up to itself, newest first."""
         ...
 
-    def held_out(self, player: PlayerId, samples: int) -> Scores:
-        """Play the held-out prompts with `player` in every seat, and judge it; done once, then remembered."""
+    def scores(self, player: PlayerId, samples: int, judge: Judge, part: str = "held_out") -> Scores:
+        """Play the prompts of a part with `player` in every seat, and judge it; done once, then remembered.
+
+        `part` is "held_out", or "test" for the prompts that are kept for one last test.
+        """
+        ...
+
+    def meetings(self, first: PlayerId, second: PlayerId, samples: int, judge: Judge) -> list[Result]:
+        """What a comparing judge says of two players' held-out answers, the i-th of one beside the i-th of the other.
+
+        Values in [−1, 1] are what `first` gets. Done once, then remembered.
+        """
         ...
 
     def probabilities(self, player: PlayerId, actions: Sequence[str]) -> np.ndarray:
@@ -66,6 +83,14 @@ class Evaluation(Component):
     def matches(self, held_out: int, seats: int) -> int:
         """How many held-out matches a player plays, given so many held-out prompts and seats."""
         return 0
+
+    judge: Judge | None = Field(None, description="judges what is measured; null: whoever teaches the learner")
+    selects: ClassVar[bool] = False
+    """Whether `select` chooses a player to test."""
+
+    def select(self, arena: Arena, t: int) -> dict[str, Any]:
+        """The best of all players and generations up to t on held-out prompts, and how it does on the test prompts."""
+        raise TypeError(f"{type(self).__name__} selects nobody")
 
     def measure(self, arena: Arena, t: int) -> dict[str, Any]:
         """Numbers about generation `t`, as plain JSON values; `score`, `win_rate` and `exploitability` are watched."""

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from statistics import fmean
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
+from equipoise.errors import ConfigError
 from equipoise.evaluate.base import Arena, Evaluation, Scores
 from equipoise.evaluate.statistics import Interval, mean_interval, win_rate
+from equipoise.judges.base import Judge
 from equipoise.payoffs.cycles import cycle_share, cyclic_triples
 from equipoise.payoffs.preference import cross_play, meeting
-from equipoise.payoffs.table import Table
+from equipoise.payoffs.table import Table, tally
 from equipoise.ratings.outcomes import outcomes
 from equipoise.solvers.exploitability import exploitability
+from equipoise.types import PlayerId
 
 
 class HeldOut(Evaluation):
     """Everyone answers the held-out prompts; answers to the same prompt are compared by their scores.
 
-    The league is every generation of every learner so far, and the players that do not learn. `exploitability` is
-    what the best member of the league gains against the newest generation: max_i payoff[i, newest], in [0, 1].
+    A judge that compares is asked about every two members' answers instead: the i-th of one beside the i-th of the
+    other. The league is every generation of every learner so far, and the players that do not learn. A learner's gap
+    is what the best member of the league gains against it, by the learner's own judge: max_i payoff[i, learner], in
+    [0, 1]; `exploitability` is the largest gap. The pay-off table shown is by the first learner's judge.
     """
 
     kind: Literal["held_out"] = "held_out"
+    selects: ClassVar[bool] = True
     samples: int = Field(4, ge=1, description="answers to each held-out prompt")
 
     def matches(self, held_out: int, seats: int) -> int:
@@ -34,13 +43,20 @@ class HeldOut(Evaluation):
         """Score and win rate of each learner at generation t, and the pay-off table of the league."""
         newest = arena.learners(t)
         league = [old for player in newest for old in reversed(arena.past(player))] + arena.others()
-        scores = {str(player): arena.held_out(player, self.samples) for player in league}
-        table = cross_play(scores)
+        judges = {player: self.judge or arena.judge_of(player) for player in newest}
+        tables = {
+            judge.name: self._table(arena, league, judge) for judge in {j.name: j for j in judges.values()}.values()
+        }
+        table = tables[judges[newest[0]].name]
         payoff_NN = table.complete()
         mixture_N = arena.solver.solve(payoff_NN)
-        gaps = {str(p): exploitability(payoff_NN, np.eye(len(league))[league.index(p)]) for p in newest}
+        gaps = {
+            str(player): exploitability(tables[judge.name].complete(), np.eye(len(league))[league.index(player)])
+            for player, judge in judges.items()
+        }
         facts: dict[str, Any] = {
             "players": [str(player) for player in league],
+            "judges": {str(player): judge.name for player, judge in judges.items()},
             "payoff": payoff_NN.tolist(),
             "se": [[None if np.isnan(se) else float(se) for se in row] for row in table.se_NN],
             "count": table.count_NN.tolist(),
@@ -53,16 +69,65 @@ class HeldOut(Evaluation):
             "scores": {},
             "win_rates": {},
         }
-        for player in newest:
-            score = _score(scores[str(player)])
-            facts["scores"][str(player)] = _plain(score)
-            facts.setdefault("score", score.mean)
+        for player, judge in judges.items():
+            start = arena.past(player)[-1]
+            if not judge.compares:
+                facts["scores"][str(player)] = _plain(_score(arena.scores(player, self.samples, judge)))
             if t > 0:
-                start = str(arena.past(player)[-1])
-                wins = win_rate(*_meetings(scores[str(player)], scores[start]))
-                facts["win_rates"][str(player)] = _plain(wins)
-                facts.setdefault("win_rate", wins.mean)
+                facts["win_rates"][str(player)] = _plain(self._win_rate(arena, player, start, judge))
+        for name, found in (("score", facts["scores"]), ("win_rate", facts["win_rates"])):
+            if found:
+                facts[name] = fmean(interval["mean"] for interval in found.values())
+                facts[f"best_{name}"] = max(interval["mean"] for interval in found.values())
         return facts
+
+    def _table(self, arena: Arena, league: Sequence[PlayerId], judge: Judge) -> Table:
+        if not judge.compares:
+            return cross_play({str(player): arena.scores(player, self.samples, judge) for player in league})
+        names = [str(player) for player in league]
+        return tally(
+            (
+                meeting
+                for first, second in combinations(sorted(league), 2)
+                for meeting in arena.meetings(first, second, self.samples, judge)
+            ),
+            names,
+        )
+
+    def _win_rate(self, arena: Arena, player: PlayerId, start: PlayerId, judge: Judge) -> Interval:
+        if judge.compares:
+            met = arena.meetings(start, player, self.samples, judge)
+            rows = [((1 - value) / 2, prompt) for _, _, value, prompt in met if value is not None]
+            return mean_interval([value for value, _ in rows], [prompt for _, prompt in rows])
+        own, other = (arena.scores(who, self.samples, judge) for who in (player, start))
+        return win_rate(*_meetings(own, other))
+
+    def select(self, arena: Arena, t: int) -> dict[str, Any]:
+        """The best (player, generation) by held-out score, and its score on the test prompts beside the best start's.
+
+        Ties go to the older generation. Raises ConfigError for a judge that compares, since it scores nobody alone.
+        """
+        learners = arena.learners(t)
+        judge = self.judge or arena.judge_of(learners[0])
+        if judge.compares:
+            raise ConfigError(
+                f"prompts.test: judge '{judge.kind}' only compares; evaluate.judge must be one that scores"
+            )
+        league = [old for player in learners for old in reversed(arena.past(player))] + arena.others()
+        held_out = {player: _score(arena.scores(player, self.samples, judge)) for player in league}
+
+        def best(players: Iterable[PlayerId]) -> PlayerId:
+            return max(players, key=lambda player: (held_out[player].mean, -player.generation))
+
+        chosen, start = best(league), best(player for player in league if player.generation == 0)
+        tested = {player: arena.scores(player, self.samples, judge, "test") for player in {start, chosen}}
+        return {
+            "chosen": str(chosen),
+            "start": str(start),
+            "held_out": {str(player): _plain(held_out[player]) for player in tested},
+            "test": {str(player): _plain(_score(found)) for player, found in tested.items()},
+            "win_rate": _plain(win_rate(*_meetings(tested[chosen], tested[start]))),
+        }
 
     def _ratings(self, arena: Arena, table: Table) -> list[dict[str, Any]]:
         rated = arena.ratings.rate(outcomes(table)) if len(table.players) > 1 else []

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field
 
-from equipoise.component import Settings
+from equipoise.component import Settings, nearest
 from equipoise.errors import ModelError
 
 
@@ -39,6 +39,18 @@ def resolve(model: str) -> str:
     if path.is_absolute() or model.startswith((".", "~")) or model.count("/") > 1:
         raise ModelError(f"model folder '{model}' does not exist")
     return model
+
+
+def resolve_adapter(adapter: str) -> Path:
+    """The folder of an adapter, or of the packaged one that `builtin/NAME` names. Raises ModelError."""
+    packaged = Path(str(files("equipoise"))) / "worlds" / "specialists"
+    name = adapter.removeprefix("builtin/")
+    folder = packaged / name if name != adapter else Path(adapter).expanduser().resolve()
+    if not (folder / "adapter_config.json").is_file():
+        known = sorted(path.parent.name for path in packaged.glob("*/adapter_config.json"))
+        hint = nearest(name, known) if name != adapter and known else "name a folder that holds adapter_config.json"
+        raise ModelError(f"adapter '{adapter}' is none; {hint}")
+    return folder
 
 
 def holds_adapter(weights: Path, lora: Lora | None) -> bool:

@@ -34,8 +34,13 @@ class Scorer(Protocol):
         """Fingerprint of tokenizer, template and truncation; players whose log-probabilities meet must share it."""
         ...
 
-    def logprobs(self, chats: Sequence[tuple[Message, ...]], texts: Sequence[str]) -> list[tuple[float, int]]:
-        """For each (chat, answer): the sum of the answer's token log-probabilities in nats, and the token count."""
+    def logprobs(
+        self, chats: Sequence[tuple[Message, ...]], texts: Sequence[str], *, whole: bool = False
+    ) -> list[tuple[float, int]]:
+        """For each (chat, answer): the sum of the answer's token log-probabilities in nats, and the token count.
+
+        An answer too long is cut at its end; with `whole`, it raises DataError.
+        """
         ...
 
 

@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from equipoise.errors import DataError, ModelError
-from equipoise.players.adapters import Lora, holds_adapter, load_adapter, resolve
+from equipoise.players.adapters import Lora, holds_adapter, load_adapter, resolve, resolve_adapter
 from equipoise.players.base import Player, Shelf
 from equipoise.players.loading import Dtype, load_encoding, load_model
 from equipoise.types import Message, Move, View
@@ -24,7 +24,13 @@ class Local(Player):
 
     kind: Literal["local"] = "local"
     model: str = Field("builtin", description="a folder, a Hugging Face id, or 'builtin' for the packaged tiny model")
-    lora: Lora | None = Field(None, description="generations are adapters on the model; null: each is a whole model")
+    adapter: str | None = Field(
+        None, description="a LoRA adapter on the model to start from: a folder, or builtin/NAME for a packaged one"
+    )
+    lora: Lora | None = Field(
+        default_factory=lambda data: Lora.model_validate({}) if data.get("adapter") else None,
+        description="generations are adapters on the model; null: each is a whole model. With `adapter`, its own shape",
+    )
     dtype: Dtype = Field(
         "auto", description="of the weights; auto: the model's own on an accelerator, float32 on a CPU"
     )
@@ -44,6 +50,17 @@ class Local(Player):
     top_k: int = Field(0, ge=0, description="sample from this many most likely tokens; 0: from all")
     max_new_tokens: int = Field(256, ge=1, description="most tokens of an answer, its end token included")
     batch_size: int = Field(64, ge=1, description="answers that are sampled or scored at once")
+
+    @model_validator(mode="after")
+    def _adapter_stays_one(self) -> Local:
+        if self.adapter is not None and self.lora is None:
+            raise ValueError("lora: null would train whole weights, but the player starts from an adapter")
+        return self
+
+    @property
+    def start(self) -> Path | None:
+        """The adapter's folder. Raises ModelError where there is none."""
+        return None if self.adapter is None else resolve_adapter(self.adapter)
 
     def encoding(self) -> Encoding:
         """How this player's chats become token ids, the same for all its generations. Raises ModelError."""
@@ -156,17 +173,31 @@ class LocalActor:
                 ),
             )
 
-    def logprobs(self, chats: Sequence[tuple[Message, ...]], texts: Sequence[str]) -> list[tuple[float, int]]:
+    def logprobs(
+        self, chats: Sequence[tuple[Message, ...]], texts: Sequence[str], *, whole: bool = False
+    ) -> list[tuple[float, int]]:
         """For each (chat, answer): the sum of the answer's token log-probabilities, and their count, the end included.
 
-        Under softmax(logits), whatever the player samples with. Raises DataError for a chat that cannot be encoded.
+        Under softmax(logits), whatever the player samples with. Raises DataError for a chat that cannot be encoded and,
+        with `whole`, for an answer that does not fit.
         """
         from equipoise.players.logprobs import answer_logprobs
 
         joined = [self._encoding.join(chat, text) for chat, text in zip(chats, texts, strict=True)]
         ids, starts = [ids for ids, _ in joined], [start for _, start in joined]
+        if whole:
+            self._refuse_cut(joined, texts)
         with self._model() as model:
             return answer_logprobs(model, ids, starts, self._encoding.pad_id, batch_size=self.player.batch_size)
+
+    def _refuse_cut(self, joined: Sequence[tuple[list[int], int]], texts: Sequence[str]) -> None:
+        for (ids, start), text in zip(joined, texts, strict=True):
+            needed = start + len(self._encoding.answer_ids(text))
+            if needed > len(ids):
+                raise DataError(
+                    f"model '{self.player.model}' needs {needed} tokens for a prompt and answer, but its max_length is "
+                    f"{self._encoding.max_length}; raise it, for a part of an answer cannot be compared"
+                )
 
     def close(self) -> None:
         """Let go of the model; it leaves memory with the last who shares it."""

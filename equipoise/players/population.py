@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from equipoise.errors import RunError
-from equipoise.players.base import Actor, Player, Shelf
+from equipoise.players.base import Actor, Player, Replies, Shelf
 from equipoise.types import PlayerId
 
 
 class Population:
     """Opens players on demand and shares what they share. Generation 0 is the player as given."""
 
-    def __init__(self, players: Mapping[str, Player], folder: Path) -> None:
+    def __init__(self, players: Mapping[str, Player], folder: Path, replies: Replies | None = None) -> None:
+        """`folder` holds the generations that were trained; `replies` what players that are paid for have answered."""
         self.players = dict(players)
         self.folder = folder
-        self._shelf = Shelf()
-        self._open: dict[PlayerId, Actor] = {}
+        self.shelf = Shelf(replies)
+        self._open: dict[PlayerId | str, Actor] = {}
 
     def weights(self, player: PlayerId) -> Path | None:
-        """The folder of a generation's weights; None for generation 0. Raises RunError when they are gone."""
+        """The folder of a generation's weights; None: the model's own. Raises RunError when they are gone."""
         if player.generation == 0:
-            return None
+            return self.players[player.name].start
         folder = self.home(player)
         if not folder.is_dir():
             raise RunError(f"{folder}: the weights of {player} are gone; `keep` decides which generations stay")
@@ -33,21 +34,26 @@ class Population:
         """Where a generation's weights belong, whether or not they are there."""
         return self.folder / player.name / str(player.generation)
 
-    def actor(self, player: PlayerId) -> Actor:
-        """The open actor of `player`."""
-        if player not in self._open:
-            self._open[player] = self.players[player.name].open(self.weights(player), self._shelf)
-        return self._open[player]
+    def actor(self, who: PlayerId | Player) -> Actor:
+        """The open actor of a player of the run, or of a guest: a player that only a judge's settings know."""
+        key = who if isinstance(who, PlayerId) else who.model_dump_json()
+        if key not in self._open:
+            if isinstance(who, PlayerId):
+                self._open[key] = self.players[who.name].open(self.weights(who), self.shelf)
+            else:
+                self._open[key] = who.open(who.start, self.shelf)
+        return self._open[key]
 
     def release(self) -> None:
         """Close every actor and give back what they shared, so that a learner finds the memory free."""
         for actor in self._open.values():
             actor.close()
         self._open.clear()
-        self._shelf.clear()
+        self.shelf.clear()
 
-    def forget(self, name: str, newest: int) -> None:
-        """Delete the weights of `name` but for its `newest` generations."""
+    def forget(self, name: str, newest: int, spared: Collection[PlayerId] = ()) -> None:
+        """Delete the weights of `name` but for its `newest` generations and those that are `spared`."""
         born = sorted(int(f.name) for f in (self.folder / name).glob("[0-9]*") if f.name.isdigit())
         for generation in born[:-newest]:
-            shutil.rmtree(self.home(PlayerId(name, generation)))
+            if PlayerId(name, generation) not in spared:
+                shutil.rmtree(self.home(PlayerId(name, generation)))

@@ -16,7 +16,7 @@ class Scorer:
     """Finds a text as likely as it is short; `bias` tells players apart; every call is counted."""
 
     def __init__(self, bias: float, encoding: str = "same") -> None:
-        self.bias, self.encoding, self.asked = bias, encoding, []
+        self.bias, self.encoding, self.asked, self.whole = bias, encoding, [], []
 
     def act(self, views, seeds):
         raise AssertionError("nobody is asked to move here")
@@ -24,8 +24,9 @@ class Scorer:
     def close(self):
         pass
 
-    def logprobs(self, chats, texts):
+    def logprobs(self, chats, texts, *, whole=False):
         self.asked += texts
+        self.whole.append(whole)
         return [(-len(text) - self.bias, len(text)) for text in texts]
 
 
@@ -61,10 +62,18 @@ def test_the_same_answer_to_another_question_is_another_text(ledger):
     assert len(actors[LEARNER].asked) == 4
 
 
-def test_players_that_read_differently_are_not_compared(ledger):
+def test_generations_that_read_differently_are_not_compared(ledger):
     actors = {LEARNER: Scorer(0.0), OLD: Scorer(0.0, encoding="other")}
     with pytest.raises(ConfigError, match="reads text differently"):
         opponent_logprobs(ledger, actors.__getitem__, LEARNER, [OLD], pairs("a"))
+
+
+def test_another_player_may_read_in_its_own_way_but_whole(ledger):
+    stranger = PlayerId("stranger")
+    actors = {LEARNER: Scorer(0.0), OLD: Scorer(0.0), stranger: Scorer(1.0, encoding="other")}
+    chosen, _ = opponent_logprobs(ledger, actors.__getitem__, LEARNER, [OLD, stranger], pairs("a"))
+    assert np.array_equal(chosen, [[-1], [-2]])
+    assert (actors[OLD].whole, actors[stranger].whole) == ([False], [True])
 
 
 def test_a_player_without_log_probabilities_is_refused(ledger):
