@@ -3,6 +3,7 @@
     EquipoiseError                exit 1   a failure inside a run; what was recorded stays, `resume` goes on
     ├── DiskFull                  exit 1   the ledger or a checkpoint could not be written
     ├── Stopped                   exit 130 Ctrl-C or SIGTERM; resumable
+    │   └── BudgetSpent                    an account has reached its limit; resumable with a larger one
     └── UserError                 exit 2   something that the user can mend
         ├── ConfigError                    a key, kind or value of the configuration
         ├── DataError                      a file or a row of it
@@ -28,6 +29,10 @@ class Stopped(EquipoiseError):  # noqa: N818
     """The user stopped the run; it can be resumed."""
 
     exit_code = 130
+
+
+class BudgetSpent(Stopped):
+    """An account has reached a limit of its budget; the run can be resumed with a larger one."""
 
 
 class UserError(EquipoiseError, ValueError):

@@ -8,7 +8,7 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests run side by side; threads that spin would slow all of them
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks a hub, or waits for one
-pytest_plugins = ["tiny_models"]
+pytest_plugins = ["tiny_models", "openai_server"]
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -13,7 +13,10 @@ import typer
 
 from equipoise.errors import DiskFull, EquipoiseError, UserError
 
-TRAINING = ("torch", "transformers", "accelerate", "peft", "datasets", "tokenizers", "safetensors")
+EXTRAS = {  # extra -> the packages that it brings and that a part may find missing
+    "train": ("torch", "transformers", "accelerate", "peft", "datasets", "tokenizers", "safetensors"),
+    "endpoints": ("openai",),
+}
 VERBS = ("run", "resume", "status", "report", "plan", "recipes", "export", "new_model", "sft", "doctor")
 
 
@@ -40,9 +43,10 @@ def main() -> None:
     except EquipoiseError as error:
         _fail(str(error), error.exit_code)
     except ModuleNotFoundError as error:
-        if error.name not in TRAINING:
+        extra = next((extra for extra, packages in EXTRAS.items() if error.name in packages), None)
+        if extra is None:
             raise
-        _fail(f"this needs the package '{error.name}'; pip install 'equipoise[train]'", UserError.exit_code)
+        _fail(f"this needs the package '{error.name}'; pip install 'equipoise[{extra}]'", UserError.exit_code)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
             raise
