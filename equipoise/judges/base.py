@@ -59,6 +59,7 @@ class Judge(Component):
         "clerk": "equipoise.judges.clerk:Clerk",
         "matrix": "equipoise.judges.matrix:MatrixPayoff",
         "reward_model": "equipoise.judges.reward_model:RewardModel",
+        "preference_model": "equipoise.judges.preference_model:PreferenceModel",
     }
 
     compares: ClassVar[bool] = False

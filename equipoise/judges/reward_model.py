@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field
 
-from equipoise.errors import ConfigError, DataError
+from equipoise.errors import ConfigError, DataError, ModelError
 from equipoise.judges.base import Bench
 from equipoise.judges.classifier import Classifier
 from equipoise.judges.pointwise import Pointwise, Verdict
 from equipoise.judges.seated import Seated
+from equipoise.players.adapters import resolve
+from equipoise.players.base import Shelf
+from equipoise.players.loading import load_encoding
 from equipoise.types import Message, Prompt
+
+if TYPE_CHECKING:
+    from equipoise.players.encoding import Encoding
 
 
 class RewardModel(Classifier, Seated, Pointwise):
@@ -25,6 +31,14 @@ class RewardModel(Classifier, Seated, Pointwise):
     """
 
     kind: Literal["reward_model"] = "reward_model"
+    template: str | None = Field(None, description="a Jinja chat template's file, in place of the tokenizer's own")
+    template_options: dict[str, Any] = Field(default_factory=dict, description="passed to the chat template")
+    ending: str = Field(
+        "", description="special tokens that are put behind the text, where the model reads its number at one"
+    )
+    truncate: bool = Field(
+        False, description="cut a text that is too long at its end; false: such an answer is not judged"
+    )
     score_field: str = Field(
         "logits", description="the model's output that holds the rewards; ArmoRM's is called score"
     )
@@ -99,3 +113,39 @@ class RewardModel(Classifier, Seated, Pointwise):
         if wrong:
             return f"the reward model's {', '.join(wrong)}"
         return rewards | {"score": sum(weight * rewards[name] for name, weight in weights.items())}
+
+    def encoding(self, shelf: Shelf) -> Encoding:
+        """How chats become the model's tokens. Raises ModelError where it has no chat template."""
+        options = repr(sorted(self.template_options.items()))
+        spelling = (resolve(self.model), self.max_length, self.template, options, self.trust_remote_code)
+        return shelf.get(("classifier's encoding", *spelling), self._encoding)
+
+    def ids(self, encoding: Encoding, messages: Sequence[Message]) -> list[int]:
+        """The tokens of a chat that is over. Raises DataError when it is too long, or the template refuses it."""
+        ending = self.ending_ids(encoding)
+        ids, room = encoding.chat_ids(messages), encoding.max_length - len(ending)
+        if len(ids) > room and not self.truncate:
+            raise DataError(
+                f"prompt and answer take {len(ids)} tokens, more than the {room} that max_length = "
+                f"{encoding.max_length} leaves them; raise max_length or set truncate: true"
+            )
+        return ids[:room] + ending
+
+    def ending_ids(self, encoding: Encoding) -> list[int]:
+        """The tokens of `ending`. Raises ConfigError where it is not made of special tokens alone."""
+        ids = encoding.tokenizer.encode(self.ending, add_special_tokens=False)
+        strange = [i for i in ids if i not in encoding.tokenizer.added_tokens_decoder]
+        if strange:
+            raise ConfigError(f"judge: ending = '{self.ending}' is not made of special tokens of '{self.model}'")
+        return ids
+
+    def _encoding(self) -> Encoding:
+        encoding = load_encoding(
+            self.model, self.max_length, self.template, self.template_options, self.trust_remote_code
+        )
+        if self.template is None and not encoding.tokenizer.chat_template:
+            raise ModelError(
+                f"model '{self.model}' has no chat template, and its numbers mean little for texts in another "
+                "form than it was trained on; name a file in judge.template"
+            )
+        return encoding

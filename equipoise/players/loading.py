@@ -65,12 +65,20 @@ def load_encoding(
 
     `max_length` None means the model's context, at most 2048 tokens. Raises ModelError when it is beyond the context.
     """
+    length = row_length(model, max_length, trust_remote_code)
+    tokenizer = load_tokenizer(model, trust_remote_code)
+    return Encoding(tokenizer, length, template, template_options, _generation_stops(model))
+
+
+def row_length(model: str, max_length: int | None, trust_remote_code: bool = False) -> int:
+    """Tokens that a row may have: `max_length`, or where that is None the model's context, at most 2048.
+
+    Raises ModelError when it is beyond the context.
+    """
     context = _context(load_config(model, trust_remote_code))
     if max_length is not None and context is not None and max_length > context:
         raise ModelError(f"max_length = {max_length} is beyond the context of model '{model}', {context} tokens")
-    length = max_length or min(context or LONGEST, LONGEST)
-    tokenizer = load_tokenizer(model, trust_remote_code)
-    return Encoding(tokenizer, length, template, template_options, _generation_stops(model))
+    return max_length or min(context or LONGEST, LONGEST)
 
 
 def load_config(model: str, trust_remote_code: bool = False) -> Any:
