@@ -32,6 +32,7 @@ class Lobby:
     `players` are at the table now, learners first; `history` are the learners' earlier generations, newest first.
     `ratings` by player name, from the matches before; empty at first. `mixture` and `win_rate` are of the league as it
     was last measured: player -> weight at equilibrium, and (first, second) -> P(first beats second); empty at first.
+    `learners` are those of `players` who learn; all of them where it is empty.
     """
 
     game: Game
@@ -41,6 +42,12 @@ class Lobby:
     ratings: Mapping[str, float] = field(default_factory=dict)
     mixture: Mapping[PlayerId, float] = field(default_factory=dict)
     win_rate: Mapping[tuple[PlayerId, PlayerId], float] = field(default_factory=dict)
+    learners: Sequence[PlayerId] = ()
+
+    @property
+    def who_learns(self) -> Sequence[PlayerId]:
+        """The learners at the table."""
+        return self.learners or self.players
 
 
 class Schedule(Component):
@@ -50,6 +57,10 @@ class Schedule(Component):
         "self_play": "equipoise.matches.schedule:SelfPlay",
         "round_robin": "equipoise.matches.schedule:RoundRobin",
         "against_history": "equipoise.matches.schedule:AgainstHistory",
+        "sparta": "equipoise.matches.sparta:Sparta",
+        "swiss": "equipoise.matches.swiss:Swiss",
+        "mixture": "equipoise.matches.league:Mixture",
+        "prioritised": "equipoise.matches.league:Prioritised",
     }
 
     def seatings(self, prompts: Sequence[Prompt], lobby: Lobby) -> Seatings:

@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from equipoise import seeds
+from equipoise.errors import ConfigError
 from equipoise.matches.base import Lobby, Schedule, Seatings
 from equipoise.types import PlayerId, Prompt
 
@@ -21,14 +22,24 @@ def deal(seats: Sequence[str], first: PlayerId, second: PlayerId, swap: bool = F
     return {seat: first if i < half else second for i, seat in enumerate(seats)}
 
 
+def two_or_more(lobby: Lobby, kind: str) -> Sequence[PlayerId]:
+    """The players at the table. Raises ConfigError when there are fewer than two."""
+    if len(lobby.players) < 2:
+        here = ", ".join(map(str, lobby.players)) or "nobody"
+        raise ConfigError(
+            f"schedule '{kind}' needs two players or more, and there is {here}; add players, or use self_play"
+        )
+    return lobby.players
+
+
 class SelfPlay(Schedule):
     """Every learner meets itself on every prompt: all seats are its own."""
 
     kind: Literal["self_play"] = "self_play"
 
     def seatings(self, prompts: Sequence[Prompt], lobby: Lobby) -> Seatings:
-        """One match per prompt and player."""
-        return [(prompt, dict.fromkeys(lobby.game.seats, player)) for player in lobby.players for prompt in prompts]
+        """One match per prompt and learner."""
+        return [(prompt, dict.fromkeys(lobby.game.seats, player)) for player in lobby.who_learns for prompt in prompts]
 
 
 class RoundRobin(Schedule):
@@ -43,15 +54,15 @@ class RoundRobin(Schedule):
 
 
 class AgainstHistory(Schedule):
-    """Every player meets, on each prompt, one of its own earlier generations, drawn uniformly."""
+    """Every learner meets, on each prompt, one of its own earlier generations, drawn uniformly."""
 
     kind: Literal["against_history"] = "against_history"
     max_history: int = Field(4, ge=1, description="how many of the newest earlier generations may be drawn")
 
     def seatings(self, prompts: Sequence[Prompt], lobby: Lobby) -> Seatings:
-        """One match per prompt and player; a player without a past meets itself."""
+        """One match per prompt and learner; a learner without a past meets itself."""
         table: Seatings = []
-        for player in lobby.players:
+        for player in lobby.who_learns:
             past = [old for old in lobby.history if old.name == player.name][: self.max_history] or [player]
             draws = seeds.generator(lobby.seed, "history", player).integers(len(past), size=len(prompts))
             table += [

@@ -4,8 +4,9 @@ from collections import Counter
 
 import pytest
 
+from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
-from equipoise.matches.base import Lobby
+from equipoise.matches.base import Lobby, Schedule
 from equipoise.matches.schedule import AgainstHistory, RoundRobin, SelfPlay
 from equipoise.types import PlayerId, Prompt, user
 
@@ -15,16 +16,44 @@ HISTORY = [PlayerId(name, g) for name in "ab" for g in (2, 1, 0)]
 GAME = Answers(samples=4)
 
 
-@pytest.mark.parametrize("schedule", [SelfPlay(), RoundRobin(), AgainstHistory()], ids=lambda s: s.kind)
-def test_common(schedule):
-    first = schedule.seatings(PROMPTS, Lobby(GAME, [A, B, C], HISTORY, 7))
-    assert first == schedule.seatings(PROMPTS, Lobby(GAME, [A, B, C], HISTORY, 7))
+KNOWN = {
+    "ratings": {"a": 90.0, "b": 120.0, "gone": 50.0},
+    "mixture": {A: 0.25, HISTORY[1]: 0.5, PlayerId("gone", 1): 0.25},
+    "win_rate": {(A, B): 0.3, (A, HISTORY[1]): 0.9, (B, HISTORY[0]): float("nan")},
+}
+NEED_TWO = ("sparta", "swiss")
+
+
+@pytest.mark.parametrize("known", [{}, KNOWN], ids=["unknown", "known"])
+@pytest.mark.parametrize("schedule", [Schedule.build(kind) for kind in sorted(Schedule.KINDS)], ids=lambda s: s.kind)
+def test_common(schedule, known):
+    first = schedule.seatings(PROMPTS, Lobby(GAME, [A, B, C], HISTORY, 7, **known))
+    assert first == schedule.seatings(PROMPTS, Lobby(GAME, [A, B, C], HISTORY, 7, **known))
     for prompt, seats in first:
         assert prompt in PROMPTS
         assert tuple(seats) == GAME.seats
         assert set(seats.values()) <= {A, B, C, *HISTORY}
-    alone = schedule.seatings(PROMPTS, Lobby(GAME, [A], [], 7))
+    assert {prompt.id for prompt, _ in first} == {prompt.id for prompt in PROMPTS}
+    assert schedule.seatings([], Lobby(GAME, [A, B, C], HISTORY, 7, **known)) == []
+    if schedule.kind in NEED_TWO:
+        with pytest.raises(ConfigError, match=rf"'{schedule.kind}' needs two players or more, and there is a@3"):
+            schedule.seatings(PROMPTS, Lobby(GAME, [A], [], 7, **known))
+        return
+    alone = schedule.seatings(PROMPTS, Lobby(GAME, [A], [], 7, **known))
     assert len(alone) == len(PROMPTS) and all(set(seats.values()) == {A} for _, seats in alone)
+
+
+@pytest.mark.parametrize("kind", ["sparta", "swiss", "mixture", "prioritised", "against_history"])
+def test_another_seed_deals_otherwise(kind):
+    schedule = Schedule.build(kind)
+    one, other = (schedule.seatings(PROMPTS, Lobby(GAME, [A, B, C], HISTORY, seed)) for seed in (1, 2))
+    assert one != other
+
+
+@pytest.mark.parametrize("kind", ["self_play", "against_history", "mixture", "prioritised"])
+def test_only_learners_are_scheduled(kind):
+    table = Schedule.build(kind).seatings(PROMPTS, Lobby(GAME, [A, B, C], HISTORY, 1, learners=[A]))
+    assert len(table) == len(PROMPTS) and all(A in seats.values() for _, seats in table)
 
 
 def test_self_play_gives_every_seat_to_one_player():
