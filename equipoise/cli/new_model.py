@@ -51,9 +51,9 @@ def read_texts(paths: Sequence[str], columns: Sequence[str] = ()) -> Iterator[st
     """
     from equipoise.prompts import files
 
-    for file in files.find(tuple(paths), Path()):
+    for file, part in files.find(tuple(paths), Path()):
         found = False
-        for text in _lines(file) if file.suffix.lower() in (".txt", ".md", ".text") else _rows(file, columns):
+        for text in _lines(file) if file.suffix.lower() in (".txt", ".md", ".text") else _rows(file, part, columns):
             if text.strip():
                 found = True
                 yield text
@@ -70,11 +70,11 @@ def _lines(file: Path) -> Iterator[str]:
         raise DataError(f"{file}: cannot be read: {error.strerror or error}") from error
 
 
-def _rows(file: Path, columns: Sequence[str]) -> Iterator[str]:
+def _rows(file: Path, part: str, columns: Sequence[str]) -> Iterator[str]:
     from equipoise.component import nearest
     from equipoise.prompts import files
 
-    for where, row in files.read(file):
+    for where, row in files.read(file, part):
         for column in columns:
             if not isinstance(row, dict) or column not in row:
                 known = [str(key) for key in row] if isinstance(row, dict) else []

@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,7 @@ from typing import Any
 from equipoise.errors import ConfigError, EquipoiseError
 
 SCIENTIFIC = re.compile(r"(?<![\w.\\])(\d+(?:\.\d+)?)[eE]([+-]?\d+)(?![\w.])")
+FORMULA = re.compile(r"\$|\\boxed|\\\[|\\\(")
 READY = "ready\n"
 MEMORY = 4 << 30  # bytes of address space that the helper may use
 
@@ -89,6 +91,17 @@ class Checker:
         return code
 
 
+def looks_mathematical(answer: Any) -> bool:
+    r"""A number, or a text with a digit, an operator or a LaTeX command without a plain word of three letters."""
+    if isinstance(answer, (list, tuple, bool)):
+        return False
+    text = re.sub(r"\\(?:begin|end){[a-z]*}", "", str(answer))
+    text = re.sub(r"\\(?:text|mbox|mathrm)\s*{[^}]*}", "", text)
+    words = re.findall(r"[A-Za-z]{3,}", re.sub(r"\\[A-Za-z]+", "", text))
+    functions = {"sqrt", "sin", "cos", "tan", "log", "exp"}
+    return all(word in functions for word in words) and bool(re.search(r"\d|\\[A-Za-z]|[=^+*/]", str(answer)))
+
+
 def serve(timeout: float) -> None:
     """Answer questions from standard input until it closes; end the process when one takes longer than `timeout`."""
     import faulthandler
@@ -121,14 +134,24 @@ def _limit_memory() -> None:
 
 
 def _equal(math_verify: Any, gold: str, answer: str) -> bool | str:
+    gold, answer = _final(gold), _final(answer)
     golds = _read(math_verify, gold, (f"${gold}$", gold))
     if not golds:
         return f"the gold answer cannot be read as mathematics: {gold[:80]}"
-    # An answer may be prose around mathematics, or a bare formula.
-    answers = _read(math_verify, answer, (answer, f"${answer}$") if len(answer) < 200 else (answer,))
+    # An answer may be prose around mathematics, or a bare formula, of which prose rules would read the last number.
+    forms = (answer, f"${answer}$") if len(answer) < 200 else (answer,)
+    bare = looks_mathematical(answer) and not FORMULA.search(answer)
+    answers = _read(math_verify, answer, forms[::-1] if bare else forms)
     return bool(answers) and bool(math_verify.verify(golds, answers, timeout_seconds=None))
 
 
+def _final(text: str) -> str:
+    """What follows the last "####", as GSM8K marks its answers, without LaTeX's thin spaces in 10,\\!000."""
+    final = text.rpartition("####")[2]
+    return (final if final.strip() else text).replace(",\\!", "")
+
+
+@lru_cache(1024)  # a right answer is met with many answers
 def _read(math_verify: Any, text: str, forms: tuple[str, ...]) -> list[Any]:
     """What the first readable of `forms` says; a form that was found but not understood (text only) is not readable."""
     for form in forms:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,10 +21,13 @@ Paths = str | tuple[str, ...]
 
 
 class Files(Rows):
-    """Rows of one file, of all files that a pattern matches (`data/*.jsonl`), or of a list of either."""
+    """Rows of one file, of all files that a pattern matches (`data/*.jsonl`), or of a list of either.
+
+    A JSON file that is an object with several lists of rows has parts, and `file.json#part` is one of them.
+    """
 
     kind: Literal["files"] = "files"
-    path: Paths = Field(description="file, pattern or list of them; .jsonl, .json or .parquet")
+    path: Paths = Field(description="file, pattern or list of them; .jsonl, .json (#part) or .parquet")
     held_out_path: Paths | None = Field(None, description="the source's own held-out part, given likewise")
     test_path: Paths | None = Field(None, description="the source's own test, given likewise")
 
@@ -33,14 +37,20 @@ class Files(Rows):
         return Source(self._load(self.path, folder), *own)
 
     def _load(self, paths: Paths, folder: Path) -> list[Prompt]:
-        return [prompt for file in find(paths, folder) for prompt in self.prompts(read(file), file.name)]
+        return [prompt for file, part in find(paths, folder) for prompt in self.prompts(read(file, part), file.name)]
 
 
-def find(paths: Paths, folder: Path) -> list[Path]:
-    """The files that `paths` names, relative to `folder`, patterns in alphabetical order; each file once."""
-    files: dict[Path, None] = {}
+def find(paths: Paths, folder: Path) -> list[tuple[Path, str]]:
+    """(file, part) that `paths` names, relative to `folder`, patterns in alphabetical order; each once.
+
+    The part is "" where none is named.
+    """
+    files: dict[tuple[Path, str], None] = {}
     for text in [paths] if isinstance(paths, str) else paths:
-        path = folder / Path(text).expanduser()
+        path, part = folder / Path(text).expanduser(), ""
+        if ".json#" in text and not path.exists():
+            text, _, part = text.rpartition("#")
+            path = folder / Path(text).expanduser()
         matched = [path] if path.is_file() else sorted(Path(name) for name in glob.glob(str(path), recursive=True))
         matched = [name for name in matched if name.is_file()]
         if path.is_dir():
@@ -49,15 +59,18 @@ def find(paths: Paths, folder: Path) -> list[Path]:
             beside = [name.name for name in path.parent.iterdir()] if path.parent.is_dir() else []
             hint = nearest(path.name, beside) if beside else f"there is no folder {path.parent}"
             raise DataError(f"{path}: no such file; {hint}")
-        files.update(dict.fromkeys(matched))
+        files.update(dict.fromkeys((name, part) for name in matched))
     if not files:
         raise DataError("prompts.path names no file")
     return list(files)
 
 
-def read(file: Path) -> Iterator[tuple[str, Any]]:
-    """(where, row) for every row of a file; the suffix says how to read it. DataError names file and line."""
-    readers = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, ".parquet": _parquet}
+def read(file: Path, part: str = "") -> Iterator[tuple[str, Any]]:
+    """(where, row) for every row of a file; the suffix says how to read it. DataError names file and line.
+
+    `part` names the list of rows in a JSON file that is an object; where there is one list only, it is that one.
+    """
+    readers = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": partial(_json, part=part), ".parquet": _parquet}
     if file.suffix.lower() not in readers:
         raise DataError(f"{file}: unknown suffix '{file.suffix}'; known: {', '.join(readers)}")
     try:
@@ -79,17 +92,44 @@ def _json_lines(file: Path) -> Iterator[tuple[str, Any]]:
                 yield f"{file}:{number}", _parse(text.rstrip(), file, number)
 
 
-def _json(file: Path) -> Iterator[tuple[str, Any]]:
+def _json(file: Path, part: str) -> Iterator[tuple[str, Any]]:
     text = _decode(file.read_bytes(), str(file))
     if not text.strip():
         return
     rows = _parse(text, file, 1)
     if not isinstance(rows, list):
-        lists = [key for key, value in rows.items() if isinstance(value, list)] if isinstance(rows, dict) else []
-        found = f"an object with lists under {', '.join(lists)}" if lists else "no list"
-        raise DataError(f"{file}: must be a list of rows, but is {found}; write the rows to a file of their own")
+        yield from _part(rows, file, part)
+        return
+    if part:
+        raise DataError(f"{file}#{part}: the file is one list of rows, without parts; leave out #{part}")
     for number, row in enumerate(rows, 1):
         yield f"{file}: row {number}", row
+
+
+def _part(whole: Any, file: Path, part: str) -> Iterator[tuple[str, Any]]:
+    """The rows of one part of an object, each with what the object says of all: `dataset` (or name), `task_type`."""
+    whole = whole if isinstance(whole, dict) else {}
+    parts = {key: rows for key, rows in whole.items() if isinstance(rows, list) or _by_id(rows)}
+    if not parts:
+        raise DataError(f"{file}: must be a list of rows, but is no list, nor an object with lists of rows")
+    if not part and len(parts) == 1:
+        (part,) = parts
+    if part not in parts:
+        names = ", ".join(parts)
+        found = f"no list is under {part}; {nearest(part, list(parts))}" if part else f"there are lists under {names}"
+        raise DataError(f"{file}: {found}; name the one to read: {file.name}#{next(iter(parts))}")
+    about = {"dataset": whole.get("dataset", whole.get("name")), "task_type": whole.get("task_type")}
+    about = {key: value for key, value in about.items() if isinstance(value, str)}
+    rows = parts[part]
+    named = rows.items() if isinstance(rows, dict) else enumerate(rows, 1)
+    for name, row in named:
+        row = {"id": name, **row} if isinstance(rows, dict) else row
+        yield f"{file}#{part}: row {name}", {**about, **row} if isinstance(row, Mapping) else row
+
+
+def _by_id(rows: Any) -> bool:
+    """Whether `rows` is an object of rows: id -> row."""
+    return isinstance(rows, dict) and bool(rows) and all(isinstance(row, dict) for row in rows.values())
 
 
 def _parquet(file: Path) -> Iterator[tuple[str, Any]]:

@@ -5,10 +5,12 @@
     {"chosen": [messages], "rejected": [messages]}                  preference rows: their common beginning is asked
     {"messages": [messages]}                                        up to the last message that is not the assistant's
     {"prompt": [messages], "data_source", "reward_model": {"ground_truth"}, "extra_info"}       GTAlign's schema
+    task rows: a question, its options and answer, …                as `tasks` reads them
     "text", ["text"]                                                a bare text, or a list with one
     any columns, with `prompt_column` naming one                    plain columns
 
-What is not asked becomes `facts` under its column's name, for judges; a column that is null is no fact.
+What is not asked becomes `facts` under its column's name, for judges; a column that is null is no fact. A text under
+`dataset` names the row's source.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from pydantic import Field
 from equipoise.component import nearest
 from equipoise.errors import DataError
 from equipoise.prompts.base import Prompts
+from equipoise.prompts.tasks import with_prompt
 from equipoise.types import Message, Prompt, record_id, user
 
 ROLES = ("system", "user", "assistant")
@@ -31,7 +34,9 @@ Text = Literal["prompt", "chat", "single"]
 class Rows(Prompts):
     """Settings of every source whose prompts are rows."""
 
-    prompt_column: str | None = Field(None, description="the column to ask; by default `prompt`, else `messages`")
+    prompt_column: str | None = Field(
+        None, description="the column to ask; by default `prompt`, `messages` or what a task asks"
+    )
     text: Text = Field(
         "prompt",
         description="what to ask of a GTAlign row: its `prompt` with all instructions, the bare `chat` that led to it, "
@@ -61,7 +66,9 @@ def to_prompt(row: Any, where: str, source: str, text: Text = "prompt", column: 
     elif text != "prompt":
         raise DataError(f"{where}: text: {text} is for rows of GTAlign's schema, which this is not; use text: prompt")
     else:
+        row = with_prompt(row, where) if column is None else row
         messages, facts = _columns(row, where, column)
+        source = row["dataset"] if isinstance(row.get("dataset"), str) else source
     return Prompt(_identity(messages), messages, facts, source)
 
 

@@ -9,7 +9,9 @@ from pydantic import ValidationError
 from equipoise.errors import ConfigError, DataError, EquipoiseError
 from equipoise.judges import mathematics
 from equipoise.judges.base import Judge
-from equipoise.judges.rules import Call, Exact, Gold, Math, Refusal, Shorter, last_number, looks_mathematical
+from equipoise.judges.gold import Gold
+from equipoise.judges.mathematics import looks_mathematical
+from equipoise.judges.rules import Call, Exact, Math, Refusal, Shorter, last_number
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
 
 
