@@ -129,6 +129,7 @@ class OpenAIServer:
     def _handler(server) -> type[BaseHTTPRequestHandler]:  # noqa: N805 (`self` is the handler's)
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # head and body go out apart; the body must not wait for 40 ms
 
             def log_message(self, format: str, *args: Any) -> None:
                 """Say nothing."""

@@ -135,15 +135,29 @@ class EndpointActor:
         self._runner = self._runner or asyncio.Runner()
         try:
             return self._runner.run(work)
-        except KeyboardInterrupt:  # what is still in flight must not outlive it
+        except EquipoiseError:
+            raise  # nothing is in flight
+        except BaseException:  # a user who interrupts, for one: what is in flight must not outlive it
             self._runner.close()
             self._runner = None
+            self._connection.renew()
             raise
 
     async def _ask_all(self, questions: list[Question], found: dict[str, Move]) -> None:
         """Ask them side by side, as many as may be at once and as the budget allows, and put the moves in `found`."""
-        waiting, flying, stop = deque(questions), dict[asyncio.Task[Move], Question](), asyncio.Event()
+        flying: dict[asyncio.Task[Move], Question] = {}
+        try:
+            await self._ask_in_turn(deque(questions), flying, found)
+        finally:  # empty, unless the user or a fault of ours broke in
+            for task in flying:
+                task.cancel()
+            await asyncio.gather(*flying, return_exceptions=True)
+
+    async def _ask_in_turn(
+        self, waiting: deque[Question], flying: dict[asyncio.Task[Move], Question], found: dict[str, Move]
+    ) -> None:
         fault: EquipoiseError | None = None
+        stop = asyncio.Event()
         while flying or (waiting and fault is None):
             while waiting and fault is None and len(flying) < self.player.concurrency:
                 if self._reached(list(flying.values())) is not None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 FIRST_PAUSE = 0.5  # seconds
 LONGEST_PAUSE = 30.0  # seconds
@@ -57,22 +58,28 @@ class Connection:
 
     def __init__(self, base_url: str, key: str | None, *, timeout: float, retries: int) -> None:
         """`timeout` in seconds for each attempt; `retries` is how many attempts follow the first."""
+        self._base_url, self._key, self._timeout, self._retries = base_url, key, timeout, retries
+        self._client = self._connected()
+
+    def _connected(self) -> Any:
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 
-        self._key, self._timeout, self._retries = key, timeout, retries
-        key = key or "none"
-        self._client = AsyncOpenAI(
-            base_url=base_url,
+        key = self._key or "none"
+        client = AsyncOpenAI(
+            base_url=self._base_url,
             api_key=key,
             max_retries=0,
-            timeout=Timeout(timeout, connect=min(timeout, CONNECTING)),
-            # What is asked goes to base_url alone, wherever the server would redirect it; so without https, TLS never
+            timeout=Timeout(self._timeout, connect=min(self._timeout, CONNECTING)),
+            # What is asked goes to base_url alone, wherever the server would redirect it; so with http, TLS never
             # comes into it, and loading certificates would be the slowest part of opening a player.
-            http_client=DefaultAsyncHttpxClient(follow_redirects=False, verify=base_url.startswith("https")),
+            http_client=DefaultAsyncHttpxClient(
+                follow_redirects=False, verify=urlsplit(self._base_url).scheme != "http"
+            ),
             default_headers={"Authorization": f"Bearer {key}"},  # so that OPENAI_CUSTOM_HEADERS cannot put another
         )
         # These come from the environment and are meant for one service; no other host is to see them.
-        self._client.organization = self._client.project = self._client.admin_api_key = None
+        client.organization = client.project = client.admin_api_key = None
+        return client
 
     async def ask(self, body: Mapping[str, Any], stop: asyncio.Event) -> Answer | Failure:
         """The server's answer to `body`, or its last failure. Once `stop` is set no further attempt is made."""
@@ -91,6 +98,10 @@ class Connection:
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
+
+    def renew(self) -> None:
+        """Go on with fresh connections: the old ones died with their event loop."""
+        self._client = self._connected()
 
     async def _once(self, body: Mapping[str, Any]) -> Answer | Failure:
         import openai

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from openai_server import Drop, Fail, Raw, Say
 
+from equipoise.cli import main
 from equipoise.data.logprobs import opponent_logprobs
 from equipoise.errors import BudgetSpent, ConfigError, ModelError, UserError
 from equipoise.ledger import Ledger
@@ -422,23 +423,50 @@ def test_costs_cannot_be_kept_where_the_server_does_not_count(openai_server, ope
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_had_arrived_when_the_user_interrupts_is_kept(openai_server, opened, tmp_path, number):
     def interrupt(body):
-        os.kill(os.getpid(), number)
-        return Say(after=5)
+        if echo(body) == "c":
+            os.kill(os.getpid(), number)
+            return Say(after=5)
+        return echo(body)
 
-    openai_server.script("first", "second", interrupt)
+    openai_server.answer = interrupt
     before = signal.getsignal(number)
     signal.signal(number, signal.default_int_handler)
     try:
         with Ledger.create(tmp_path / "ledger.sqlite") as ledger:
-            actor = opened(Shelf(ledger), concurrency=1)
+            actor = opened(Shelf(ledger), concurrency=2)
+            actor.act(views("a", "b"), [1, 2])  # leaves two connections open
             with pytest.raises(KeyboardInterrupt):
-                actor.act(views("a", "b", "c", "d"), range(4))
-            assert ledger.spent("tiny").calls == 2
-            moves = actor.act(views("a", "b", "c"), range(3))
+                actor.act(views("a", "b", "d", "c"), [1, 2, 4, 3])
+            openai_server.answer = echo
+            moves = actor.act(views("a", "b", "c"), [1, 2, 3])
     finally:
         signal.signal(number, before)
-    assert [move.text for move in moves] == ["first", "second", "fine"]
-    assert len(openai_server.requests) == 4
+    assert [move.text for move in moves] == ["a", "b", "c"]
+    asked = [echo(body) for body in openai_server.bodies()]
+    assert (asked.count("a"), asked.count("b"), asked.count("c")) == (1, 1, 2)
+
+
+def test_of_one_batch_what_had_arrived_is_kept(openai_server, opened, tmp_path):
+    openai_server.script("first", "second")
+    with Ledger.create(tmp_path / "ledger.sqlite") as ledger:
+        kept = []
+
+        class Breaking:
+            """A ledger that the user interrupts at the third answer."""
+
+            reply, spent = ledger.reply, ledger.spent
+
+            def add_reply(self, *reply):
+                kept.append(reply)
+                if len(kept) == 3:
+                    raise KeyboardInterrupt
+                ledger.add_reply(*reply)
+
+        actor = opened(Shelf(Breaking()), concurrency=1)
+        with pytest.raises(KeyboardInterrupt):
+            actor.act(views("a", "b", "c", "d"), range(4))
+        assert ledger.spent("tiny").calls == 2
+        assert [m.text for m in actor.act(views("a", "b"), range(2))] == ["first", "second"]
 
 
 # -- settings and place in the run ------------------------------------------------------------------------------------
@@ -495,6 +523,20 @@ def snippets() -> list[str]:
 def test_the_documentation_shows_settings_that_exist(snippet):
     for name, player in yaml.safe_load(snippet.split("```")[0])["players"].items():
         assert isinstance(Player.build(player), Endpoint), name
+
+
+def test_without_the_client_the_command_says_how_to_get_it(player, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr("equipoise.cli.app", lambda: lambda: player().open(None, Shelf()))
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as caught:
+            main()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert caught.value.code == 2
+    assert "this needs the package 'openai'; pip install 'equipoise[endpoints]'" in capsys.readouterr().err
 
 
 def test_importing_the_configuration_loads_no_client():
