@@ -5,7 +5,7 @@ An answer states an option in one of these ways, the surer ones first; of severa
     alone      the whole answer is a letter or an option's text             B    (b)    B. Paris    Paris.
     declared   a sentence says so                                           The answer is B.    B is correct.
     marked     an option opens the answer or stands by itself on a line     B because …    (B)    No, it is not.
-    named      an option's text, or its letter in brackets, is mentioned    It must be Paris.    I think (B) fits.
+    named      an option's text is mentioned, or its marked letter          It must be Paris.    I think (B) fits.
 
 Of two options, denying one states the other: "that is not true" is False.
 """
@@ -24,10 +24,12 @@ from equipoise.types import Prompt
 
 TRUTH = ("True", "False")
 WORDS = ("A", "I")
-SAYS = r"\b(?:answer|choice|option|choose|select|pick)\b(?: (?:is|would be|should be|must be))?(?: option| choice)?:?"
+IS = r" (?:is|would be|should be|must be)(?: (?:most )?\w+ly| therefore| thus| then)?"
+SAYS = rf"\b(?:(?:choice|option)(?={IS}|:)|answer|choose|select|pick)(?:{IS})?(?: option| choice)?(?: ?[:–-])?"
 OPENING = r"[\s\"'`(\[{$]*(?:\\(?:boxed|text|textbf|mathrm)\{)*[\s\"'`(\[]*"
 MARKS = " .!?,;:\"'`*()[]{}$_\n"
-DENIED = re.compile(r"(?:\bnot|n't|\bnever) (?:[\w']+ ){0,4}$")
+DENIED = re.compile(r"(?:\bnot|n't|\bnever) (?:[\w']+ ){0,4}\(?$")
+WRONG = re.compile(r"[).\"']* (?:is|was|seems|looks) (?:wrong|incorrect|not)\b")
 REASON = "because|since|as|is|and|for"  # words that may follow a letter that is a word itself
 
 
@@ -51,10 +53,10 @@ class Choice(Pointwise):
         options = options_of(prompt.facts.get(self.choices), gold)
         if options is None:
             return f"the prompt has no fact '{self.choices}' with two options or more"
-        right = [label for label, option in options.items() if bare(str(gold)) in (bare(label), bare(option))]
-        if not right:
+        right = max(_alone(str(gold), options), default=None)
+        if right is None:
             return f"the fact '{self.fact}' is {str(gold)[:80]!r}, which is none of the options"
-        return {"score": float(stated(text, options) == right[0])}
+        return {"score": float(stated(text, options) == right[-1])}
 
 
 def options_of(choices: Any, gold: Any) -> dict[str, str] | None:
@@ -102,7 +104,9 @@ def _letters(options: Mapping[str, str]) -> list[str]:
 def _alone(text: str, options: Mapping[str, str]) -> Found:
     whole = bare(text)
     for label, option in options.items():
-        if whole in (bare(label), bare(option), bare(f"{label}. {option}"), bare(f"{label}) {option}")):
+        if whole == bare(label):
+            yield 1, len(label), label  # the letter of one option may be the text of another
+        elif whole in (bare(option), bare(f"{label}. {option}"), bare(f"{label}) {option}")):
             yield 0, len(option), label
 
 
@@ -121,7 +125,7 @@ def _declared(text: str, options: Mapping[str, str]) -> Found:
 def _marked(text: str, options: Mapping[str, str]) -> Found:
     for label in _letters(options):
         first = rf"{label}(?=$|[.):,;\]]| -| (?:{REASON})\b)" if label in WORDS else rf"{label}(?![\w'])"
-        marks = rf"\A[(\[]?{first}|^[(\[]?{label}[)\].:]*$|^[(\[]?{label}[)\].:]+ "
+        marks = rf"\A[(\[]?{first}|^[(\[]?{label}[)\].:]*$|^[(\[]?{label}[)\].:]+ |(?:\bis|:|=) [(\[]?{label}[)\].]*\Z"
         for match in re.finditer(marks, text, re.MULTILINE):
             yield match.end(), 1, label
     lower = text.casefold()
@@ -141,12 +145,13 @@ def _named(text: str, options: Mapping[str, str]) -> Found:
         words = bare(option)
         spans += [(m.start(), m.end(), label) for m in re.finditer(rf"(?<!\w){re.escape(words)}(?!\w)", lower) if words]
     for label in _letters(options):
-        spans += [(m.start(), m.end(), label) for m in re.finditer(rf"\({label}\)", text)]
+        marked = re.finditer(rf"\({label}\)|(?i:\boption|\bchoice) \(?{label}(?![\w'])", text)
+        spans += [(m.start(), m.end(), label) for m in marked]
     for start, end, label in spans:
         within = any(s <= start and end <= e and (s, e) != (start, end) for s, e, _ in spans)
         if within:
             continue
-        if DENIED.search(lower[:start]):
+        if DENIED.search(lower[:start]) or WRONG.match(lower[end:]):
             others = [other for other in options if other != label]
             if len(others) == 1:
                 yield end, end - start, others[0]

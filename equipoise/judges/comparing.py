@@ -10,7 +10,8 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from equipoise import seeds
-from equipoise.judges.seated import Reading, Seated
+from equipoise.judges.answered import last_answers, why_unanswered
+from equipoise.judges.seated import Reading, Seated, fault
 from equipoise.types import Judgement, Match, Message, Prompt, Turn, Vote
 
 
@@ -56,7 +57,7 @@ class Comparing(Seated):
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id. All questions are asked in one `compare`."""
-        turns = [_answers(match) for match in matches]
+        turns = [last_answers(match) for match in matches]
         duels = [_duels(by_seat) for by_seat in turns]
         questions = [
             self._question(match, prompts[match.prompt], by_seat[first], by_seat[second])
@@ -82,7 +83,7 @@ class Comparing(Seated):
     def _word(self, match: Match, both: Mapping[Duel, tuple[Reading, Reading] | None]) -> Judgement:
         votes: list[Vote] = []
         wins: dict[str, list[float]] = {seat: [] for seat in match.seats}
-        reasons = dict.fromkeys(_unanswered(match))
+        reasons = dict.fromkeys(why_unanswered(match))
         for duel, readings in both.items():
             if readings is None:
                 found: float | str = 0.5
@@ -93,7 +94,7 @@ class Comparing(Seated):
                     self._vote(duel.other, duel.seat, readings[1]),
                 ]
             if isinstance(found, str):
-                reasons[found] = None
+                reasons[fault(found)] = None
             else:
                 wins[duel.seat].append(found)
                 wins[duel.other].append(1 - found)
@@ -117,18 +118,5 @@ def combined(forward: Reading, backward: Reading, flip: Literal["missing", "tie"
     return (forward.value + swapped) / 2
 
 
-def _answers(match: Match) -> dict[str, Turn]:
-    """Each seat's last turn, where it is an answer, in the order of the seats."""
-    last = {turn.seat: turn for turn in match.turns}
-    return {seat: last[seat] for seat in match.seats if seat in last and last[seat].move.finish != "error"}
-
-
 def _duels(turns: Mapping[str, Turn]) -> list[Duel]:
     return [Duel(a, b) for a, b in combinations(turns, 2) if turns[a].view.messages == turns[b].view.messages]
-
-
-def _unanswered(match: Match) -> list[str]:
-    """Why seats of the match have nothing to compare."""
-    last = {turn.seat: turn.move for turn in match.turns}
-    failed = [f"the move failed: {move.error}" for move in last.values() if move.finish == "error"]
-    return failed + (["no answer was given"] if any(seat not in last for seat in match.seats) else [])

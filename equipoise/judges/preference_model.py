@@ -72,7 +72,9 @@ class PreferenceModel(Classifier, Comparing):
         except DataError as error:
             return str(error)
         if len(ids) > text.max_length:
-            return f"the pair takes {len(ids)} tokens, more than max_length = {text.max_length}; raise max_length"
+            return (
+                f"the pair is too long: {len(ids)} tokens, more than max_length = {text.max_length}; raise max_length"
+            )
         return ids
 
     def _text(self) -> PairText:

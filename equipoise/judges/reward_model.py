@@ -126,7 +126,7 @@ class RewardModel(Classifier, Seated, Pointwise):
         ids, room = encoding.chat_ids(messages), encoding.max_length - len(ending)
         if len(ids) > room and not self.truncate:
             raise DataError(
-                f"prompt and answer take {len(ids)} tokens, more than the {room} that max_length = "
+                f"prompt and answer are too long: {len(ids)} tokens, more than the {room} that max_length = "
                 f"{encoding.max_length} leaves them; raise max_length or set truncate: true"
             )
         return ids[:room] + ending

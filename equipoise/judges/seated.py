@@ -38,3 +38,8 @@ class Seated(Judge):
         if self._bench is None:
             raise ConfigError(f"judge: '{self.kind}' must be seated before it judges: use judge.at(bench)")
         return self._bench
+
+
+def fault(reason: str) -> str:
+    """A reason without its particulars, which follow a colon: equal faults can then be counted together."""
+    return reason.partition(": ")[0]
