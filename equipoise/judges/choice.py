@@ -127,7 +127,8 @@ def _marked(text: str, options: Mapping[str, str]) -> Found:
         first = rf"{label}(?=$|[.):,;\]]| -| (?:{REASON})\b)" if label in WORDS else rf"{label}(?![\w'])"
         marks = rf"\A[(\[]?{first}|^[(\[]?{label}[)\].:]*$|^[(\[]?{label}[)\].:]+ |(?:\bis|:|=) [(\[]?{label}[)\].]*\Z"
         for match in re.finditer(marks, text, re.MULTILINE):
-            yield match.end(), 1, label
+            if not WRONG.match(text, match.end()):
+                yield match.end(), 1, label
     lower = text.casefold()
     for label, option in options.items():
         words = re.escape(bare(option))
@@ -147,11 +148,12 @@ def _named(text: str, options: Mapping[str, str]) -> Found:
     for label in _letters(options):
         marked = re.finditer(rf"\({label}\)|(?i:\boption|\bchoice) \(?{label}(?![\w'])", text)
         spans += [(m.start(), m.end(), label) for m in marked]
-    for start, end, label in spans:
-        within = any(s <= start and end <= e and (s, e) != (start, end) for s, e, _ in spans)
-        if within:
-            continue
-        if DENIED.search(lower[:start]) or WRONG.match(lower[end:]):
+    widest = (-1, -1)
+    for start, end, label in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if end <= widest[1] and (start, end) != widest:
+            continue  # "Paris" within "New Paris"
+        widest = (start, end)
+        if DENIED.search(lower[max(0, start - 80) : start]) or WRONG.match(lower, end):
             others = [other for other in options if other != label]
             if len(others) == 1:
                 yield end, end - start, others[0]

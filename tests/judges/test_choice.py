@@ -24,6 +24,9 @@ MANNERS = {"Yes": "Yes", "No": "No", "Neutral": "Neutral"}
         ("First London, then Paris.", "B"), ("Paris, not London.", "B"), ("A. London", "A"),
         ("A city in France.", None), ("I think so.", None), ("The answer is a city.", None), ("", None), ("D", None),
         ("Parisians", None), ("The answer is I", "I"), ("Berlin", None), ("It is not Paris.", None),
+        ("Option B is right, option A is wrong.", "B"), ("I go with option B", "B"), ("Option B seems wrong.", None),
+        ("The correct option is B", "B"), ("The answer is most likely B.", "B"), ("The best one is B.", "B"),
+        ("Answer - B", "B"), ("B is incorrect", None),
     ],
 )  # fmt: skip
 def test_what_an_answer_states(text, label):
@@ -64,6 +67,8 @@ def test_scores():
     assert said("(A)", choices=CITIES, answer="B") == said("No idea.", choices=CITIES, answer="B") == 0
     assert said("yes.", choices=["Yes", "No"], answer="yes") == 1
     assert said("It is false", answer=False) == said("It is false", answer="False") == 1
+    swapped = {"A": "B", "B": "A"}
+    assert (said("B", choices=swapped, answer="B"), said("A", choices=swapped, answer="B")) == (1, 0)
     assert said("B", choices=CITIES) == "the prompt has no fact 'answer'"
     assert said("B", answer="B") == "the prompt has no fact 'choices' with two options or more"
     assert said("B", choices=CITIES, answer="E") == "the fact 'answer' is 'E', which is none of the options"
