@@ -34,7 +34,7 @@ class Preference(Training):
         True, description="compute a pair's prompt once for both answers, where the architecture allows"
     )
 
-    def learn(self, lesson: Lesson) -> dict[str, float]:
+    def learn_here(self, lesson: Lesson) -> dict[str, float]:
         """Write the next generation into `lesson.home`; returns the last line of metrics.
 
         It has `steps`, `loss`, `margin` and `accuracy` (as the loss defines them), `grad_norm`, … Raises ConfigError,
@@ -67,9 +67,13 @@ class PairObjective:
     weights: tuple[float, ...]
 
     def __call__(self, logprob_A: torch.Tensor, batch: Sequence[Row]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """Loss and logged numbers of a batch of pairs; logprob_A alternates chosen and rejected."""
+        """loss_B and logged numbers of a batch of pairs; logprob_A alternates chosen and rejected."""
         pairs = self.pair_batch(logprob_A, batch)
-        return self.loss.rows(pairs).mean(), self.loss.logged(pairs)
+        return self.loss.rows(pairs), self.loss.logged(pairs)
+
+    def size(self, row: Row) -> float:
+        """A mean over pairs."""
+        return 1.0
 
     def pair_batch(self, logprob_A: torch.Tensor, batch: Sequence[Row]) -> PairBatch:
         """What the loss sees."""

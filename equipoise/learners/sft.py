@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from equipoise import seeds
+from equipoise.errors import ConfigError
 from equipoise.learners.base import Lesson
 from equipoise.learners.training import Training, model_to_train, need_examples
 from equipoise.types import Message
@@ -31,10 +32,10 @@ class SFT(Training):
 
     learning_rate: float = Field(1e-5, gt=0, description="peak learning rate of AdamW")
 
-    def learn(self, lesson: Lesson) -> dict[str, float]:
+    def learn_here(self, lesson: Lesson) -> dict[str, float]:
         """Write the next generation into `lesson.home`; returns the last line of metrics.
 
-        An answer that won several pairs of its prompt is one example. Raises what `Preference.learn` raises.
+        An answer that won several pairs of its prompt is one example. Raises what `Preference.learn_here` raises.
         """
         need_examples(lesson.pairs, lesson.who)
         model, encoding, device = model_to_train(self, lesson)
@@ -77,6 +78,8 @@ def train_sft(
     from equipoise.players.loading import load_encoding, load_model
 
     settings = settings or SFT.model_validate({})
+    if settings.launch is not None:
+        raise ConfigError("train_sft trains in the process that calls it; learner.launch is for a run's learner")
     need_examples(examples, model_folder)
     set_seed(seeds.child(seed, "adapter") % 2**32)
     encoding = load_encoding(str(model_folder), max_length, template)
@@ -99,12 +102,15 @@ def train_sft(
 
 @dataclass(frozen=True)
 class AnswerObjective:
-    """−log p of a batch's answers, summed, over the number of their tokens."""
+    """−log p of answers, summed, over the number of their tokens."""
 
     def __call__(self, logprob_A: torch.Tensor, batch: Sequence[Row]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """Loss in nats a token; nothing beside it is logged but the answers' likelihood."""
-        tokens = sum(len(row.answers.answers[0]) for row in batch)
-        return -logprob_A.sum() / tokens, {"answer_logprob": logprob_A.detach()}
+        """loss_B in nats an answer; nothing beside it is logged but the answers' likelihood."""
+        return -logprob_A, {"answer_logprob": logprob_A.detach()}
+
+    def size(self, row: Row) -> float:
+        """A mean over tokens."""
+        return float(len(row.answers.answers[0]))
 
 
 def answer_rows(examples: Sequence[tuple[Sequence[Message], str]], encoding: Encoding) -> list[Row]:

@@ -1,18 +1,16 @@
 """What gradient learners share: settings, the order of the data, where a training goes on, how it ends on disk.
 
 The training itself is transformers' `Trainer` (see `learners.trainer`), so one process, DDP, FSDP and DeepSpeed are a
-matter of the usual accelerate configuration.
+matter of the usual accelerate configuration (see `learners.launch`). What is learned does not depend on it: a step is
+of batch_size x gradient_accumulation x processes examples, and of the same ones however that product is made.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import json
 import math
-import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,19 +18,24 @@ import numpy as np
 from pydantic import Field
 
 from equipoise import seeds
-from equipoise.errors import ConfigError, DiskFull, NoSignal
+from equipoise.errors import ConfigError, NoSignal
 from equipoise.learners.base import Learner, Lesson
+from equipoise.learners.checkpoints import disk_errors, resumable
+from equipoise.learners.launch import Launch, learn
 
 if TYPE_CHECKING:
     from equipoise.learners.trainer import Objective, Row
     from equipoise.players.encoding import Encoding
 
-WINDOW = 16  # batches that are sorted by length together: little padding, and an order that is still nearly random
-COMPLETE = "complete"  # a checkpoint folder holds a file of this name once everything else in it is written
+WINDOW = 16  # small steps that are sorted by length together: little padding, and an order that is still nearly random
+LARGE = 64  # a step of so many examples is sorted within itself alone, which leaves its batches little padding, too
 
 
 class Training(Learner):
-    """How long and how fast to train. Batches count examples (pairs, for preferences) in one forward on one process."""
+    """How long and how fast to train. Batches count examples (pairs, for preferences) in one forward on one process.
+
+    A learner of this kind defines `learn_here`.
+    """
 
     epochs: float = Field(1.0, gt=0, description="passes over the examples; may be a fraction")
     batch_size: int = Field(8, ge=1, description="examples in one forward pass on each process")
@@ -60,24 +63,44 @@ class Training(Learner):
     save_steps: int = Field(
         200, ge=0, description="optimizer steps between checkpoints, rounded up to whole log_steps; 0 keeps none"
     )
+    launch: Launch | None = Field(None, description="train in several processes; null: in this one")
+
+    def learn(self, lesson: Lesson) -> dict[str, float]:
+        """`learn_here`, in this process or in those that `launch` asks for."""
+        return self.learn_here(lesson) if self.launch is None else learn(self.launch, self, lesson)
+
+    def learn_here(self, lesson: Lesson) -> dict[str, float]:
+        """Write the next generation into `lesson.home`; return the numbers that sum the training up.
+
+        Every process of the training calls it with the same lesson.
+        """
+        raise TypeError(f"{type(self).__name__} must define learn_here()")
 
     def steps(self, examples: int) -> int:
-        """Optimizer steps on one process."""
-        return math.ceil(self.passes(examples) / (self.batch_size * self.gradient_accumulation))
+        """Optimizer steps, over all processes."""
+        return math.ceil(self.passes(examples) / self.step_size(1 if self.launch is None else self.launch.processes))
+
+    def step_size(self, processes: int) -> int:
+        """How many examples an optimizer step is of."""
+        return self.batch_size * self.gradient_accumulation * processes
 
     def passes(self, examples: int) -> int:
         """How many examples are seen, each pass over them counted."""
         return max(1, round(self.epochs * examples))
 
-    def order(self, lengths: Sequence[int], seed: int) -> list[int]:
-        """The order in which examples of these lengths are seen: a pure function of both and the settings.
+    def order(self, lengths: Sequence[int], seed: int, processes: int = 1) -> list[int]:
+        """The order in which examples of these lengths are seen: a pure function of both and the size of a step.
 
-        Each pass is a fresh permutation. Within a window of batches of one pass, examples of like length share a batch,
-        and the batches are shuffled again. A batch that belongs to two passes stays as it was drawn.
+        Each pass is a fresh permutation, cut into optimizer steps. A large step is sorted by length. Of small steps,
+        those in a window of one pass swap examples, so that those of like length share a step, and are shuffled again;
+        a step that belongs to two passes stays as it was drawn.
         """
-        n, size, count = len(lengths), self.batch_size, self.passes(len(lengths))
+        n, size, count = len(lengths), self.step_size(processes), self.passes(len(lengths))
         passes = [seeds.generator(seed, "pass", p).permutation(n) for p in range(math.ceil(count / n))]
         order = np.concatenate(passes)[:count].tolist()
+        if size >= LARGE:
+            steps = (order[begin : begin + size] for begin in range(0, count, size))
+            return [i for step in steps for i in sorted(step, key=lambda i: -lengths[i])]
         for p in range(len(passes)):
             first, last = math.ceil(p * n / size), min((p + 1) * n, count) // size
             for begin in range(first, last, WINDOW):
@@ -105,14 +128,15 @@ class Training(Learner):
         """Train `model` on `rows` and write it and its tokenizer into `home`; returns the last line of metrics.
 
         Goes on from a checkpoint in `scratch` where this same training left one. Raises DiskFull, and EquipoiseError
-        when the loss is no longer a number.
+        when the loss is no longer a number. Each process of a training calls it with the same arguments.
         """
         from equipoise.learners.trainer import AnswerTrainer, arguments
         from equipoise.players.loading import quiet
 
-        ordered = [rows[i] for i in self.order([row.length for row in rows], seed)]
+        size = self.step_size(world_size())
+        ordered = [rows[i] for i in self.order([row.length for row in rows], seed, world_size())]
         with quiet(), disk_errors(scratch):
-            given = arguments(self, self.steps(len(rows)), scratch, seed, device, report_to)
+            given = arguments(self, math.ceil(len(ordered) / size), scratch, seed, device, report_to)
             with given.main_process_first(local=False):
                 checkpoint = resumable(scratch, self._identity(rows, objective, seed))
             trainer = AnswerTrainer(
@@ -128,7 +152,7 @@ class Training(Learner):
             trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
         trainer.assert_finite()
         with quiet(), disk_errors(home):
-            trainer.save_model(str(home))
+            trainer.save_whole(home)
             if trainer.is_world_process_zero():
                 (home / "training_args.bin").unlink(missing_ok=True)  # a pickle of this machine's paths
                 encoding.tokenizer.save_pretrained(str(home))
@@ -142,35 +166,9 @@ class Training(Learner):
         return digest.hexdigest()
 
 
-def resumable(scratch: Path, identity: str) -> Path | None:
-    """The newest whole checkpoint of the training called `identity`; what is cut short or of another one is deleted."""
-    scratch.mkdir(parents=True, exist_ok=True)
-    name = scratch / "training.json"
-    if not name.is_file() or json.loads(name.read_text()) != {"identity": identity}:
-        shutil.rmtree(scratch)
-        scratch.mkdir()
-        draft = name.with_suffix(".draft")
-        draft.write_text(json.dumps({"identity": identity}))
-        draft.rename(name)
-    whole: list[Path] = []
-    for folder in scratch.glob("checkpoint-*"):
-        if (folder / COMPLETE).is_file():
-            whole.append(folder)
-        else:
-            shutil.rmtree(folder)
-    return max(whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
-
-
-@contextmanager
-def disk_errors(folder: Path) -> Iterator[None]:
-    """Turns what torch, safetensors and the system say of a full disk into DiskFull."""
-    try:
-        yield
-    except Exception as error:
-        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-        if full or "No space left" in str(error) or "PytorchStreamWriter failed" in str(error):
-            raise DiskFull(f"{folder}: no space left for a model or checkpoint; free some, then resume") from error
-        raise
+def world_size() -> int:
+    """How many processes train together, as whatever started this one says."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def model_to_train(learner: Training, lesson: Lesson) -> tuple[Any, Encoding, str]:
