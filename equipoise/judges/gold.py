@@ -35,7 +35,7 @@ class Gold(Pointwise):
         verdicts: list[Verdict] = [_why_none(prompt) for prompt, _ in answers]
         rows: dict[str, list[int]] = {}
         for i, (prompt, _) in enumerate(answers):
-            rows.setdefault(self._rule(prompt), []).append(i)
+            rows.setdefault(self.rule(prompt), []).append(i)
         rules = {"refusal": self.refusal, "choice": self.choice, "mathematics": self.mathematics, "exact": self.exact}
         for name, judge in rules.items():
             mine = rows.get(name, [])
@@ -47,7 +47,8 @@ class Gold(Pointwise):
         """The verdict of the rule that the prompt's facts call for; a batch is cheaper."""
         return self.scores([(prompt, text)])[0]
 
-    def _rule(self, prompt: Prompt) -> str:
+    def rule(self, prompt: Prompt) -> str:
+        """The name of the setting whose judge the prompt's facts call for; "" where none can judge it."""
         if prompt.facts.get(self.refusal.fact) is not None:
             return "refusal"
         gold = prompt.facts.get(self.exact.fact)
