@@ -280,6 +280,13 @@ def test_what_arrived_before_a_common_failure_is_kept(openai_server, opened):
     assert actor.act(views("a"), [1])[0].text == "a"
 
 
+def test_after_a_common_failure_nothing_is_tried_again(openai_server, opened):
+    openai_server.answer = lambda body: Fail(401) if echo(body) == "a" else Fail(429, retry_after="2")
+    with pytest.raises(ModelError, match="refuses the key"):
+        opened(concurrency=2).act(views("a", "b", "c"), [1, 2, 3])
+    assert sorted(map(echo, openai_server.bodies())) == ["a", "b"]
+
+
 def test_inside_a_running_loop_the_error_is_clear(opened):
     async def inside():
         opened().act(views("a"), [1])
