@@ -1,6 +1,7 @@
 """From YAML and overrides to a `RunConfig` of typed components. An unknown key is an error that suggests the nearest.
 
-A recipe names kinds and settings; `extends: other` starts from another recipe. `-s key.path=value` sets one setting
+A recipe names kinds and settings; `extends: other` starts from another recipe, `player_defaults` lie below every
+player of the same kind, and a player that is null is taken away. `-s key.path=value` sets one setting
 (the value is YAML); a path that starts with a player's name means that player: `-s policy.model=…`. A component given
 as a bare word is that kind with its defaults: `-s loss=dpo`.
 """
@@ -11,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
-from equipoise.component import Settings, nearest
+from equipoise.component import Component, Settings, nearest
 from equipoise.data.base import PairMaker
 from equipoise.errors import ConfigError
 from equipoise.evaluate.base import Evaluation
@@ -29,6 +30,8 @@ from equipoise.players.base import Player
 from equipoise.prompts.base import Prompts
 from equipoise.ratings.base import Ratings
 from equipoise.solvers.base import Solver
+
+P = TypeVar("P", bound=Component)
 
 
 class RunConfig(Settings):
@@ -129,6 +132,11 @@ def load(recipe: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     Raises ConfigError naming the file (or the override), the key, and the nearest valid one.
     """
     values = read(recipe)
+    return build(values, str(recipe), override(values, overrides))
+
+
+def override(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, str]:
+    """Put `key.path=value` overrides into plain values; returns which setting came from which of them."""
     origin: dict[str, str] = {}
     for text in overrides:
         key, equals, value = text.partition("=")
@@ -140,15 +148,35 @@ def load(recipe: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         except yaml.YAMLError as error:
             raise ConfigError(f"-s {text}: the value is not YAML ({error})") from error
         origin[".".join(path)] = f"-s {text}"
-    return build(values, str(recipe), origin)
+    return origin
+
+
+def part(room: type[P], text: str, overrides: Sequence[str], flag: str) -> P:
+    """One component from a kind's name, a YAML file or YAML text, as a command's option `flag` gives it."""
+    values: Any = {"kind": text}
+    try:
+        if text.endswith((".yaml", ".yml")):
+            values = yaml.safe_load(Path(text).read_text(encoding="utf-8"))
+        elif "{" in text:
+            values = yaml.safe_load(text)
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"{flag} {text}: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{flag} {text}: a part is a mapping of settings with a kind")
+    origin = override(values, overrides)
+    try:
+        return TypeAdapter(room).validate_python(values)
+    except ValidationError as error:
+        lines = dict.fromkeys(_explain(fault, flag, origin) for fault in _causes(error))
+        raise ConfigError("\n".join(lines)) from error
 
 
 def build(values: Mapping[str, Any], source: str, origin: Mapping[str, str] | None = None) -> RunConfig:
     """A RunConfig from plain values; errors say where in `source` (or in which override) the fault lies."""
     try:
-        return RunConfig.model_validate(dict(values))
+        return RunConfig.model_validate(_populated(values))
     except ValidationError as error:
-        lines = dict.fromkeys(_explain(fault, source, origin or {}) for fault in error.errors())
+        lines = dict.fromkeys(_explain(fault, source, origin or {}) for fault in _causes(error))
         raise ConfigError("\n".join(lines)) from error
 
 
@@ -192,6 +220,27 @@ def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def _populated(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with `player_defaults` put below every player of the same kind, and players that are null taken away."""
+    filled = dict(values)
+    below = filled.pop("player_defaults", None) or {}
+    players = filled.get("players")
+    if isinstance(players, Mapping):
+        kept = {name: {"kind": player} if isinstance(player, str) else player for name, player in players.items()}
+        filled["players"] = {
+            name: merge(below, player)
+            if below and isinstance(player, Mapping) and _same_kind(below, player)
+            else player
+            for name, player in kept.items()
+            if player is not None
+        }
+    return filled
+
+
+def _same_kind(below: Mapping[str, Any], above: Mapping[str, Any]) -> bool:
+    return above.get("kind", below.get("kind")) == below.get("kind")
+
+
 def _full_path(path: list[str], values: Mapping[str, Any]) -> list[str]:
     known = path[0] in RunConfig.model_fields
     return ["players", *path] if not known and path[0] in values.get("players", {}) else path
@@ -207,6 +256,11 @@ def _put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
         here = here[key]
     old = here.get(path[-1])
     here[path[-1]] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+
+
+def _causes(error: ValidationError) -> list[Any]:
+    """The faults, without defaults that could not be made because of them."""
+    return [fault for fault in error.errors() if fault["type"] != "default_factory_not_called"]
 
 
 def _explain(fault: Any, source: str, origin: Mapping[str, str]) -> str:

@@ -14,15 +14,17 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from equipoise import config as configuration
 from equipoise.config import RunConfig
-from equipoise.errors import RunError
+from equipoise.errors import ConfigError, RunError
 from equipoise.ledger import Ledger
+
+FREE = {"api_key_env", "base_url", "budget", "concurrency", "retries", "timeout"}  # settings that may change midway
 
 
 class Run:
@@ -72,6 +74,24 @@ class Run:
             raise RunError(f"{folder}: no run here (config.yaml is missing)")
         with Ledger.open(folder / "ledger.sqlite") as ledger:
             yield cls(folder, configuration.build(configuration.read(path), str(path)), ledger)
+
+    def allow(self, overrides: Sequence[str]) -> None:
+        """Change settings that decide how far and how a run may go, not what it computes; kept in config.yaml.
+
+        Raises ConfigError for any other setting, since records made before would not belong to it.
+        """
+        for text in overrides:
+            if not set(text.partition("=")[0].split(".")) & FREE:
+                raise ConfigError(
+                    f"-s {text}: this would change what the run computes; a run that has begun takes only "
+                    f"{', '.join(sorted(FREE))}. Start a new run for the rest"
+                )
+        path = self.folder / "config.yaml"
+        values = configuration.read(path)
+        self.config = configuration.build(values, str(path), configuration.override(values, overrides))
+        draft = self.folder / ".config.yaml"
+        draft.write_text(self.config.yaml(), encoding="utf-8")
+        draft.rename(path)
 
     def metric(self, stage: str, **numbers: Any) -> None:
         """Append one line to metrics.jsonl."""

@@ -111,6 +111,7 @@ class RunStages:
             self.ratings(t),
             {PlayerId.parse(name): weight for name, weight in league.get("mixture", {}).items()},
             {(names[i], names[j]): (1 + value) / 2 for i, row in enumerate(rows) for j, value in enumerate(row)},
+            learners,
         )
 
     def judge(self, matches: Sequence[Match], t: int) -> list[Judgement]:

@@ -17,7 +17,20 @@ EXTRAS = {  # extra -> the packages that it brings and that a part may find miss
     "train": ("torch", "transformers", "accelerate", "peft", "datasets", "tokenizers", "safetensors"),
     "endpoints": ("openai",),
 }
-VERBS = ("run", "resume", "status", "report", "plan", "recipes", "export", "new_model", "sft", "doctor")
+VERBS = (
+    "run",
+    "resume",
+    "status",
+    "report",
+    "plan",
+    "recipes",
+    "rate",
+    "judge",
+    "export",
+    "new_model",
+    "sft",
+    "doctor",
+)
 
 
 def app() -> typer.Typer:

@@ -54,7 +54,9 @@ def _counts(config: RunConfig) -> dict[str, int]:
     for t in range(config.generations):
         table = [PlayerId(name, t) for name in config.learners]
         past = [PlayerId(name, g) for name in config.learners for g in range(t - 1, -1, -1)]
-        met = len(config.schedule.seatings(prompts, Lobby(config.game, table + others, past, config.seed)))
+        met = len(
+            config.schedule.seatings(prompts, Lobby(config.game, table + others, past, config.seed, learners=table))
+        )
         taught = 0 if config.learner.needs == "game" else met * config.pairs.most(seats)
         matches += met
         pairs += taught * learners

@@ -41,12 +41,9 @@ class HeldOut(Evaluation):
 
     def measure(self, arena: Arena, t: int) -> dict[str, Any]:
         """Score and win rate of each learner at generation t, and the pay-off table of the league."""
-        newest = arena.learners(t)
-        league = [old for player in newest for old in reversed(arena.past(player))] + arena.others()
+        newest, league = arena.learners(t), self.league(arena, t)
         judges = {player: self.judge or arena.judge_of(player) for player in newest}
-        tables = {
-            judge.name: self._table(arena, league, judge) for judge in {j.name: j for j in judges.values()}.values()
-        }
+        tables = {name: self._met(arena, league, judge) for name, judge in {j.name: j for j in judges.values()}.items()}
         table = tables[judges[newest[0]].name]
         payoff_NN = table.complete()
         mixture_N = arena.solver.solve(payoff_NN)
@@ -81,7 +78,15 @@ class HeldOut(Evaluation):
                 facts[f"best_{name}"] = max(interval["mean"] for interval in found.values())
         return facts
 
-    def _table(self, arena: Arena, league: Sequence[PlayerId], judge: Judge) -> Table:
+    def league(self, arena: Arena, t: int) -> list[PlayerId]:
+        """Every generation up to t of every learner, and the players that do not learn."""
+        return [old for player in arena.learners(t) for old in reversed(arena.past(player))] + arena.others()
+
+    def table(self, arena: Arena, t: int) -> Table:
+        """The league's pay-offs at generation t, by the first learner's judge."""
+        return self._met(arena, self.league(arena, t), self.judge or arena.judge_of(arena.learners(t)[0]))
+
+    def _met(self, arena: Arena, league: Sequence[PlayerId], judge: Judge) -> Table:
         if not judge.compares:
             return cross_play({str(player): arena.scores(player, self.samples, judge) for player in league})
         names = [str(player) for player in league]
@@ -107,13 +112,12 @@ class HeldOut(Evaluation):
 
         Ties go to the older generation. Raises ConfigError for a judge that compares, since it scores nobody alone.
         """
-        learners = arena.learners(t)
-        judge = self.judge or arena.judge_of(learners[0])
+        judge = self.judge or arena.judge_of(arena.learners(t)[0])
         if judge.compares:
             raise ConfigError(
                 f"prompts.test: judge '{judge.kind}' only compares; evaluate.judge must be one that scores"
             )
-        league = [old for player in learners for old in reversed(arena.past(player))] + arena.others()
+        league = self.league(arena, t)
         held_out = {player: _score(arena.scores(player, self.samples, judge)) for player in league}
 
         def best(players: Iterable[PlayerId]) -> PlayerId:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+CYCLIC = 0.1  # share of cyclic triples above which one number a player misleads
+
 
 class Parts(NamedTuple):
     """payoff_NN = transitive_NN + cyclic_NN, where transitive_NN[i, j] = rating_N[i] − rating_N[j]."""
@@ -61,6 +63,15 @@ def cyclic_triples(payoff_NN: np.ndarray) -> float:
     if len(beats_NN) < 3:
         return 0.0
     return float(((beats_NN @ beats_NN) * beats_NN.T).sum() / 3 / comb(len(beats_NN), 3))
+
+
+def cyclic_warning(triples: float) -> str:
+    """What to say where `cyclic_triples` is too large for one number a player; empty where it is not."""
+    if triples <= CYCLIC:
+        return ""
+    return (
+        f"{triples:.0%} of the league's triples go round in a circle (coin flips: 25 %): one rating per player misleads"
+    )
 
 
 def _antisymmetric(payoff_NN: np.ndarray) -> np.ndarray:

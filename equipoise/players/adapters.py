@@ -15,6 +15,8 @@ from pydantic import Field
 from equipoise.component import Settings, nearest
 from equipoise.errors import ModelError
 
+PACKAGED = {"builtin": "clerk_model", "builtin/pool": "pool/base"}  # models that come with the package, in worlds/
+
 
 class Lora(Settings):
     """A low-rank adapter (PEFT LoRA) in place of full weights."""
@@ -28,9 +30,9 @@ class Lora(Settings):
 
 
 def resolve(model: str) -> str:
-    """The folder of `builtin`, an existing folder's absolute path, or a hub id unchanged. Raises ModelError."""
-    if model == "builtin":
-        return str(files("equipoise") / "worlds" / "clerk_model")
+    """The folder of a packaged model, an existing folder's absolute path, or a hub id unchanged. Raises ModelError."""
+    if model in PACKAGED:
+        return str(files("equipoise") / "worlds" / PACKAGED[model])
     path = Path(model).expanduser()
     if path.is_dir():
         return str(path.resolve())
@@ -43,7 +45,7 @@ def resolve(model: str) -> str:
 
 def resolve_adapter(adapter: str) -> Path:
     """The folder of an adapter, or of the packaged one that `builtin/NAME` names. Raises ModelError."""
-    packaged = Path(str(files("equipoise"))) / "worlds" / "specialists"
+    packaged = Path(str(files("equipoise"))) / "worlds" / "pool"
     name = adapter.removeprefix("builtin/")
     folder = packaged / name if name != adapter else Path(adapter).expanduser().resolve()
     if not (folder / "adapter_config.json").is_file():
