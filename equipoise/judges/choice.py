@@ -26,7 +26,7 @@ TRUTH = ("True", "False")
 WORDS = ("A", "I")
 IS = r" (?:is|would be|should be|must be)(?: (?:most )?\w+ly| therefore| thus| then)?"
 SAYS = rf"\b(?:(?:choice|option)(?={IS}|:)|answer|choose|select|pick)(?:{IS})?(?: option| choice)?(?: ?[:–-])?"
-OPENING = r"[\s\"'`(\[{$]*(?:\\(?:boxed|text|textbf|mathrm)\{)*[\s\"'`(\[]*"
+OPENING = r"[\s\"'`(\[{$]{0,9}(?:\\(?:boxed|text|textbf|mathrm)\{){0,3}[\s\"'`(\[]{0,9}"
 MARKS = " .!?,;:\"'`*()[]{}$_\n"
 DENIED = re.compile(r"(?:\bnot|n't|\bnever) (?:[\w']+ ){0,4}\(?$")
 WRONG = re.compile(r"[).\"']* (?:is|was|seems|looks) (?:wrong|incorrect|not)\b")
