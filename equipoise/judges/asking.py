@@ -10,13 +10,12 @@ from pydantic import Field
 
 from equipoise.judges.base import Bench
 from equipoise.judges.quoting import block, code_of
-from equipoise.judges.seated import Reading, Seated
+from equipoise.judges.seated import UNREADABLE, Reading, Seated
 from equipoise.judges.template import JudgeTemplate
 from equipoise.judges.verdicts import Unread
 from equipoise.types import Move, Prompt, View, user
 
 FAILED = "the judge's move failed"
-UNREADABLE = "the judge's verdict could not be read"
 
 
 class Asking(Seated):

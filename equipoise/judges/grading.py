@@ -102,7 +102,7 @@ class Grading(Asking):
 
     def value(self, vote: Vote) -> float | None:
         """What a vote counts as, or None: a readable grade, or the midpoint for an unreadable one if that is set."""
-        if vote.value is None and self.unreadable == "midpoint" and fault(vote.reason) != FAILED:
+        if vote.value is None and self.unreadable == "midpoint" and not vote.reason.startswith(FAILED):
             return (self.low + self.high) / 2
         return vote.value
 

@@ -10,6 +10,8 @@ from pydantic import PrivateAttr
 from equipoise.errors import ConfigError
 from equipoise.judges.base import Bench, Judge
 
+UNREADABLE = "the judge's verdict could not be read"
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -41,5 +43,5 @@ class Seated(Judge):
 
 
 def fault(reason: str) -> str:
-    """A reason without its particulars, which follow a colon: equal faults can then be counted together."""
-    return reason.partition(": ")[0]
+    """The reason; of a verdict that could not be read only that, because its words are of no two replies the same."""
+    return UNREADABLE if reason.startswith(UNREADABLE) else reason
