@@ -221,7 +221,7 @@ def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _populated(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with `player_defaults` put below every player of the same kind, and players that are null taken away."""
+    """The values with `player_defaults` below every player of the same kind, and without players that are null."""
     filled = dict(values)
     below = filled.pop("player_defaults", None) or {}
     players = filled.get("players")

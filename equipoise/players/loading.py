@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from equipoise.errors import ModelError
-from equipoise.players.adapters import Lora, add_adapter, first_line, holds_adapter, load_adapter, resolve
+from equipoise.players.adapters import PACKAGED, Lora, add_adapter, first_line, holds_adapter, load_adapter, resolve
 from equipoise.players.encoding import Encoding
 
 T = TypeVar("T")
@@ -247,7 +247,7 @@ def _fetch(model: str, place: str, read: Callable[..., T], trust_remote_code: bo
             try:
                 return load(local_files_only=True)
             except OSError as missing:
-                if Path(place).is_dir() or model == "builtin":
+                if Path(place).is_dir() or model in PACKAGED:
                     raise ModelError(f"model '{model}' cannot be read from {place}: {first_line(missing)}") from missing
             try:
                 return load()

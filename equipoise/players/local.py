@@ -23,7 +23,7 @@ class Local(Player):
     """A causal language model by folder or Hugging Face id, sampled here in batches."""
 
     kind: Literal["local"] = "local"
-    model: str = Field("builtin", description="a folder, a Hugging Face id, or a packaged tiny one: builtin, builtin/pool")
+    model: str = Field("builtin", description="a folder, a Hugging Face id, or a packaged one: builtin, builtin/pool")
     adapter: str | None = Field(
         None, description="a LoRA adapter on the model to start from: a folder, or builtin/NAME for a packaged one"
     )
