@@ -20,6 +20,7 @@ T = TypeVar("T")
 WAYS = ("json_schema", "json_object", "none")  # to ask for a schema, the strictest first
 UNASKABLE = {400, 404, 422, 501}  # what servers answer to a way that they do not know
 TEMPLATE = 16  # tokens at most that a chat template puts around a message, for what is reserved of a budget
+ABSENT = re.compile(r"requested|not a valid|invalid model|not exist|not found|no such|unknown model|not available")
 UNWANTED = re.compile(r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|extra|not permitted|not allowed")
 
 
@@ -249,6 +250,8 @@ class EndpointActor:
                 return f"the account has no credit left (HTTP {failure.status}: {words})"
             case Failure(status=404):
                 return f"no model '{player.model}' there, or base_url lacks its /v1 (HTTP 404: {words})"
+            case Failure(status=400 | 422) if self._absent(words):
+                return f"no model '{player.model}' there (HTTP {failure.status}: {words})"
         field = self._unwanted(failure)
         if field is None:
             return None
@@ -258,6 +261,12 @@ class EndpointActor:
             return f"the server does not take '{field}' ({words}); choose the other max_tokens_field"
         cure = {"send_seed": "false", "logprobs": "false", "structured": "auto", "stop": "[]"}.get(SAID[field], "null")
         return f"the server does not take '{field}' ({words}); set {SAID[field]}: {cure}"
+
+    def _absent(self, words: str) -> bool:
+        """Whether the server says that it has no such model; a model's name may be a common word, such as `model`."""
+        name = re.escape(self.player.model)
+        named = re.search(rf"""['"`]{name}['"`]|\b{name} is not a valid model""", words)
+        return named is not None and ABSENT.search(words.lower()) is not None
 
     def _unwanted(self, failure: Failure) -> str | None:
         """The field of ours that the server does not know; not one whose value is wrong in this row."""

@@ -237,6 +237,8 @@ def test_a_missing_variable_is_named_when_the_player_is_opened(player, monkeypat
     [
         (Fail(403, "not you"), {}, "refuses the key .HTTP 403: not you.; check api_key_env: none is named"),
         (Fail(402, "pay"), {}, "no credit left"),
+        (Fail(400, "Server is pinned to 'big'; requested 'tiny'."), {}, "no model 'tiny' there .HTTP 400"),
+        (Fail(400, "tiny is not a valid model ID"), {}, "no model 'tiny' there .HTTP 400"),
         (Fail(429, "quota", code="insufficient_quota"), {"retries": 0}, "no credit left"),
         (Fail(400, "Unknown parameter: 'seed'.", param="seed"), {}, "does not take 'seed' .*; set send_seed: false"),
         (Fail(422, "body.seed: Extra inputs are not permitted"), {}, "set send_seed: false"),
@@ -253,6 +255,8 @@ def test_what_concerns_everyone_is_one_error(openai_server, opened, step, settin
 
 def test_a_wrong_value_in_one_row_concerns_that_row(openai_server, opened):
     openai_server.script(Fail(400, "max_tokens is too large: the context has room for 3", param="max_tokens"))
+    assert opened().act(views("a"), [1])[0].finish == "error"
+    openai_server.script(Fail(400, "tiny has room for 8 tokens, and you requested 9"))
     assert opened().act(views("a"), [1])[0].finish == "error"
 
 
