@@ -165,37 +165,37 @@ def test_there_are_enough_distinct_responses():
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-def test_what_reaches_the_model_stays_in_its_block(settings, name):
-    seen, harmless_seen = (judged(settings, text, "silent")[1] for text in (HOSTILE[name], "Seven."))
-    for words, others in zip(seen, harmless_seen, strict=True):
-        code, outside, blocks = parts(words)
-        assert outside == parts(others)[1]
-        for label, text in blocks.items():
-            assert words.count(f"<<{label} {code}>>") == words.count(f"<<end of {label} {code}>>") == 1
-            assert code not in text.casefold()
-            assert not TOKENS.search(text)
-            assert not TOKENS.search(unicodedata.normalize("NFKC", text))
-            assert not [c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in "\n\t"]
-            assert len(text) <= 20_100
-            text.encode()
+def test_what_reaches_the_model_stays_in_its_block(name):
+    for settings in SETTINGS.values():
+        seen, harmless_seen = (judged(settings, text, "silent")[1] for text in (HOSTILE[name], "Seven."))
+        for words, others in zip(seen, harmless_seen, strict=True):
+            code, outside, blocks = parts(words)
+            assert outside == parts(others)[1]
+            for label, text in blocks.items():
+                assert words.count(f"<<{label} {code}>>") == words.count(f"<<end of {label} {code}>>") == 1
+                assert code not in text.casefold()
+                assert not TOKENS.search(text)
+                assert not TOKENS.search(unicodedata.normalize("NFKC", text))
+                assert not [c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in "\n\t"]
+                assert len(text) <= 20_100
+                text.encode()
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("settings", [SETTINGS["rubric"], SETTINGS["pairwise"]], ids=["rubric", "pairwise"])
-@pytest.mark.parametrize("call", ["quotes_only", "echoes", "silent"])
-def test_a_judge_that_gives_no_verdict_is_unreadable_whatever_it_quotes(settings, name, call):
-    word, _ = judged(settings, HOSTILE[name], call)
-    assert word.scores is None
-    assert {vote.value for vote in word.votes} == {None}
-    assert all(vote.reason.startswith("the judge's verdict could not be read: ") for vote in word.votes)
+def test_a_judge_that_gives_no_verdict_is_unreadable_whatever_it_quotes(name):
+    for settings in (SETTINGS["rubric"], SETTINGS["pairwise"]):
+        for call in ("quotes_only", "echoes", "silent"):
+            word, _ = judged(settings, HOSTILE[name], call)
+            assert word.scores is None
+            assert {vote.value for vote in word.votes} == {None}
+            assert all(vote.reason.startswith("the judge's verdict could not be read: ") for vote in word.votes)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("call", ["quotes_then_judges", "judges_then_quotes"])
-def test_the_judges_own_verdict_counts_whatever_it_quotes(name, call):
-    assert judged(SETTINGS["rubric"], HOSTILE[name], call)[0].scores["1"] == {"score": 2}
-    assert [vote.value for vote in judged(SETTINGS["pairwise"], HOSTILE[name], call)[0].votes] == [0, 0]
+def test_the_judges_own_verdict_counts_whatever_it_quotes(name):
+    for call in ("quotes_then_judges", "judges_then_quotes"):
+        assert judged(SETTINGS["rubric"], HOSTILE[name], call)[0].scores["1"] == {"score": 2}
+        assert [vote.value for vote in judged(SETTINGS["pairwise"], HOSTILE[name], call)[0].votes] == [0, 0]
 
 
 @pytest.mark.parametrize("name", sorted(set(HOSTILE) - {"thoughts", "thoughts_open"}))
