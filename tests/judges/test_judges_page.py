@@ -1,0 +1,47 @@
+"""What docs/judges.md shows is what the package takes."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from bench import TestBench
+
+from equipoise.judges.base import Judge
+from equipoise.judges.quoting import block
+from equipoise.players.base import Player
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "judges.md").read_text()
+
+
+def snippets(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("snippet", snippets("yaml"))
+def test_every_recipe_of_a_judge_can_be_seated(snippet):
+    judge = Judge.build(yaml.safe_load(snippet)["judge"])
+    names = ("first", "second", "third")
+    judge.at(TestBench(players={name: Player.build({"kind": "scripted", "text": "7"}) for name in names}))
+    assert Judge.build(judge.settings()) == judge
+
+
+def test_the_template_can_be_used(tmp_path):
+    path = tmp_path / "mine.txt"
+    (snippet,) = snippets("jinja")
+    path.write_text(snippet)
+    judge = Judge.build({"kind": "rubric", "text": str(path), "model": {"kind": "scripted", "text": "7"}})
+    assert judge.at(TestBench()).template.uses == {"low", "high", "question", "answer", "code"}
+
+
+def test_the_block_is_as_shown():
+    (shown,) = snippets("text")
+    assert block("answer", "the text", "3f9a12bc07", 100) == shown.strip()
+
+
+def test_every_placeholder_and_kind_is_named():
+    kinds = ("rubric", "pairwise", "peers", "panel")
+    judges = [Judge.find(kind) for kind in kinds]
+    placeholders = {name for judge in judges[:3] for name in judge.placeholders} | {"low", "high"}
+    assert all(f"`{{{{ {name} }}}}`" in PAGE for name in placeholders)
+    assert all(f"| `{kind}` |" in PAGE for kind in kinds)
