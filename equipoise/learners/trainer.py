@@ -190,9 +190,17 @@ class AnswerTrainer(Trainer):
 
     def save_whole(self, folder: Path) -> None:
         """Write the model, gathered from all processes, into `folder` as `from_pretrained` reads it."""
-        if self.is_fsdp_enabled:
-            self.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")  # type: ignore[union-attr]
-        self.save_model(str(folder))
+        if not self.is_fsdp_enabled:
+            self.save_model(str(folder))
+            return
+        self.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")  # type: ignore[union-attr]
+        weights = self.accelerator.get_state_dict(self.model)  # type: ignore[union-attr]
+        if self.is_world_process_zero():
+            model: Any = self.model
+            for name, same in model.all_tied_weights_keys.items():
+                if name in weights and same in weights:  # gathered one by one, tied weights have come apart
+                    weights[name] = weights[same]
+            model.save_pretrained(str(folder), state_dict=weights)
 
     def _broken(self, what: str) -> str:
         return (
