@@ -12,6 +12,7 @@ import ast
 import json
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -117,11 +118,12 @@ def _literal(words: str, start: int) -> tuple[Any, int] | None:
     if match is None:
         return None
     try:
-        tree = ast.parse(match.group(), mode="eval").body
+        with warnings.catch_warnings(action="ignore"):  # the reply's own odd escapes
+            tree = ast.parse(match.group(), mode="eval").body
         if not isinstance(tree, ast.Dict):
             return None
         pairs = [(ast.literal_eval(k), ast.literal_eval(v)) for k, v in zip(tree.keys, tree.values, strict=True) if k]
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return None
     return Pairs((str(key), value) for key, value in pairs), match.end()
 

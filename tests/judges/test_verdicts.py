@@ -1,4 +1,8 @@
+import warnings
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from equipoise.judges.verdicts import Unread, choice, score
 
@@ -140,3 +144,39 @@ def test_what_is_no_choice_is_a_reason(reply, why):
     found = choice(reply, ("A", "B", "tie"))
     assert isinstance(found, Unread)
     assert why in found.reason
+
+
+PIECES = [
+    "{",
+    "}",
+    "[",
+    "]",
+    '"',
+    "'",
+    ":",
+    ",",
+    "score",
+    "verdict",
+    "7",
+    "-",
+    "/10",
+    "1e9",
+    "\\d",
+    "\x00",
+    "**",
+    "\n",
+    "<think>",
+    CODE,
+]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=4)), max_size=30).map("".join))
+def test_any_reply_is_read_or_refused_without_a_fault(reply):
+    with warnings.catch_warnings(action="error"):
+        for code in ("", CODE):
+            found = score(reply, 1, 10, code)
+            assert isinstance(found, Unread) or 1 <= found <= 10
+            picked = choice(reply, ("A", "B", "tie"), code)
+            assert isinstance(picked, Unread) or picked in ("A", "B", "tie")
+            assert not code or code in reply.casefold() or isinstance(found, Unread)
