@@ -1,6 +1,7 @@
 """Training in several processes: the same result as in one, and nothing left behind."""
 
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -118,6 +119,25 @@ def test_two_processes_learn_what_one_does(model_folder, tmp_path, kind, lora):
     assert {file.name for file in one.home.iterdir()} == {file.name for file in two.home.iterdir()}
     if lora is None:
         assert moved(one.home, model) > 1e-3
+
+
+@pytest.mark.slow
+def test_two_machines_find_each_other_and_number_themselves(model_folder, tmp_path):
+    """Both are this one: the prefix starts the command twice, as srun would on two."""
+    model = model_folder("llama")
+    one, two = lesson(model, tmp_path / "one"), lesson(model, tmp_path / "two")
+    twice = tmp_path / "twice.sh"  # a machine of rank 0 insists on a port that nobody listens on yet
+    twice.write_text('"${@:1:3}" --machine_rank 1 "${@:4}" &\n"$@"\nwait\n')
+    with socket.socket() as free:
+        free.bind(("", 0))
+        port = free.getsockname()[1]
+    config = {
+        "distributed_type": "MULTI_GPU", "num_processes": 2, "num_machines": 2, "rdzv_backend": "c10d",
+        "same_network": False, "main_process_ip": "localhost", "main_process_port": port,
+    }  # fmt: skip
+    several = learner(batch_size=4, launch={"config": config, "prefix": ["bash", str(twice)]})
+    assert several.learn(two) == {k: pytest.approx(v, rel=2e-4) for k, v in learner().learn(one).items()}
+    assert_same(one.home, two.home)
 
 
 def processes_with(words: Path) -> list[int]:
