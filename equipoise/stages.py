@@ -25,7 +25,7 @@ from equipoise.prompts.split import split
 from equipoise.ratings.base import Duel
 from equipoise.recorder import Recorder, Seat, Watcher
 from equipoise.run import Run
-from equipoise.types import Judgement, Match, Pair, PlayerId, Prompt
+from equipoise.types import Judgement, Match, Pair, PlayerId, Prompt, Vote
 
 
 class RunStages:
@@ -125,23 +125,18 @@ class RunStages:
 
     def rate(self, matches: Sequence[Match], judgements: Sequence[Judgement], t: int) -> list[Judgement]:
         """Where the players stand after generation t's matches; the judgements, weighed by that."""
-        names = [player.name for player in self.learners(t) + self.others()]
-        if len(names) > 1:
-            key = f"{t}/rate"
-            if self.ledger.finished(key) is None:
-                self.watcher.stage("ratings", None, t)
-                with self.recorder.stage("rate", key, t) as facts:
-                    met = [
-                        duels(self.ledger, self.config.judge_of(self.config.learners[0]).name, g, self.config.utility)
-                        for g in range(t + 1)
-                    ]
-                    seed = seeds.child(self.config.seed, "standing", t)
-                    found = self.config.standing.standing(names, met, seed)
-                    facts["duels"] = len(met[-1])
-                    facts["ratings"] = [{"name": r.name, "value": r.value, "low": r.low, "high": r.high} for r in found]
-        ratings, judges = self.ratings(t + 1), map(self.config.judge_of, self.config.learners)
-        by_name = {judge.name: judge for judge in judges}
-        return [by_name[word.judge].weighed(word, ratings) for word in judgements]
+        judges = {judge.name: judge for judge in map(self.config.judge_of, self.config.learners)}
+        names, key = [player.name for player in self.learners(t) + self.others()], f"{t}/rate"
+        if len(names) > 1 and self.ledger.finished(key) is None:
+            self.watcher.stage("ratings", None, t)
+            with self.recorder.stage("rate", key, t) as facts:
+                judge = next(iter(judges.values()))
+                met = [duels(self.ledger, judge.name, g, self.config.utility, judge.value) for g in range(t + 1)]
+                found = self.config.standing.standing(names, met, seeds.child(self.config.seed, "standing", t))
+                facts["duels"] = len(met[-1])
+                facts["ratings"] = [{"name": r.name, "value": r.value, "low": r.low, "high": r.high} for r in found]
+        ratings = self.ratings(t + 1)
+        return [judges[word.judge].weighed(word, ratings) for word in judgements]
 
     # -- lessons -------------------------------------------------------------------------------------------------
 
@@ -271,30 +266,36 @@ class RunStages:
                 facts.update(self.config.evaluate.select(self.arena, t))
 
 
-def duels(ledger: Ledger, judge: str, t: int, utility: str) -> list[Duel]:
+Counts = Callable[[Vote], float | None]
+
+
+def duels(ledger: Ledger, judge: str, t: int, utility: str, value: Counts = lambda vote: vote.value) -> list[Duel]:
     """The meetings of two different players in generation t, in order, with what each voter gave both.
 
-    A judge without votes counts as one voter, by its scores. A meeting that nobody scored is a duel without scores.
+    `judge` by its name in the ledger; `value` says what a vote counts as. A judge without votes counts as one voter,
+    by its scores. A meeting that nobody scored is a duel without scores.
     """
     matches = ledger.matches("train", t)
     words = ledger.judgements_of((match.id for match in matches), judge)
-    found = []
-    for match in matches:
-        for (a, first), (b, second) in combinations(match.seats.items(), 2):
-            if first.name != second.name:
-                found.append(Duel(first.name, second.name, _both(words.get(match.id), a, b, utility)))
-    return found
+    return [
+        Duel(first.name, second.name, _both(words.get(match.id), a, b, utility, value))
+        for match in matches
+        for (a, first), (b, second) in combinations(match.seats.items(), 2)
+        if first.name != second.name
+    ]
 
 
-def _both(word: Judgement | None, first: str, second: str, utility: str) -> dict[str, tuple[float, float]]:
+def _both(
+    word: Judgement | None, first: str, second: str, utility: str, value: Counts
+) -> dict[str, tuple[float, float]]:
     """voter -> (score of the first seat, score of the second), of those who scored both."""
-    if word is None:
-        return {}
     given: dict[str, dict[str, list[float]]] = {}
-    for vote in word.votes:
-        if not vote.other and vote.value is not None:
-            given.setdefault(PlayerId.parse(vote.by).name, {}).setdefault(vote.seat, []).append(vote.value)
-    if not given:
+    alone = [vote for vote in word.votes if not vote.other] if word else []
+    for vote in alone:
+        found = value(vote)
+        if found is not None:
+            given.setdefault(PlayerId.parse(vote.by).name, {}).setdefault(vote.seat, []).append(found)
+    if word and not alone:
         scores = word.scores or {}
         given[word.judge] = {seat: [found[utility]] for seat, found in scores.items() if utility in found}
     return {

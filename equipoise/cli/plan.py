@@ -49,34 +49,43 @@ def _counts(config: RunConfig) -> dict[str, int]:
 
     prompts = [Prompt(str(i), ()) for i in range(config.prompts.per_generation)]
     others = [PlayerId(name) for name, player in config.players.items() if not player.learns]
-    seats, learners = len(config.game.seats), len(config.learners)
+    seats, learners, pool = len(config.game.seats), len(config.learners), len(config.players)
+    judges = {judge.name: judge for judge in map(config.judge_of, config.learners)}.values()
+    measuring = {judge.name: judge for judge in ([config.evaluate.judge] if config.evaluate.judge else judges)}.values()
     matches = pairs = steps = scored = 0
     for t in range(config.generations):
         table = [PlayerId(name, t) for name in config.learners]
         past = [PlayerId(name, g) for name in config.learners for g in range(t - 1, -1, -1)]
-        met = len(
-            config.schedule.seatings(prompts, Lobby(config.game, table + others, past, config.seed, learners=table))
-        )
-        taught = 0 if config.learner.needs == "game" else met * config.pairs.most(seats)
-        matches += met
-        pairs += taught * learners
-        steps += config.learner.steps(taught) * learners
-        if config.learner.needs == "pairs" and config.loss is not None:
-            for name in config.learners:
-                peers = [player for player in table if player.name != name]
-                opponents = config.loss.opponents([PlayerId(name, g) for g in range(t, -1, -1)], peers, others)
-                scored += 2 * taught * len(opponents)
-    measured = learners * (config.generations + 1) + len(others)
-    held_out = measured * config.evaluate.matches(config.prompts.held_out, seats)
+        lobby = Lobby(config.game, table + others, past, config.seed, learners=table)
+        seatings = config.schedule.seatings(prompts, lobby)
+        matches += len(seatings)
+        for player in table:
+            heard = [seat for _, seat in seatings if config.lessons == "all" or player in seat.values()]
+            taught = 0 if config.learner.needs == "game" else len(heard) * config.pairs.most(seats)
+            pairs += taught
+            steps += config.learner.steps(taught)
+            if config.learner.needs == "pairs" and config.loss is not None:
+                peers = [peer for peer in table if peer != player]
+                own = [PlayerId(player.name, g) for g in range(t, -1, -1)]
+                scored += 2 * taught * len(config.loss.opponents(own, peers, others))
+    league = learners * (config.generations + 1) + len(others)
+    each = config.evaluate.matches(config.prompts.held_out, seats)
+    held_out = league * each + 2 * config.evaluate.matches(config.prompts.test, seats)
+    meetings = config.evaluate.meetings(config.prompts.held_out) * league * (league - 1) // 2
+    judged = {judge.name: (meetings if judge.compares else held_out) for judge in measuring}
     answers = (matches + held_out) * seats
     longest = max((_new_tokens(player) for player in config.players.values()), default=0)
     return {
         "generations": config.generations,
+        "players": pool,
         "prompts": config.generations * config.prompts.per_generation,
         "held_out_prompts": config.prompts.held_out,
+        "test_prompts": config.prompts.test,
         "matches": matches,
         "held_out_matches": held_out,
-        "judge_calls": matches + held_out,
+        "judgements": matches * len(judges) + sum(judged.values()),
+        "questions_to_judges": matches * sum(judge.questions(seats, pool) for judge in judges)
+        + sum(judged[judge.name] * judge.questions(2 if judge.compares else seats, pool) for judge in measuring),
         "answers": answers,
         "sampled_tokens_at_most": answers * longest,
         "pairs_at_most": pairs,
@@ -86,7 +95,7 @@ def _counts(config: RunConfig) -> dict[str, int]:
 
 
 def _new_tokens(player: Any) -> int:
-    return player.max_new_tokens if player.kind == "local" else 0
+    return player.max_new_tokens if player.kind in ("local", "endpoint") else 0
 
 
 def _prompt_tokens(config: RunConfig) -> float:

@@ -84,6 +84,10 @@ class Evaluation(Component):
         """How many held-out matches a player plays, given so many held-out prompts and seats."""
         return 0
 
+    def meetings(self, held_out: int) -> int:
+        """How many times a comparing judge is shown two players' held-out answers beside each other."""
+        return 0
+
     judge: Judge | None = Field(None, description="judges what is measured; null: whoever teaches the learner")
     selects: ClassVar[bool] = False
     """Whether `select` chooses a player to test."""

@@ -39,6 +39,10 @@ class HeldOut(Evaluation):
         """One match holds an answer a seat."""
         return held_out * -(-self.samples // seats)
 
+    def meetings(self, held_out: int) -> int:
+        """One for each sample of a prompt."""
+        return held_out * self.samples
+
     def measure(self, arena: Arena, t: int) -> dict[str, Any]:
         """Score and win rate of each learner at generation t, and the pay-off table of the league."""
         newest, league = arena.learners(t), self.league(arena, t)

@@ -78,6 +78,14 @@ class Judge(Component):
         """This judge, seated: judges that ask models, or need to know the rules or the pool, take the bench here."""
         return self
 
+    def value(self, vote: Vote) -> float | None:
+        """What a recorded vote counts as, or None."""
+        return vote.value
+
+    def questions(self, seats: int, pool: int) -> int:
+        """How many questions to models a match of so many seats takes at most, in a pool of so many players."""
+        return 0
+
     def weighed(self, judgement: Judgement, ratings: Mapping[str, float]) -> Judgement:
         """The judgement as it reads under these ratings of those who voted; most judges weigh nobody."""
         return judgement

@@ -29,6 +29,10 @@ class Pairwise(Comparing, Asking):
     model: Player = Field(description="the judging model, a player that no seat holds")
     text: str = Field(default="pairwise", description="the question's template: a file, or the packaged one, pairwise")
 
+    def questions(self, seats: int, pool: int) -> int:
+        """One for each ordered pair of seats."""
+        return seats * (seats - 1)
+
     def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
         """For each question 1, 0 or ½, or why the verdict could not be read; by one batch."""
         views = [self._view(question) for question in questions]

@@ -69,6 +69,10 @@ class Panel(Judge):
         """This panel with every member seated."""
         return self.model_copy(update={"judges": {name: judge.at(bench) for name, judge in self.judges.items()}})
 
+    def questions(self, seats: int, pool: int) -> int:
+        """Those of all members."""
+        return sum(judge.questions(seats, pool) for judge in self.judges.values())
+
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
         words = {name: judge.judge(matches, prompts) for name, judge in self.judges.items()}

@@ -39,6 +39,10 @@ class Peers(Grading):
             )
         return super().at(bench)
 
+    def questions(self, seats: int, pool: int) -> int:
+        """One a seat, sample and peer; of two players at the table."""
+        return seats * self.samples * (2 if self.who == "self" else max(0, pool - 2))
+
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match, in order; each peer gets one batch. `prompts` by id."""
         asked = answers(matches, prompts)

@@ -21,6 +21,10 @@ class Rubric(Grading):
     kind: Literal["rubric"] = "rubric"
     model: Player = Field(description="the judging model, a player that no seat holds")
 
+    def questions(self, seats: int, pool: int) -> int:
+        """One a seat and sample."""
+        return seats * self.samples
+
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match, in order, by one batch of questions; `prompts` by id."""
         asked = answers(matches, prompts)

@@ -60,6 +60,9 @@ class Reputation(Ratings):
         description="fair: all start alike; or name -> task score, in any unit, scaled to the start's mean and sd",
     )
     frozen: bool = Field(False, description="reputations stay as they start")
+    judge_weights: Literal["rating", "equal"] = Field(
+        "rating", description="a judge's grades weigh its own reputation in an update, or all weigh the same"
+    )
     initial_rating: float = Field(100.0, gt=0, description="points at the start, or their mean where `initial` differ")
     initial_spread: float = Field(20.0, ge=0, description="points, standard deviation of a start from task scores")
     initial_deviation: float = Field(0.5, gt=0, description="points, σ before a second change")
@@ -148,6 +151,7 @@ class Reputation(Ratings):
         ratings, deviations, changes = dict(state.ratings), dict(state.deviations), dict(state.changes)
         n = state.duels
         scaling = self.scaling or (10.0 if self.scores == "dynamic" else 20.0)
+        alike = dict.fromkeys(ratings, 1.0)
         for first, second, scores in duels:
             if not scores:
                 continue
@@ -159,7 +163,7 @@ class Reputation(Ratings):
                     )
             if first == second:
                 raise ConfigError(f"reputation: '{first}' met itself; a duel needs two players")
-            mean_a, mean_b = weighted_means(scores, ratings)
+            mean_a, mean_b = weighted_means(scores, ratings if self.judge_weights == "rating" else alike)
             n += 1
             if self.frozen:
                 continue

@@ -77,7 +77,7 @@ def test_a_required_setting(command):
         (None, ["prompts.jsonl", "no such file"]),
         ([], ["prompts.jsonl", "empty"]),
         ([*QUESTIONS, "{oops"], ["prompts.jsonl", "41"]),
-        ([*QUESTIONS, {"question": "?"}], ["prompts.jsonl", "41"]),
+        ([*QUESTIONS, {"topic": "?"}], ["prompts.jsonl", "41"]),
         (QUESTIONS[:10], ["too few prompts", "per_generation"]),
         ([{"prompt": q["prompt"]} for q in QUESTIONS], ["exact", "answer", "max_unjudged"]),
     ],

@@ -11,17 +11,33 @@ from equipoise import config
 OWN = {
     "rock_paper_scissors": settings(generations=1),
     "quickstart": SMALL,
+    "sparta_clerks": SMALL,
 }
 QUESTIONS = [{"prompt": f"What is {a} + {a + 1}?", "answer": str(2 * a + 1)} for a in range(40)]
 
 
+TINY = {"model": "builtin", "max_length": 128, "max_new_tokens": 12, "temperature": 1.0}
+TINY_JUDGES = {**TINY, "max_length": 256, "lora": {"r": 4, "alpha": 8}}
+PLAYERS = {
+    "mnpo": settings(players__policy=TINY),
+    "mnpo_as_released": settings(players__policy=TINY),
+    "mnpo_external": settings(players__policy=TINY, players__outsider=TINY),
+    "mnpo_heterogeneous": settings(players__alice=TINY, players__bob=TINY, judges={"alice": "exact", "bob": "shorter"}),
+    # Models that never learned to grade: an unreadable grade counts as the middle, so that there is something to teach.
+    "sparta": settings(
+        players=dict.fromkeys(("ann", "ben", "cat"), TINY_JUDGES),
+        judge={"kind": "peers", "text": "rubric_compact", "unreadable": "midpoint"},
+        max_unjudged=1.0,
+    ),
+}
+
+
 def arguments(name, rows) -> list[str]:
-    """What a recipe needs to run here: small parts, and where it asks for a model and prompts, those."""
+    """What a recipe needs to run here: small parts, and where it asks for models and prompts, those."""
     if name in OWN:
         return OWN[name]
-    data = rows(QUESTIONS)
-    return [*SMALL, *settings(policy__model="builtin", policy__max_length=128, policy__max_new_tokens=12),
-            *settings(prompts__path=data, judge="exact", policy__temperature=1.0)]  # fmt: skip
+    own_judge = [] if name in ("sparta", "mnpo_heterogeneous") else settings(judge="exact")
+    return [*SMALL, *PLAYERS[name], *own_judge, *settings(prompts__path=rows(QUESTIONS))]
 
 
 @pytest.mark.parametrize("name", config.recipes())
@@ -40,10 +56,11 @@ def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path):
     counts = planned.facts["counts"]
     records = done.facts["records"]
     assert records["matches"] == counts["matches"] + counts["held_out_matches"]
-    assert records["judgements"] == counts["judge_calls"]
+    assert records["judgements"] == counts["judgements"]
     assert records["pairs"] <= counts["pairs_at_most"]
     assert [m["generation"] for m in done.facts["measured"]] == [0, 1]
-    assert (tmp_path / "run" / "players" / "policy" / "1").is_dir()
+    for learner in config.load(name, [part for part in arguments(name, rows) if part != "-s"]).learners:
+        assert (tmp_path / "run" / "players" / learner / "1").is_dir()
     assert "<html" in (tmp_path / "run" / "report.html").read_text()
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert all(isinstance(json.loads(line), dict) for line in lines)
