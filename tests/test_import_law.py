@@ -23,6 +23,8 @@ DOORS = {
     ("data", "ledger"): "log-probabilities are kept in the ledger, and the ledger is exported",
     ("report", "evaluate.statistics"): "a report shows intervals",
     ("report.collect", "run"): "one file reads the run for the report",
+    ("report.collect", "arena"): "and tells played matches from recorded answers that were set side by side",
+    ("report.collect", "evaluate.judges"): "a report says how well its judges judge",
     ("worlds", "learners.sft"): "the built-in model is made by supervised training",
     ("worlds", "players"): "the built-in model is measured by sampling from it",
     ("worlds", "prompts"): "a corpus is read as prompts are",

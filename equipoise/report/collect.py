@@ -1,146 +1,116 @@
-"""From a run's ledger and metrics to the facts of its report."""
+"""From a run's ledger and metrics to the facts of its report.
+
+Matches and judgements are read from a random sample where a run holds many, so that the report of a long run takes
+seconds; the page says so. Everything else was counted when its stage ended.
+"""
 
 from __future__ import annotations
 
 import datetime
-import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from equipoise.evaluate.statistics import Interval
-from equipoise.ratings.base import Rating
-from equipoise.report.facts import Answer, Curve, Facts, Headline, MatchCard, Series
+from equipoise.arena import MEETING
+from equipoise.evaluate.judges import judge_report
+from equipoise.payoffs.cycles import cyclic_warning
+from equipoise.report import measured, played
+from equipoise.report.facts import Account, Answer, Curve, Curves, Facts, Headline, MatchCard, Series
 from equipoise.report.terminal import Change
 from equipoise.run import Run
-from equipoise.types import Judgement, Match, PlayerId
+from equipoise.types import Judgement, Match
 
 Stage = tuple[str, int, str, dict[str, Any], float]  # key, generation, stage, facts, seconds
 CARDS = 400  # matches shown in the browser, spread evenly over generations and splits
+SAMPLE = 10_000  # matches read with all that was said of them
+_IS_MEETING = f"""instr(substr(record, 1, 400), '"game":"{MEETING}"') > 0"""  # before the turns, so these stay unread
 
 
-def facts(run: Run, cards: int = CARDS) -> Facts:
+def facts(run: Run, cards: int = CARDS, sample: int = SAMPLE) -> Facts:
     """Everything that the report shows of `run`, finished or not."""
-    stages, measured = run.ledger.stages(), _measured(run)
-    last: dict[str, Any] = measured[-1][1] if measured else {}
+    stages, found = run.ledger.stages(), _measured(run)
+    learners, last = run.config.learners, found[-1][1] if found else {}
     counts, dropped = _counts(run, stages)
-    payoff = last.get("payoff")
+    payoff, own = last.get("payoff"), run.config.judge_of(learners[0]).name
+    read, pool = _sample(run, sample), list(run.config.players)
+    drawn = measured.curves(learners, found)
     return Facts(
         title=run.config.name,
-        subtitle=f"generation {measured[-1][0] if measured else 0} of {run.config.generations}, seed {run.config.seed}",
+        subtitle=f"generation {found[-1][0] if found else 0} of {run.config.generations}, seed {run.config.seed}",
         created=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         configuration_yaml=run.config.yaml(),
         headline=tuple(headlines(run)),
-        curves=tuple(_curves(run, measured)),
+        curves=tuple(one for group in drawn if len(learners) == 1 for one in _alone(group)),
+        compared=tuple(drawn if len(learners) > 1 else ()),
         losses=tuple(_losses(run)),
         players=tuple(last.get("players", ())),
         payoff_NN=None if payoff is None else np.array(payoff, float),
         se_NN=None if payoff is None else np.array(last["se"], float),
         count_NN=None if payoff is None else np.array(last["count"]),
         mixture=last.get("mixture", {}),
-        exploitability=_exploitability(run, measured),
+        exploitability=measured.exploitability(learners, found),
         cycle_share=last.get("cycle_share"),
-        ratings=tuple(Rating(**rating) for rating in last.get("ratings", ())),
+        cyclic_triples=last.get("cyclic_triples"),
+        gaps=measured.gaps(learners, found),
+        ratings=tuple(measured.rating(one) for one in last.get("ratings", ())),
         rating_unit=run.config.ratings.kind.replace("_", " "),
+        pool=tuple(pool),
+        standing=tuple(measured.standing(pool, [(t, rated) for _, t, _, rated, _ in run.ledger.stages("rate")])),
+        standing_unit=run.config.standing.kind.replace("_", " "),
+        met=played.met(read, pool, own, run.config.utility),
+        met_judge=own,
+        judges=judge_report(read.matches, read.words, run.config.utility),
+        selection=measured.selection(run.ledger.finished("select")),
+        accounts=tuple(Account(name, s.calls, s.tokens, s.money) for name, s in run.ledger.accounts().items()),
+        tokens=tuple(played.tokens(read, MEETING)),
+        sample=(len(read.matches), read.total),
         counts=counts,
         dropped=dropped,
-        matches=tuple(_cards(run, cards)),
+        matches=tuple(_cards(run, cards, _judges(run, stages))),
         warnings=tuple(_warnings(last, counts)),
     )
 
 
-def _interval(found: dict[str, Any] | None) -> Interval | None:
-    if not found:
-        return None
-    mean, low, high = (math.nan if found[k] is None else found[k] for k in ("mean", "low", "high"))
-    return Interval(mean, low, high, found["n"])
+def changes(run: Run) -> list[Change]:
+    """The held-out score of every learner, at the start and now."""
+    return measured.changes(run.config.learners, _measured(run))
+
+
+def headlines(run: Run) -> Iterator[Headline]:
+    """The numbers that matter, newest generation against the start."""
+    return measured.headlines(run.config.learners, _measured(run))
+
+
+def _alone(group: Curves) -> Iterator[Curve]:
+    return (replace(curve, name=f"{group.name} of {curve.name}") for curve in group.curves)
 
 
 def _measured(run: Run) -> list[tuple[int, dict[str, Any]]]:
     return [(t, found) for _, t, _, found, _ in run.ledger.stages("measure")]
 
 
-def changes(run: Run) -> list[Change]:
-    """The held-out score of every learner, at the start and now."""
-    measured = _measured(run)
-    if not measured:
-        return []
-    (t, last), first = measured[-1], measured[0][1]
-    found = []
-    for name in run.config.learners:
-        before = _interval(first.get("scores", {}).get(f"{name}@0"))
-        after = _interval(last.get("scores", {}).get(f"{name}@{t}"))
-        if before and after:
-            share = all(0 <= bound <= 1 for bound in (before.low, before.high, after.low, after.high))
-            whose = f" of {name}" if len(run.config.learners) > 1 else ""
-            found.append(Change(f"held-out score{whose}", before, after, "%" if share else ""))
-    return found
+def _sample(run: Run, most: int) -> played.Sample:
+    """About `most` matches and their judgements. Ids are hashes, so those below a bound are a random sample."""
+    total = run.ledger.counts()["matches"]
+    bound = "g" if total <= most else f"{int(most / total * 16**12):012x}"  # "g" is above every hexadecimal id
+    matches = run.ledger.rows(f"SELECT record FROM matches WHERE id < '{bound}' ORDER BY rowid")
+    read = list(map(msgspec.json.Decoder(Match).decode, (record for (record,) in matches)))
+    known = {match.id for match in read}
+    said = run.ledger.rows(f"SELECT record FROM judgements WHERE match < '{bound}' ORDER BY rowid")
+    words = map(msgspec.json.Decoder(Judgement).decode, (record for (record,) in said))
+    return played.Sample(read, [word for word in words if word.match in known], max(total, len(read)))
 
 
-def headlines(run: Run) -> Iterator[Headline]:
-    """The numbers that matter, newest generation against the start."""
-    measured = _measured(run)
-    if not measured:
-        return
-    (t, last), first = measured[-1], measured[0][1]
-    for name in run.config.learners:
-        now, start = PlayerId(name, t), PlayerId(name, 0)
-        score = _interval(last.get("scores", {}).get(str(now)))
-        before = _interval(first.get("scores", {}).get(str(start)))
-        if score and before:
-            yield Headline(f"held-out score of {now}", _shown(score), f"{start}: {_shown(before)}")
-        wins = _interval(last.get("win_rates", {}).get(str(now)))
-        if wins:
-            yield Headline(f"win rate of {now} over {start}", wins.percent(), "a tie counts half; 95 % interval")
-        if "averages" in last:
-            gap = last["gap"][str(now)]
-            before = f"{first['gap'][str(start)]:.4f} at the start"
-            yield Headline(f"exploitability of {name}'s average policy", f"{gap:.4f}", before)
-            yield Headline(f"exploitability of {now} alone", f"{last['last_gap'][str(now)]:.4f}", "the last iterate")
-        elif "gap" in last:
-            began = max(row[last["players"].index(str(start))] for row in last["payoff"])
-            note = f"what the league's best member wins against it, of 1; against {start}: {began:.3f}"
-            yield Headline(f"exploitability of {now}", f"{last['gap'][str(now)]:.3f}", note)
-
-
-def _shown(interval: Interval) -> str:
-    """In percent where it can be a share."""
-    return interval.percent() if interval.low >= 0 and interval.high <= 1 else str(interval)
-
-
-def _curves(run: Run, measured: list[tuple[int, dict[str, Any]]]) -> Iterator[Curve]:
-    for name in run.config.learners:
-        for field, title in (("scores", "held-out score"), ("win_rates", "win rate over the start")):
-            points = [(t, _interval(found.get(field, {}).get(f"{name}@{t}"))) for t, found in measured]
-            known = [(t, point) for t, point in points if point]
-            if known:
-                share = all(0 <= point.mean <= 1 for _, point in known)
-                yield Curve(
-                    f"{title} of {name}",
-                    "%" if share else "",
-                    tuple(float(t) for t, _ in known),
-                    tuple(point.mean for _, point in known),
-                    tuple(point.low for _, point in known),
-                    tuple(point.high for _, point in known),
-                )
-
-
-def _exploitability(run: Run, measured: list[tuple[int, dict[str, Any]]]) -> Curve | None:
-    """Of a finite game, the average policy's as it was at each generation; of a league, each generation's by now."""
-    last = measured[-1][1] if measured else {}
-    if "averages" in last:
-        points = [(float(t), found["exploitability"]) for t, found in measured]
-        note = "gain of a best reply against the average policy, in pay-off units"
-    elif "payoff" in last:
-        gains = dict(zip(last["players"], np.max(last["payoff"], axis=0), strict=True))
-        points = [(float(t), max(gains[f"{name}@{t}"] for name in run.config.learners)) for t, _ in measured]
-        note = "what the best member of the league, as it is now, wins against each generation: P(win) − P(loss)"
-    else:
-        return None
-    x, y = zip(*points, strict=True)
-    return Curve("exploitability", "", x, y, note=note)
+def _judges(run: Run, stages: Sequence[Stage]) -> list[str]:
+    """The names of those who judged: first whoever teaches or measures, then who was asked besides."""
+    config = run.config
+    chosen = [*map(config.judge_of, config.learners), *([config.evaluate.judge] if config.evaluate.judge else [])]
+    asked = [found["judge"] for _, _, stage, found, _ in stages if stage == "judge" and "judge" in found]
+    return list(dict.fromkeys([*(judge.name for judge in chosen), *asked]))
 
 
 def _losses(run: Run) -> Iterator[Series]:
@@ -160,8 +130,9 @@ def _losses(run: Run) -> Iterator[Series]:
                 yield Series(f"{name} of {learner}", tuple(x), tuple(y), tuple(boundaries))
 
 
-def _counts(run: Run, stages: list[Stage]) -> tuple[dict[str, Any], dict[str, int]]:
+def _counts(run: Run, stages: Sequence[Stage]) -> tuple[dict[str, Any], dict[str, int]]:
     records = run.ledger.counts()
+    ((beside,),) = run.ledger.rows(f"SELECT count(*) FROM matches WHERE split = 'held_out' AND {_IS_MEETING}")
     judged = [found for _, _, stage, found, _ in stages if stage == "judge"]
     answers = sum(found["answers"] for found in judged)
     missing = sum(found["answers"] * found["unjudged_share"] for found in judged)
@@ -172,7 +143,8 @@ def _counts(run: Run, stages: list[Stage]) -> tuple[dict[str, Any], dict[str, in
         dropped.update({f"judging: {name}": n for name, n in found.get("reasons", {}).items()})
     counts = {
         "prompts": records["prompts"],
-        "matches": records["matches"],
+        "matches": records["matches"] - beside,
+        **({"answers set side by side": 2 * beside} if beside else {}),
         "judgements": records["judgements"],
         "answers judged": round(answers - missing),
         "unjudged share": missing / answers if answers else 0.0,
@@ -183,45 +155,50 @@ def _counts(run: Run, stages: list[Stage]) -> tuple[dict[str, Any], dict[str, in
     return counts, dict(dropped)
 
 
-def _cards(run: Run, limit: int) -> Iterator[MatchCard]:
-    parts = [(split, t) for split, t, *_ in run.ledger.judged()]
+def _cards(run: Run, limit: int, judges: Sequence[str]) -> Iterator[MatchCard]:
+    parts = [(split, t) for split, t, *_ in run.ledger.rows("SELECT DISTINCT split, generation FROM matches")]
     each = max(1, limit // max(1, len(parts)))
+    compares = (run.config.evaluate.judge or run.config.judge_of(run.config.learners[0])).compares
     for split, t in sorted(parts, key=lambda part: (part[1], part[0])):
-        matches = run.ledger.matches(split, t, limit=each)
-        words = run.ledger.judgements_of(match.id for match in matches)
+        matches = [match for match in run.ledger.matches(split, t, limit=each) if match.game != MEETING]
+        ids = [match.id for match in matches]
+        words = [run.ledger.judgements_of(ids, judge) for judge in judges]
+        silent = "compared with other players' answers only" if compares and split != "train" else "not judged yet"
         for match in matches:
-            yield _card(match, words.get(match.id), run.config.utility)
+            said = [found[match.id] for found in words if match.id in found]
+            yield _card(match, said, run.config.utility, silent)
 
 
-def _card(match: Match, word: Judgement | None, utility: str) -> MatchCard:
-    scores = (word.scores if word else None) or {}
+def _card(match: Match, words: Sequence[Judgement], utility: str, silent: str) -> MatchCard:
+    """The match with the first judge's scores, what else it and the other judges gave beside each answer."""
     answers = tuple(
         Answer(
             str(match.seats[turn.seat]),
             turn.move.text or turn.move.error,
-            scores.get(turn.seat, {}).get(utility),
-            _note(turn.move.finish, scores.get(turn.seat, {}), utility),
+            ((words[0].scores or {}) if words else {}).get(turn.seat, {}).get(utility),
+            _note(turn.move.finish, turn.seat, words, utility),
         )
         for turn in match.turns
     )
     prompt = match.turns[0].view.messages if match.turns else ()
-    return MatchCard(match.id, match.generation, match.split, prompt, answers, _why(word))
+    reasons = [word.reason if len(words) == 1 else f"{word.judge}: {word.reason}" for word in words if word.reason]
+    reason = "; ".join(reasons) if words else silent
+    return MatchCard(match.id, match.generation, match.split, prompt, answers, reason)
 
 
-def _why(word: Judgement | None) -> str:
-    return word.reason if word else "not judged yet"
-
-
-def _note(finish: str, utilities: dict[str, float], utility: str) -> str:
-    further = [f"{name} {value:g}" for name, value in utilities.items() if name != utility]
+def _note(finish: str, seat: str, words: Sequence[Judgement], utility: str) -> str:
+    given = [(i, word.judge, (word.scores or {}).get(seat, {})) for i, word in enumerate(words)]
+    further = [
+        f"{f'{judge}: ' if i else ''}{name} {value:g}"
+        for i, judge, scores in given
+        for name, value in scores.items()
+        if i or name != utility
+    ]
     return ", ".join(([f"ended by {finish}"] if finish != "stop" else []) + further)
 
 
 def _warnings(last: dict[str, Any], counts: dict[str, Any]) -> Iterator[str]:
-    if (last.get("cyclic_triples") or 0) > 0.1:
-        yield (
-            f"{last['cyclic_triples']:.0%} of the league's triples go round in a circle (coin flips: 25 %): "
-            "one rating per player misleads"
-        )
+    if cyclic := cyclic_warning(last.get("cyclic_triples") or 0.0):
+        yield cyclic
     if counts["unjudged share"] > 0.02:
         yield f"{counts['unjudged share']:.1%} of the answers could not be judged; they count nowhere"

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from equipoise.evaluate.statistics import Interval
+from equipoise.payoffs.table import Table
 from equipoise.ratings.base import Rating
 from equipoise.types import Message
 
@@ -34,6 +37,16 @@ class Curve:
     mean: tuple[float, ...]
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """The same measure of several players, a curve each."""
+
+    name: str
+    unit: str
+    curves: tuple[Curve, ...]
     note: str = ""
 
 
@@ -70,12 +83,48 @@ class MatchCard:
 
 
 @dataclass(frozen=True, slots=True)
+class Account:
+    """What one endpoint's account was asked for: calls, tokens (asked and answered), money in its prices' currency."""
+
+    name: str
+    calls: int
+    tokens: int
+    money: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Tokens that one player, or a judge that is none, took: its `answers`, what was `read` for them, and `judging`."""
+
+    name: str
+    answers: int = 0
+    generated: int = 0
+    read: int = 0
+    judging: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The player chosen by its held-out score beside the best start, and both on the test that was set aside."""
+
+    chosen: str
+    start: str
+    held_out: Mapping[str, Interval | None]
+    test: Mapping[str, Interval | None]
+    win_rate: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What is known of a run.
 
     `payoff_NN[i, j]` is what `players[i]` gets when it meets `players[j]`; `se_NN` its standard error, `count_NN` the
     judged matches behind it. `counts` are shown in their order, a key that ends in "share" as percent; its "matches" is
     the number of which `matches` are a sample. `dropped` counts what was left out, by reason.
+    `curves` are of a single learner, `compared` of several.
+    `pool` names the players without generations; `standing` holds a curve for each of them. `met` says who met whom in
+    training matches, by the word of `met_judge`; `judges` is what `evaluate.judges.judge_report` says of them. `met`,
+    `judges` and `tokens` come from `sample` = (matches that were read, matches that there are); `tokens` are scaled up.
     """
 
     title: str
@@ -84,6 +133,7 @@ class Facts:
     configuration_yaml: str = ""
     headline: tuple[Headline, ...] = ()
     curves: tuple[Curve, ...] = ()
+    compared: tuple[Curves, ...] = ()
     losses: tuple[Series, ...] = ()
     players: tuple[str, ...] = ()
     payoff_NN: np.ndarray | None = None
@@ -92,8 +142,20 @@ class Facts:
     mixture: Mapping[str, float] = field(default_factory=dict)
     exploitability: Curve | None = None
     cycle_share: float | None = None
+    cyclic_triples: float | None = None
+    gaps: Curves | None = None
     ratings: tuple[Rating, ...] = ()
     rating_unit: str = ""
+    pool: tuple[str, ...] = ()
+    standing: tuple[Curve, ...] = ()
+    standing_unit: str = ""
+    met: Table | None = None
+    met_judge: str = ""
+    judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    selection: Selection | None = None
+    accounts: tuple[Account, ...] = ()
+    tokens: tuple[Tokens, ...] = ()
+    sample: tuple[int, int] = (0, 0)
     counts: Mapping[str, int | float] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
     matches: tuple[MatchCard, ...] = ()

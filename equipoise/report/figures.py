@@ -1,4 +1,4 @@
-"""The report's drawings, as plain plotly data: a curve with its band, a long series, a heat map, bars, dots.
+"""The report's drawings, as plain plotly data: a long series, a heat map, bars, dots; curves are in `curves`.
 
 Plain dictionaries and not `plotly.graph_objects`, which takes a second to import; the tests validate them there.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.ratings.base import Rating
-from equipoise.report.facts import Curve, Series
+from equipoise.report.facts import Series
 from equipoise.report.section import Figure, Table, known, label, number
 
 MOST_POINTS = 1200  # of a series; more are averaged in equal bins, since a screen has no more columns
@@ -32,62 +32,6 @@ def _downwards(names: Sequence[str], **more: Any) -> dict[str, Any]:
 
 def _tall(names: Sequence[str]) -> int:
     return min(max(110 + 34 * len(names), 200), 1400)
-
-
-def _runs(curve: Curve) -> list[list[int]]:
-    """Indices in stretches without a gap in mean or interval."""
-    runs: list[list[int]] = [[]]
-    for i, values in enumerate(zip(curve.mean, curve.low, curve.high, strict=True)):
-        if np.isfinite(values).all():
-            runs[-1].append(i)
-        elif runs[-1]:
-            runs.append([])
-    return [run for run in runs if run]
-
-
-def _band(curve: Curve, run: list[int]) -> dict[str, Any]:
-    """The interval over one stretch: a closed area, or a bar where the stretch is a single point."""
-    x, low, high = ([values[i] for i in run] for values in (curve.x, curve.low, curve.high))
-    if len(run) == 1:
-        middle = curve.mean[run[0]]
-        error = {"type": "data", "symmetric": False, "array": [high[0] - middle], "arrayminus": [middle - low[0]]}
-        return {"x": x, "y": [middle], "mode": "markers", "marker": {"color": "@blue", "size": 7},
-                "error_y": {**error, "color": "@blue", "thickness": 1.5}, "hoverinfo": "skip"}  # fmt: skip
-    return {"x": x + x[::-1], "y": high + low[::-1], "mode": "lines", "fill": "toself", "fillcolor": "@blue/0.16",
-            "line": {"width": 0}, "hoverinfo": "skip"}  # fmt: skip
-
-
-def _said(curve: Curve, i: int) -> tuple[str, str]:
-    """Mean and interval of the curve's i-th point, to read."""
-    unit = "%" if curve.unit == "%" else ""
-    mean = number(curve.mean[i], unit)
-    if not curve.low or known(curve.low[i]) is None:
-        return mean, "–"
-    return mean, f"{number(curve.low[i], unit)} to {number(curve.high[i], unit)}"
-
-
-def curve_figure(curve: Curve, x_title: str = "generation") -> Figure:
-    """A measure over generations with its interval as a band."""
-    points = [_said(curve, i) for i in range(len(curve.x))]
-    unit = "" if curve.unit == "%" else label(curve.unit)
-    hover = [
-        f"{x_title} {x:g}<br><b>{mean}</b> {unit}<br>{interval}"
-        for x, (mean, interval) in zip(curve.x, points, strict=True)
-    ]
-    mode = "lines+markers" if len(curve.x) <= MOST_TICKS else "lines"
-    line = {"x": list(curve.x), "y": [known(y) for y in curve.mean], "mode": mode, "hovertext": hover,
-            "hoverinfo": "text", "line": {"color": "@blue", "width": 2.5}, "marker": {"color": "@blue", "size": 7},
-            "connectgaps": False}  # fmt: skip
-    span = max(curve.x, default=0) - min(curve.x, default=0)
-    layout = {
-        "xaxis": {"title": {"text": x_title}, **({"dtick": 1} if span <= 14 else {})},
-        "yaxis": {"title": {"text": unit}, **({"tickformat": ".0%"} if curve.unit == "%" else {})},
-        "showlegend": False,
-    }
-    rows = tuple((f"{x:g}", *said) for x, said in zip(curve.x, points, strict=True))
-    table = Table((x_title, "value" if curve.unit in ("", "%") else f"value, {curve.unit}", "95 % interval"), rows)
-    bands = [_band(curve, run) for run in _runs(curve)] if curve.low else []
-    return Figure(curve.name, [*bands, line], layout, note=curve.note, table=table)
 
 
 def binned(x: np.ndarray, y: np.ndarray, most: int = MOST_POINTS) -> tuple[np.ndarray, np.ndarray, int]:
@@ -133,26 +77,34 @@ def series_figure(series: Series) -> Figure:
     return Figure(series.name, [trace], layout, note="; ".join(note for note in notes if note))
 
 
-def heat_map(title: str, names: Sequence[str], value_NN: np.ndarray, written: list[list[str]], hover: list[list[str]]
-             ) -> Figure:  # fmt: skip
-    """A square of numbers around zero: blue above, orange below, empty where there is none."""
-    n = len(names)
-    finite = np.abs(value_NN[np.isfinite(value_NN)])
-    reach = max(float(finite.max()) if finite.size else 0.0, 1e-6)
-    places = list(range(n))
+def heat_map(title: str, rows: Sequence[str], columns: Sequence[str], value_RC: np.ndarray, written: list[list[str]],
+             hover: list[list[str]], titles: tuple[str, str], around_zero: bool = True) -> Figure:  # fmt: skip
+    """A grid of numbers, empty where there is none.
+
+    Around zero: blue above, orange below, as deep as the largest is far from 0. Else from pale to blue, from the
+    smallest to the largest. `titles` are those of the rows' and the columns' axes.
+    """
+    value_V = value_RC[np.isfinite(value_RC)]
+    reach = max(float(np.abs(value_V).max()) if value_V.size else 0.0, 1e-6)
+    ends = (-reach, reach) if around_zero or not value_V.size else (float(value_V.min()), float(value_V.max()))
+    scale = [[0, "@low"], [0.5, "@neutral"], [1, "@high"]] if around_zero else [[0, "@neutral"], [1, "@high"]]
+    few = max(len(rows), len(columns)) <= MOST_WRITTEN
     trace = {
-        "type": "heatmap", "x": places, "y": places, "z": [[known(v) for v in row] for row in value_NN.tolist()],
-        "zmin": -reach, "zmax": reach, "xgap": 2, "ygap": 2, "hoverongaps": False, "hoverinfo": "text",
-        "hovertext": hover, "colorscale": [[0, "@low"], [0.5, "@neutral"], [1, "@high"]], "textfont": {"color": "@ink"},
-        "colorbar": {"thickness": 10, "outlinewidth": 0, "len": 0.9},
-        **({"text": written, "texttemplate": "%{text}"} if n <= MOST_WRITTEN else {}),
+        "type": "heatmap", "x": list(range(len(columns))), "y": list(range(len(rows))),
+        "z": [[known(v) for v in row] for row in value_RC.tolist()],
+        "zmin": ends[0], "zmax": max(ends[1], ends[0] + 1e-6),
+        "xgap": 2, "ygap": 2, "hoverongaps": False, "hoverinfo": "text", "hovertext": hover, "colorscale": scale,
+        "textfont": {"color": "@ink"}, "colorbar": {"thickness": 10, "outlinewidth": 0, "len": 0.9},
+        **({"text": written, "texttemplate": "%{text}"} if few else {}),
     }  # fmt: skip
     layout = {
-        "xaxis": names_axis(names, side="top", showgrid=False, title={"text": "… meets"}),
-        "yaxis": _downwards(names, showgrid=False, title={"text": "what this player gets"}),
+        "xaxis": names_axis(columns, side="top", showgrid=False, title={"text": label(titles[1])}),
+        "yaxis": _downwards(rows, showgrid=False, title={"text": label(titles[0])}),
     }
-    table = Table(("", *names), tuple((name, *row) for name, row in zip(names, written, strict=True)))
-    return Figure(title, [trace], layout, height=min(150 + 56 * n, 760), wide=True, table=table if n <= 24 else None)
+    table = Table(("", *columns), tuple((name, *row) for name, row in zip(rows, written, strict=True)))
+    small = max(len(rows), len(columns)) <= 24
+    height = min(150 + 56 * len(rows), 760)
+    return Figure(title, [trace], layout, height=height, wide=True, table=table if small else None)
 
 
 def bars(title: str, weights: Sequence[tuple[str, float]], note: str = "") -> Figure:

@@ -17,18 +17,24 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from equipoise.report import learning, population, records
+from equipoise.report import cost, judging, learning, population, records, standing
 from equipoise.report.facts import Facts
 from equipoise.report.section import Figure, Section, clean
 
 SECTIONS: tuple[Callable[[Facts], Section | None], ...] = (
     learning.headline,
     learning.curves,
+    learning.selection,
     population.payoffs,
     population.equilibrium,
     population.ratings,
+    standing.standing,
+    standing.match_ups,
+    judging.who_judged_whom,
+    judging.judges,
     learning.losses,
     records.counts,
+    cost.cost,
     records.matches,
     records.configuration,
 )

@@ -5,9 +5,21 @@ import math
 import numpy as np
 import pytest
 
-from equipoise.evaluate.statistics import over_seeds, win_rate
+from equipoise.evaluate.statistics import Interval, over_seeds, win_rate
+from equipoise.payoffs.table import Result, tally
 from equipoise.ratings.base import Rating
-from equipoise.report.facts import Answer, Curve, Facts, Headline, MatchCard, Series
+from equipoise.report.facts import (
+    Account,
+    Answer,
+    Curve,
+    Curves,
+    Facts,
+    Headline,
+    MatchCard,
+    Selection,
+    Series,
+    Tokens,
+)  # fmt: skip
 from equipoise.types import Message
 
 HOSTILE = [
@@ -83,6 +95,48 @@ def series(name: str, start: float, end: float) -> Series:
     return Series(name, tuple(step_S.tolist()), tuple(y.tolist()), (0.0, 1200.0, 2400.0))
 
 
+def judge(voters: list[str], players: list[str], low: float) -> dict:
+    """What the judge report says of a judge that asks `voters`, whose scores begin at `low`."""
+    share = {"mean": 0.6, "low": 0.5, "high": 0.7, "n": 40}
+    one = {
+        "unreadable_share": 0.125, "calls": 48, "tokens": 3072, "cost": 0.25, "votes": 48, "first_preferred": share,
+        "inconsistent": None, "first_seat_lead": None,
+        "length": {"spearman": 0.5, "within_prompts": -0.375, "of_pairs": None},
+    }  # fmt: skip
+    own = {"lead": {"mean": 0.75}, "lead_on_others": {"mean": -0.25}}
+    return {
+        "judgements": 12, "answers": 24, "unjudged_share": 0.25, **one,
+        "agreement": {"alpha": 0.625}, "agreement_on_pairs": None,
+        "self_preference": {voter: own if i == 0 else None for i, voter in enumerate(voters)},
+        "who_judged_whom": {
+            voter: {p: {"mean": low + 0.1 * i, "n": 5} for i, p in enumerate(players) if p != voter} for voter in voters
+        },
+        "voters": dict.fromkeys(voters, one),
+    }  # fmt: skip
+
+
+def pool(names: list[str], judges: list[str]) -> dict:
+    """What a run of several players says of them."""
+    score = Interval(0.8, 0.75, 0.85, 200)
+    lines = tuple(
+        Curve(name, "", (0.0, 1.0), (1.0 + i, 2.0 + i), (0.5 + i, 1.5 + i), (1.5 + i, 2.5 + i))
+        for i, name in enumerate(names)
+    )
+    met = [Result(a, b, 1.0) for i, a in enumerate(names) for b in names[:i]] + [Result(names[0], names[1], None)]
+    return {
+        "pool": tuple(names),
+        "standing": lines,
+        "met": tally(met, names),
+        "gaps": Curves("gap of each learner", "", lines, "by its own judge"),
+        "compared": (Curves("held-out score", "%", lines),),
+        "judges": {judges[0]: judge(names, names, 2.0), judges[1]: judge([judges[1]], names, 0.1)},
+        "selection": Selection(names[0], names[1], dict.fromkeys(names, score), dict.fromkeys(names[:1], score), score),
+        "accounts": (Account(judges[0], 30, 7000, 0.5), Account(names[0], 3, 70, 0.0)),
+        "tokens": tuple(Tokens(name, 10, 200, 300, 40) for name in (*names, judges[0])),
+        "sample": (1000, 48210),
+    }
+
+
 def full_facts(number_of_cards: int = 300) -> Facts:
     """A run with something in every section."""
     nan = math.nan
@@ -118,6 +172,10 @@ def full_facts(number_of_cards: int = 300) -> Facts:
         mixture={"policy@0": 0.0, "policy@1": 0.0, "policy@2": 0.08, "policy@3": 0.92},
         exploitability=curve("Exploitability of the mixture", "", [0.09, 0.031, 0.012], 0.012),
         cycle_share=0.041,
+        cyclic_triples=0.03125,
+        standing_unit="reputation",
+        met_judge="peers",
+        **pool(["sums", "asker", "guard"], ["peers", "clerk"]),
         ratings=tuple(
             Rating(f"policy@{g}", value, value - 20, value + 22)
             for g, value in ((3, 1613.0), (2, 1557.0), (1, 1488.0), (0, 1342.0))
@@ -159,6 +217,11 @@ def hostile_facts() -> Facts:
         mixture=dict.fromkeys(HOSTILE, 1 / n),
         ratings=tuple(Rating(t, 1.0, 0.5, 1.5) for t in HOSTILE),
         rating_unit=HOSTILE[11],
+        cycle_share=0.5,
+        cyclic_triples=0.5,
+        standing_unit=HOSTILE[1],
+        met_judge=HOSTILE[2],
+        **pool(HOSTILE, [HOSTILE[0], HOSTILE[5]]),
         counts=dict.fromkeys(HOSTILE, 3),
         dropped=dict.fromkeys(HOSTILE, 3),
         matches=tuple(

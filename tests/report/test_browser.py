@@ -150,12 +150,15 @@ def test_a_fault_would_be_noticed(browser, tmp_path):
 
 def test_every_chart_is_drawn_without_complaint_or_request(browser, pages):
     browser.open(pages["full"])
-    assert browser.do("document.querySelectorAll('.chart').length") == 9
+    assert browser.do("document.querySelectorAll('.chart').length") == 15
     assert browser.do("document.querySelectorAll('.chart .scatterlayer .trace').length") >= 10
     assert browser.do("document.querySelector('.chart .heatmaplayer image') !== null")
     assert browser.do("document.querySelectorAll('.chart .barlayer .point').length") == 4
-    cells = browser.do(TEXTS.format(".heatmap-label"))
+    cells = browser.do(TEXTS.format("#payoffs .heatmap-label"))
     assert "+0.52 ± 0.04" in cells and len([cell for cell in cells if cell]) == 14
+    assert browser.do(TEXTS.format("#standing .annotation-text")) == ["sums", "asker", "guard"]  # from low to high
+    assert browser.do(TEXTS.format("#standing .legendtext")) == ["sums", "asker", "guard"]
+    assert len(browser.do(TEXTS.format("#match-ups .heatmap-label"))) == 6
     assert browser.complaints() == []
     assert browser.requests() == []
 
@@ -240,7 +243,8 @@ def test_pages_turn_and_finds_are_marked(browser, pages, facts):
 
 def test_charts_follow_light_and_dark_and_paper(browser, pages):
     browser.open(pages["full"])
-    line = "getComputedStyle([...document.querySelector('.chart').querySelectorAll('.js-line')].at(-1)).stroke"
+    last = "[...document.querySelector('figure:not(.wide) > .chart').querySelectorAll('.js-line')].at(-1)"
+    line = f"getComputedStyle({last}).stroke"
     ink = "getComputedStyle(document.body).color"
     seen = {}
     for scheme, blue in (("light", "rgb(31, 111, 181)"), ("dark", "rgb(95, 168, 230)")):

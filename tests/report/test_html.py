@@ -12,7 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from equipoise.report import figures, learning, population, records
+from equipoise.report import curves, figures, learning, population, records
 from equipoise.report.facts import Answer, Curve, Facts, MatchCard, Series
 from equipoise.report.html import SECTIONS, render
 from equipoise.report.section import Cards, Figure, Section, Table, clean, label, number
@@ -79,6 +79,12 @@ def test_everything_is_on_the_page(page, facts):
         "Who beats whom",
         "Equilibrium",
         "Ratings",
+        "Selection",
+        "Standing over time",
+        "Match-ups",
+        "Who judged whom",
+        "Judges",
+        "Cost",
         "Training",
         "What was used",
         "Matches",
@@ -100,7 +106,7 @@ def test_everything_is_on_the_page(page, facts):
         assert words in text.replace("\u00a0", " "), words
     [browser] = [found for found in page.data() if "rows" in found]
     assert len(browser["rows"]) == 300 and browser["total"] == 48210
-    assert len(page.data(id="figures")[0]) == len([e for e in page.elements if e[1].get("class") == "chart"]) == 9
+    assert len(page.data(id="figures")[0]) == len([e for e in page.elements if e[1].get("class") == "chart"]) == 15
     assert facts.matches[7].answers[1].text == browser["rows"][7]["answers"][1]["text"]
 
 
@@ -226,14 +232,14 @@ def test_a_gap_in_a_curve_stays_a_gap():
     curve = Curve(
         "a", "", (0, 1, 2, 3, 4), (1.0, 2.0, nan, 4.0, 5.0), (0.0, 1.0, nan, 3.0, nan), (2.0, 3.0, nan, 5.0, nan)
     )
-    figure = figures.curve_figure(curve)
+    figure = curves.curve_figure(curve)
     area, point, line = figure.data
     assert area["x"] == [0, 1, 1, 0] and area["y"] == [2, 3, 1, 0]
     assert point["x"] == [3] and point["error_y"]["array"] == [1]
     assert line["y"] == [1, 2, None, 4, 5]
     assert figure.table is not None
     assert [row[1:] for row in figure.table.rows][2:] == [("–", "–"), ("4", "3 to 5"), ("5", "–")]
-    assert len(figures.curve_figure(dataclasses.replace(curve, low=(), high=())).data) == 1
+    assert len(curves.curve_figure(dataclasses.replace(curve, low=(), high=())).data) == 1
 
 
 def test_a_long_series_is_averaged_and_says_so():

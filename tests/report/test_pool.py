@@ -1,0 +1,129 @@
+"""The sections on pools of players and on judges: what their figures and tables say."""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from equipoise.evaluate.statistics import Interval
+from equipoise.payoffs.table import Result, tally
+from equipoise.report import cost, curves, judging, learning, population, standing
+from equipoise.report.facts import Account, Curve, Facts, Selection, Tokens
+from equipoise.report.figures import heat_map
+from equipoise.report.section import Figure, Table
+
+
+def lines(ends: list[float], x: tuple[float, ...] = (0.0, 1.0)) -> list[Curve]:
+    return [Curve(f"p{i}", "", x, (5.0, end), (4.0, end - 1), (6.0, end + 1)) for i, end in enumerate(ends)]
+
+
+def test_every_player_keeps_its_colour_and_toggles_with_its_band():
+    figure = curves.lines_figure("a", lines([1.0, 5.0, 9.0]))
+    bands, named = figure.data[::2], figure.data[1::2]
+    assert [trace["name"] for trace in named] == ["p0", "p1", "p2"]
+    assert len({trace["line"]["color"] for trace in named}) == 3
+    assert [b["legendgroup"] for b in bands] == [n["legendgroup"] for n in named]
+    assert not any(band["showlegend"] for band in bands)
+    assert figure.table is not None and figure.table.rows[1] == ("1", "1 (0 to 2)", "5 (4 to 6)", "9 (8 to 10)")
+
+
+def test_labels_at_the_ends_do_not_overlap_or_are_left_out():
+    words = curves.lines_figure("a", lines([5.0, 5.0, 5.0])).layout["annotations"]
+    assert np.diff([word["yshift"] for word in words]).min() >= 14
+    assert curves.lines_figure("a", lines([5.0 + i / 100 for i in range(12)])).layout["annotations"] == []
+    ended = [*lines([1.0, 9.0]), *lines([5.0], (0.0, 0.5))]
+    assert [word["text"] for word in curves.lines_figure("a", ended).layout["annotations"]] == ["p0", "p1"]
+    lone = [Curve("p", "", (0.0,), (1.0,)), Curve("q", "", (0.0,), (math.nan,))]
+    assert len(curves.lines_figure("a", lone).layout["annotations"]) == 1
+
+
+def test_many_lines_differ_and_leave_their_bands_to_the_table():
+    figure = curves.lines_figure("a", lines([float(i) for i in range(20)]))
+    assert len(figure.data) == 20 and "intervals are in the table" in figure.note
+    assert len({(trace["line"]["color"], trace["line"]["dash"]) for trace in figure.data}) == 20
+
+
+def test_a_heat_map_need_not_be_square_nor_around_zero():
+    value = np.array([[1.0, 3.0, np.nan]])
+    figure = heat_map("t", ["judge"], ["a", "b", "c"], value, [["1", "3", ""]], [["", "", ""]], ("j", "p"), False)
+    [trace] = figure.data
+    assert (trace["zmin"], trace["zmax"], trace["z"]) == (1, 3, [[1, 3, None]])
+    assert (trace["x"], trace["y"], len(trace["colorscale"])) == ([0, 1, 2], [0], 2)
+    same = heat_map("t", ["j"], ["a"], np.array([[2.0]]), [["2"]], [[""]], ("", ""), False).data[0]
+    assert same["zmax"] > same["zmin"] == 2
+    nothing = heat_map("t", ["j"], ["a"], np.array([[np.nan]]), [[""]], [[""]], ("", ""), False).data[0]
+    assert nothing["zmax"] > nothing["zmin"]
+
+
+def test_match_ups_say_who_met_and_who_was_not_judged():
+    met = tally([Result("a", "b", 1.0), Result("a", "b", 0.0), Result("b", "c", None)], ["a", "b", "c"])
+    section = standing.match_ups(Facts("t", pool=("a", "b", "c"), met=met, met_judge="clerk", sample=(3, 3)))
+    assert section is not None and "judge clerk" in section.lead and "sample" not in section.lead
+    figure = section.blocks[0]
+    assert isinstance(figure, Figure)
+    trace = figure.data[0]
+    assert trace["text"] == [["", "+0.50 (2)", ""], ["−0.50 (2)", "", "– (1)"], ["", "– (1)", ""]]
+    assert trace["z"][0] == [None, 0.5, None] and trace["z"][1][2] is None
+    assert "<b>no judged meeting</b><br>1 meetings, 1 of them not judged" in trace["hovertext"][1][2]
+    assert standing.match_ups(Facts("t", pool=("a",))) is None
+
+
+def test_where_pay_offs_cycle_every_rating_is_said_to_mislead(facts):
+    for triples, said in ((0.05, False), (0.3, True)):
+        other = dataclasses.replace(facts, cyclic_triples=triples)
+        for section in (standing.standing(other), population.ratings(other)):
+            assert section is not None
+            assert ("30% of the league's triples go round in a circle" in section.lead) is said
+
+
+def test_judges_on_different_scales_are_drawn_apart(facts):
+    section = judging.who_judged_whom(facts)
+    assert section is not None and "1,000 of the run's 48,210" in section.lead
+    assert [block.title for block in section.blocks if isinstance(block, Figure)] == [
+        "Mean score given", "Mean score by peers",
+    ]  # fmt: skip
+    peers = section.blocks[1]
+    assert isinstance(peers, Figure)
+    assert peers.data[0]["z"][0] == [2.1, 2.2, None]  # asker, guard, sums; sums did not judge itself
+    assert peers.data[0]["hovertext"][0][0] == "sums on asker<br><b>2.10</b><br>5 answers"
+    assert peers.data[0]["hovertext"][0][2] == "sums on sums<br><b>never judged</b><br>0 answers"
+    alone = {"clerk": {"who_judged_whom": {"clerk": {"policy": {"mean": 0.5, "n": 3}}}}}
+    left_out = judging.who_judged_whom(Facts("t", judges=alone))
+    assert left_out is not None and not left_out.blocks and left_out.reason
+
+
+def test_every_judge_and_every_voter_has_its_line_and_every_column_its_words(facts):
+    section = judging.judges(facts)
+    assert section is not None
+    table, legend = section.blocks
+    assert isinstance(table, Table) and isinstance(legend, Table)
+    assert table.columns[1:] == tuple(row[0] for row in legend.rows)
+    rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    assert list(rows) == ["peers", "· sums", "· asker", "· guard", "clerk"]
+    assert rows["peers"]["unjudged"] == "25.0 %" and rows["· sums"]["unjudged"] == "–"
+    assert rows["peers"]["agreement"] == "0.62" and rows["peers"]["own answers"] == "–"
+    assert rows["· sums"]["own answers"] == rows["clerk"]["own answers"] == "+0.75 (−0.25)"
+    assert rows["· asker"]["own answers"] == "–"
+    assert rows["clerk"]["first preferred"] == "60 % (50 to 70)" and rows["clerk"]["inconsistent"] == "–"
+    assert rows["clerk"]["length"] == "−0.38" and rows["clerk"]["tokens"] == "3,072"
+
+
+def test_cost_is_told_even_where_nothing_was_paid():
+    free = cost.cost(Facts("t", tokens=(Tokens("a", 2, 30, 4), Tokens("rule")), sample=(2, 2)))
+    assert free is not None and "no endpoint was asked" in free.lead
+    [table] = free.blocks
+    assert isinstance(table, Table) and table.rows == (("a", "2", "30", "4", "0"),)
+    paid = cost.cost(Facts("t", accounts=(Account("x", 2, 10, 0.5), Account("y", 1, 5, 0.25))))
+    assert paid is not None and isinstance(paid.blocks[0], Table)
+    assert paid.blocks[0].rows[-1] == ("all", "3", "15", "0.75")
+    nothing = cost.cost(Facts("t"))
+    assert nothing is not None and nothing.reason
+
+
+def test_a_start_that_was_not_beaten_is_said():
+    score = Interval(0.5, 0.4, 0.6, 20)
+    found = Selection("a@0", "a@0", {"a@0": score}, {"a@0": score}, score)
+    section = learning.selection(Facts("t", selection=found))
+    assert section is not None and "No later generation" in section.lead
+    table = section.blocks[1]
+    assert isinstance(table, Table) and len(table.rows) == 1
