@@ -1,12 +1,15 @@
 """A league of different players and judges, played for real: two learners, a frozen one, judges of three kinds."""
 
+import json
 import shutil
 
 import pytest
 
 from equipoise import config
 from equipoise.arena import MEETING
-from equipoise.errors import ConfigError
+from equipoise.cli.judge import judge
+from equipoise.cli.rate import rate
+from equipoise.errors import ConfigError, UserError
 from equipoise.loop import league
 from equipoise.report.terminal import Display
 from equipoise.run import Run
@@ -50,12 +53,12 @@ def played(tmp_path_factory):
 
 
 def test_each_learner_is_taught_by_its_own_judge(played):
-    judges = {judge for (judge,) in played.ledger.rows("SELECT DISTINCT judge FROM judgements WHERE split = 'train'")}
+    judges = {name for (name,) in played.ledger.rows("SELECT DISTINCT judge FROM judgements WHERE split = 'train'")}
     assert judges == {played.config.judge.name, "shorter"}
-    for name, judge in (("alice", played.config.judge.name), ("bob", "shorter")):
+    for name, whose in (("alice", played.config.judge.name), ("bob", "shorter")):
         taught = played.ledger.pairs(0, PlayerId(name))
         assert taught
-        words = played.ledger.judgements_of((pair.match for pair in taught), judge)
+        words = played.ledger.judgements_of((pair.match for pair in taught), whose)
         for pair in taught:
             scores = {found["score"] for found in words[pair.match].scores.values()}
             assert {pair.chosen_score, pair.rejected_score} == scores
@@ -129,7 +132,7 @@ def test_a_judge_that_compares_is_shown_answers_beside_each_other(played, tmp_pa
         meetings = [m for m in run.ledger.matches("held_out") if m.game == MEETING]
         assert len(run.ledger.matches("held_out")) - len(meetings) == before
         assert len(meetings) == 10 * 6 * 2
-        table = {name: row for name, row in zip(found["players"], found["payoff"], strict=True)}
+        table = dict(zip(found["players"], found["payoff"], strict=True))
         i, j = found["players"].index("alice@1"), found["players"].index("carol@0")
         texts = {m.id: {seat: t.move.text for t in m.turns for seat in [t.seat]} for m in meetings}
         signs = [
@@ -152,3 +155,50 @@ def test_one_base_serves_every_adapter(played):
         with stages.population.actor(who)._model() as model:
             models.add(id(model))
     assert len(models) == 1
+
+
+def said(capsys, verb, *arguments, **options):
+    verb(*arguments, **options, set=[], json=True)
+    return json.loads(capsys.readouterr().out)
+
+
+def test_ratings_are_recomputed_from_the_ledger(played, capsys):
+    ((_, _, _, facts, _),) = played.ledger.stages("rate")
+    again = said(capsys, rate, played.folder, by="", of="matches", judge="")
+    assert again["ratings"] == [facts["ratings"]]
+    by_others = said(capsys, rate, played.folder, by="openskill", of="matches", judge="shorter")
+    assert {r["name"] for r in by_others["ratings"][0]} == {"alice", "bob", "carol"}
+    league = said(capsys, rate, played.folder, by="{kind: bradley_terry, prior: 2}", of="league", judge="")
+    assert {r["name"] for r in league["ratings"][0]} == set(played.ledger.finished("1/measure")["players"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"by": "elo", "of": "ladder", "judge": ""}, "--of ladder"),
+        ({"by": "elow", "of": "", "judge": ""}, "did you mean 'elo'"),
+        ({"by": "{kind: elo, kk: 3}", "of": "", "judge": ""}, "--by: .*unknown key 'kk'"),
+        ({"by": "elo", "of": "matches", "judge": "nobody"}, "no words of judge 'nobody'; known: .*shorter"),
+    ],
+)
+def test_a_wrong_rating_is_one_message(played, options, words):
+    with pytest.raises(UserError, match=words):
+        rate(played.folder, **options, set=[], json=True)
+
+
+def test_another_judge_speaks_on_recorded_matches(played, capsys, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(played.folder, folder)
+    other = json.dumps({"kind": "pairwise", "model": COMPARER})
+    found = said(capsys, judge, folder, by=other, part="train", generation=None)
+    assert found["matches"] == 8
+    assert found["beside"] == played.config.judge.name
+    # The rubric's model and this one both go by length, so wherever both prefer an answer it is the same one.
+    assert found["agreement"]["same_winner"]["mean"] == 1
+    assert found["report"]["judgements"] == 8
+    before = (folder / "ledger.sqlite").stat().st_mtime_ns
+    assert said(capsys, judge, folder, by=other, part="train", generation=None) == found
+    assert found["scores"].keys() == found["scores_beside"].keys()
+    assert (folder / "ledger.sqlite").stat().st_mtime_ns == before
+    with pytest.raises(UserError, match="no held-out matches in generation 7"):
+        judge(folder, by="shorter", part="held_out", generation=7, set=[], json=True)
