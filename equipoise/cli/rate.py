@@ -36,8 +36,7 @@ def rate(
         many = len(run.config.players) > 1
         of = of or ("matches" if many and run.ledger.stages("rate") else "league")
         if of == "matches":
-            found = _standing(run, ratings or run.config.standing, judge)
-            warning = ""
+            found, warning = _standing(run, ratings or run.config.standing, judge)
         else:
             found, warning = _league(run, ratings or run.config.ratings, judge)
     if json:
@@ -46,10 +45,15 @@ def rate(
         _print(found, of, (ratings or (run.config.standing if of == "matches" else run.config.ratings)).kind, warning)
 
 
-def _standing(run: Run, ratings: Ratings, judge: str) -> list[list[Rating]]:
-    """The players' ratings after each generation's matches."""
+def _standing(run: Run, ratings: Ratings, judge: str) -> tuple[list[list[Rating]], str]:
+    """The players' ratings after each generation's matches, and what to think of them."""
+    import numpy as np
+
     from equipoise import seeds
     from equipoise.errors import RunError
+    from equipoise.payoffs.cycles import cyclic_triples, cyclic_warning
+    from equipoise.payoffs.table import Result, tally
+    from equipoise.ratings.base import decided
     from equipoise.stages import duels
 
     name = judge or run.config.judge_of(run.config.learners[0]).name
@@ -63,7 +67,12 @@ def _standing(run: Run, ratings: Ratings, judge: str) -> list[list[Rating]]:
     if not any(met):
         raise RunError(f"{run.folder}: no two different players met in training; try --of league")
     names = list(run.config.players)
-    return [ratings.standing(names, met[: t + 1], seeds.child(run.config.seed, "standing", t)) for t in range(len(met))]
+    found = [
+        ratings.standing(names, met[: t + 1], seeds.child(run.config.seed, "standing", t)) for t in range(len(met))
+    ]
+    last = [Result(duel.first, duel.second, 2 * decided(duel) - 1) for duel in met[-1] if duel.scores]
+    payoff_NN = tally(last, names).payoff_NN
+    return found, cyclic_warning(cyclic_triples(payoff_NN)) if np.isfinite(payoff_NN).all() else ""
 
 
 def _league(run: Run, ratings: Ratings, judge: str) -> tuple[list[list[Rating]], str]:

@@ -19,8 +19,12 @@ def status(folder: RunFolder, json: Json = False) -> None:
     if json:
         show(facts)
     else:
-        records, measured = facts.pop("records"), facts.pop("measured")
-        Console().print(status_table([*facts.items(), *records.items(), *measured.items()]))
+        records, measured, spent = (facts.pop(name) for name in ("records", "measured", "spent"))
+        paid = [
+            (f"spent by {account}", f"{s['calls']:,} calls, {s['tokens']:,} tokens, {s['money']:g} in money")
+            for account, s in spent.items()
+        ]
+        Console().print(status_table([*facts.items(), *records.items(), *paid, *measured.items()]))
 
 
 def _facts(run: Any) -> dict[str, Any]:
@@ -37,6 +41,10 @@ def _facts(run: Any) -> dict[str, Any]:
         "finished": done == run.config.generations,
         "last_stage": stages[-1][0] if stages else None,
         "records": records,
+        "spent": {
+            account: {"calls": spent.calls, "tokens": spent.tokens, "money": round(spent.money, 6)}
+            for account, spent in run.ledger.accounts().items()
+        },
         "unjudged_share": run.ledger.unjudged() / records["judgements"] if records["judgements"] else None,
         "seconds": round(sum(row[4] for row in stages), 1),
         "measured": numbers,

@@ -5,6 +5,8 @@ pairs.parquet      TRL's conversational preference format: prompt, chosen, rejec
 matches.parquet    one row a match
 turns.parquet      one row a move: seat, player, text, finish, tokens
 scores.parquet     one row a (match, judge, seat, utility); a judgement without scores is one row with its reason
+votes.parquet      one row a reading behind a judgement: who said what of which seat, and what it took
+replies.parquet    one row a paid answer of an endpoint, by the hash of what was asked
 players.parquet, stages.parquet, logprobs.parquet   as in the ledger
 """
 
@@ -100,14 +102,24 @@ def _turns(ledger: Ledger) -> Iterator[Row]:
             yield {
                 "match": match.id, "turn": number, "seat": turn.seat, "player": str(match.seats[turn.seat]),
                 "text": turn.move.text, "finish": turn.move.finish, "error": turn.move.error,
-                "prompt_tokens": turn.move.prompt_tokens, "answer_tokens": len(turn.move.token_ids),
+                "prompt_tokens": turn.move.prompt_tokens, "answer_tokens": turn.move.tokens, "cost": turn.move.cost,
             }  # fmt: skip
 
 
-def _scores(ledger: Ledger) -> Iterator[Row]:
+def _every_judgement(ledger: Ledger) -> Iterator[Judgement]:
     decode = msgspec.json.Decoder(Judgement).decode
     for (record,) in ledger.rows("SELECT record FROM judgements ORDER BY rowid"):
-        word = decode(record)
+        yield decode(record)
+
+
+def _votes(ledger: Ledger) -> Iterator[Row]:
+    for word in _every_judgement(ledger):
+        for vote in word.votes:
+            yield {"match": word.match, "judge": word.judge, **msgspec.structs.asdict(vote)}
+
+
+def _scores(ledger: Ledger) -> Iterator[Row]:
+    for word in _every_judgement(ledger):
         common = {"match": word.match, "judge": word.judge, "reason": word.reason}
         if word.scores is None:
             yield {**common, "seat": None, "utility": None, "value": None}
@@ -129,6 +141,7 @@ def _plain(table: str, columns: Iterable[str]) -> Callable[[Ledger], Iterator[Ro
 
 _LINEAGE = {"name": "text", "generation": "int", "parent": "text", "learner": "text", "facts": "text"}
 _STAGES = {"key": "text", "generation": "int", "stage": "text", "facts": "text", "seconds": "float"}
+_REPLIES = {"key": "text", "account": "text", "tokens": "int", "cost": "float", "record": "text"}
 _LOGPROBS = {"player": "text", "encoding": "text", "text": "text", "total": "float", "tokens": "int"}
 
 TABLES: dict[str, tuple[dict[str, str], Callable[[Ledger], Iterator[Row]]]] = {
@@ -153,7 +166,7 @@ TABLES: dict[str, tuple[dict[str, str], Callable[[Ledger], Iterator[Row]]]] = {
     "turns": (
         {
             "match": "text", "turn": "int", "seat": "text", "player": "text", "text": "text", "finish": "text",
-            "error": "text", "prompt_tokens": "int", "answer_tokens": "int",
+            "error": "text", "prompt_tokens": "int", "answer_tokens": "int", "cost": "float",
         },
         _turns,
     ),
@@ -161,6 +174,14 @@ TABLES: dict[str, tuple[dict[str, str], Callable[[Ledger], Iterator[Row]]]] = {
         {"match": "text", "judge": "text", "reason": "text", "seat": "text", "utility": "text", "value": "float"},
         _scores,
     ),
+    "votes": (
+        {
+            "match": "text", "judge": "text", "by": "text", "seat": "text", "other": "text", "value": "float",
+            "reason": "text", "tokens": "int", "cost": "float",
+        },
+        _votes,
+    ),
+    "replies": (_REPLIES, _plain("replies", _REPLIES)),
     "players": (_LINEAGE, _plain("players", _LINEAGE)),
     "stages": (_STAGES, _plain("stages", _STAGES)),
     "logprobs": (_LOGPROBS, _plain("logprobs", _LOGPROBS)),
