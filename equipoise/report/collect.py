@@ -26,7 +26,7 @@ from equipoise.types import Judgement, Match
 
 Stage = tuple[str, int, str, dict[str, Any], float]  # key, generation, stage, facts, seconds
 CARDS = 400  # matches shown in the browser, spread evenly over generations and splits
-SAMPLE = 10_000  # matches read with all that was said of them
+SAMPLE = 5_000  # matches read with all that was said of them: some seconds where many judges vote
 _IS_MEETING = f"""instr(substr(record, 1, 400), '"game":"{MEETING}"') > 0"""  # before the turns, so these stay unread
 
 
@@ -37,6 +37,7 @@ def facts(run: Run, cards: int = CARDS, sample: int = SAMPLE) -> Facts:
     counts, dropped = _counts(run, stages)
     payoff, own = last.get("payoff"), run.config.judge_of(learners[0]).name
     read, pool = _sample(run, sample), list(run.config.players)
+    exact = run.config.game.payoff_AM() is not None  # a pay-off table is no opinion
     drawn = measured.curves(learners, found)
     return Facts(
         title=run.config.name,
@@ -63,7 +64,7 @@ def facts(run: Run, cards: int = CARDS, sample: int = SAMPLE) -> Facts:
         standing_unit=run.config.standing.kind.replace("_", " "),
         met=played.met(read, pool, own, run.config.utility),
         met_judge=own,
-        judges=judge_report(read.matches, read.words, run.config.utility),
+        judges={} if exact else judge_report(read.matches, read.words, run.config.utility),
         selection=measured.selection(run.ledger.finished("select")),
         accounts=tuple(Account(name, s.calls, s.tokens, s.money) for name, s in run.ledger.accounts().items()),
         tokens=tuple(played.tokens(read, MEETING)),

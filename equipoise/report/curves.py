@@ -97,7 +97,8 @@ def lines_figure(title: str, curves: Sequence[Curve], x_title: str = "generation
     span = x[-1] - x[0] if x else 0
     room = 14 + 7 * max((len(word["text"]) for word in words), default=0)
     layout = {
-        "xaxis": {"title": {"text": x_title}, **({"dtick": 1} if span <= 14 else {})},
+        "xaxis": {"title": {"text": x_title}, **({"dtick": 1} if span <= 14 else {}),
+                  **({"range": [x[0] - 0.05 * span, x[-1] + 0.05 * span]} if span else {})},
         "yaxis": {"title": {"text": ""}, "tickformat": ".0%"} if unit == "%" else {"title": {"text": label(unit)}},
         "annotations": words, "showlegend": len(curves) > 1,
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},

@@ -108,7 +108,15 @@ def _rows(judge: str, found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         *_spent(found),
     )
     for name, voter in () if alone else voters.items():
-        yield (f"· {name}", "–", "–", *_biases(voter), _own(found["self_preference"].get(name)), "–", *_spent(voter))
+        yield (
+            f"·\u00a0{name}",
+            "–",
+            "–",
+            *_biases(voter),
+            _own(found["self_preference"].get(name)),
+            "–",
+            *_spent(voter),
+        )
 
 
 def _biases(found: Mapping[str, Any]) -> tuple[str, str, str, str]:

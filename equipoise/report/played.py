@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from statistics import fmean
 
 from equipoise.payoffs.preference import meeting
 from equipoise.payoffs.table import Result, Table, tally
@@ -35,15 +36,20 @@ def met(sample: Sample, names: Sequence[str], judge: str, utility: str) -> Table
 
 
 def _results(matches: Sequence[Match], words: Mapping[str, Judgement], utility: str) -> Iterator[Result]:
+    """One result for each two players of a match: the mean over their seats, of those that were judged."""
     for match in matches:
         if match.split != "train":
             continue
         word = words.get(match.id)
         scores = (word and word.scores) or {}
-        for (a, first), (b, second) in combinations(match.seats.items(), 2):
+        values: dict[tuple[str, str], list[float | None]] = defaultdict(list)
+        for (a, first), (b, second) in combinations(sorted(match.seats.items(), key=lambda seat: seat[1]), 2):
             if first.name != second.name:
                 value = meeting(scores.get(a, {}).get(utility), scores.get(b, {}).get(utility))
-                yield Result(first.name, second.name, value, match.prompt)
+                values[first.name, second.name].append(value)
+        for (first, second), found in values.items():
+            judged = [value for value in found if value is not None]
+            yield Result(first, second, fmean(judged) if judged else None, match.prompt)
 
 
 def tokens(sample: Sample, meeting_game: str) -> list[Tokens]:

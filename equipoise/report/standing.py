@@ -48,18 +48,16 @@ def match_ups(facts: Facts) -> Section | None:
     hover = [
         [
             f"{label(row)} met {label(column)}<br>{_told(table.payoff_NN[i, j], table.se_NN[i, j])}"
-            f"<br>{number(int(met_NN[i, j]))} meetings, {number(int(table.unjudged_NN[i, j]))} of them not judged"
+            f"<br>in {number(int(met_NN[i, j]))} matches, {number(int(table.unjudged_NN[i, j]))} of them not judged"
             for j, column in enumerate(table.players)
         ]
         for i, row in enumerate(table.players)
     ]
     titles = ("what this player got", "… from meeting")
-    figure = heat_map(
-        "Pay-off in training matches (meetings)", table.players, table.players, value_NN, written, hover, titles
-    )
+    figure = heat_map("Pay-off in training (matches)", table.players, table.players, value_NN, written, hover, titles)
     lead = (
         f"Over all generations: +1 for a win, 0 for a tie, −1 for a loss, by the word of judge {facts.met_judge}; in "
-        f"parentheses how often the two met. Meetings of a player with itself are left out.{sampled(facts)}"
+        f"parentheses in how many matches the two met. Matches of a player with itself are left out.{sampled(facts)}"
     )
     return Section("match-ups", "Match-ups", (figure,), lead)
 

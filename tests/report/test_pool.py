@@ -10,7 +10,9 @@ from equipoise.payoffs.table import Result, tally
 from equipoise.report import cost, curves, judging, learning, population, standing
 from equipoise.report.facts import Account, Curve, Facts, Selection, Tokens
 from equipoise.report.figures import heat_map
+from equipoise.report.played import Sample, met
 from equipoise.report.section import Figure, Table
+from equipoise.types import Judgement, Match, PlayerId
 
 
 def lines(ends: list[float], x: tuple[float, ...] = (0.0, 1.0)) -> list[Curve]:
@@ -64,7 +66,7 @@ def test_match_ups_say_who_met_and_who_was_not_judged():
     trace = figure.data[0]
     assert trace["text"] == [["", "+0.50 (2)", ""], ["−0.50 (2)", "", "– (1)"], ["", "– (1)", ""]]
     assert trace["z"][0] == [None, 0.5, None] and trace["z"][1][2] is None
-    assert "<b>no judged meeting</b><br>1 meetings, 1 of them not judged" in trace["hovertext"][1][2]
+    assert "<b>no judged meeting</b><br>in 1 matches, 1 of them not judged" in trace["hovertext"][1][2]
     assert standing.match_ups(Facts("t", pool=("a",))) is None
 
 
@@ -99,11 +101,11 @@ def test_every_judge_and_every_voter_has_its_line_and_every_column_its_words(fac
     assert isinstance(table, Table) and isinstance(legend, Table)
     assert table.columns[1:] == tuple(row[0] for row in legend.rows)
     rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
-    assert list(rows) == ["peers", "· sums", "· asker", "· guard", "clerk"]
-    assert rows["peers"]["unjudged"] == "25.0 %" and rows["· sums"]["unjudged"] == "–"
+    assert list(rows) == ["peers", "·\u00a0sums", "·\u00a0asker", "·\u00a0guard", "clerk"]
+    assert rows["peers"]["unjudged"] == "25.0 %" and rows["·\u00a0sums"]["unjudged"] == "–"
     assert rows["peers"]["agreement"] == "0.62" and rows["peers"]["own answers"] == "–"
-    assert rows["· sums"]["own answers"] == rows["clerk"]["own answers"] == "+0.75 (−0.25)"
-    assert rows["· asker"]["own answers"] == "–"
+    assert rows["·\u00a0sums"]["own answers"] == rows["clerk"]["own answers"] == "+0.75 (−0.25)"
+    assert rows["·\u00a0asker"]["own answers"] == "–"
     assert rows["clerk"]["first preferred"] == "60 % (50 to 70)" and rows["clerk"]["inconsistent"] == "–"
     assert rows["clerk"]["length"] == "−0.38" and rows["clerk"]["tokens"] == "3,072"
 
@@ -127,3 +129,15 @@ def test_a_start_that_was_not_beaten_is_said():
     assert section is not None and "No later generation" in section.lead
     table = section.blocks[1]
     assert isinstance(table, Table) and len(table.rows) == 1
+
+
+def test_two_players_that_fill_several_seats_meet_once_a_match():
+    seats = {"1": PlayerId("b"), "2": PlayerId("a"), "3": PlayerId("b"), "4": PlayerId("a", 3)}
+    match = Match("m", 3, "train", "answers", "p", seats, 0)
+    scores = {seat: {"score": value} for seat, value in (("1", 0.0), ("2", 1.0), ("3", 1.0))}
+    sample = Sample([match, Match("n", 3, "held_out", "answers", "p", seats, 0)], [Judgement("j", "m", "x", scores)], 2)
+    table = met(sample, ["a", "b"], "x", "score")
+    assert table is not None and table.count_NN.tolist() == [[0, 1], [1, 0]]
+    assert table.payoff_NN[0, 1] == 0.5  # a@0 beats one b and ties with the other; a@3 was not judged
+    silent = met(sample, ["a", "b"], "y", "score")
+    assert silent is not None and silent.unjudged_NN[0, 1] == 1 and math.isnan(silent.payoff_NN[0, 1])
