@@ -70,7 +70,7 @@ def cyclic_warning(triples: float) -> str:
     if triples <= CYCLIC:
         return ""
     return (
-        f"{triples:.0%} of the league's triples go round in a circle (coin flips: 25 %): one rating per player misleads"
+        f"{100 * triples:.0f} % of the triples go round in a circle (coin flips: 25 %): one rating per player misleads"
     )
 
 

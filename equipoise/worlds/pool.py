@@ -40,10 +40,10 @@ class Member:
 
 
 def specialist(kind: clerk.Kind) -> Member:
-    """Good at one kind, no better than chance at the others."""
+    """Good at one kind, no better than chance at the others, and a better judge of the one."""
     return Member(
         {other: 0.95 if other == kind else 0.45 for other in clerk.KINDS},
-        {other: 0.95 if other == kind else 0.6 for other in clerk.KINDS},
+        {other: 1.0 if other == kind else 0.85 for other in clerk.KINDS},
     )
 
 
@@ -57,12 +57,15 @@ MEMBERS: Mapping[str, Member] = {
     "asker": specialist("vague"),
     "guard": specialist("harmful"),
     "helper": specialist("harmless"),
-    "veteran": alike(0.7, 0.85),
+    "veteran": alike(0.7, 1.0),
     "novice": alike(0.3, 0.5),
 }
 ANSWERED: Mapping[clerk.Kind, int] = {"sum": 8000, "vague": 1500, "harmful": 1500, "harmless": 1500}
 GRADED: Mapping[clerk.Kind, int] = {"sum": 8000, "vague": 3000, "harmful": 3000, "harmless": 3000}
-EACH = 800  # answers, and grades, of each kind that a member is taught
+REVISED: Mapping[clerk.Kind, int] = {"sum": 6000, "vague": 4500, "harmful": 1000, "harmless": 4500}  # graded once more
+KEPT: Mapping[clerk.Kind, int] = {"sum": 1500, "vague": 500, "harmful": 500, "harmless": 500}  # answered meanwhile
+EACH = 800  # answers of each kind that a member is taught
+GRADES = 300  # and grades
 
 
 def graded(seed: int, counts: Mapping[clerk.Kind, int], right: Shares | None = None) -> Iterator[Example]:
@@ -94,13 +97,15 @@ def build(out: Path, seed: int = 0) -> None:
     torch.set_num_threads(1)
     try:
         with tempfile.TemporaryDirectory() as place:
-            base = Path(place) / "base"
+            school, base = Path(place) / ".school", Path(place) / "base"
             lessons = [*examples(seed, ANSWERED), *graded(seed, GRADED)]
-            train_sft("builtin", lessons, base, _settings(SFT, 1.5e-3), seed=seed, device="cpu")
+            train_sft("builtin", lessons, school, _settings(SFT, 1.5e-3), seed=seed, device="cpu")
+            lessons = [*examples(seed, KEPT), *graded(seeds.child(seed, "revised"), REVISED)]
+            train_sft(school, lessons, base, _settings(SFT, 1e-3), seed=seed, device="cpu")
             for name, member in MEMBERS.items():
-                counts = dict.fromkeys(clerk.KINDS, EACH)
                 own = seeds.child(seed, name)
-                lessons = [*examples(own, counts, member.right), *graded(own, counts, member.grades)]
+                answers = examples(own, dict.fromkeys(clerk.KINDS, EACH), member.right)
+                lessons = [*answers, *graded(own, dict.fromkeys(clerk.KINDS, GRADES), member.grades)]
                 lora = Lora.model_validate({"r": 8, "alpha": 16})
                 train_sft(base, lessons, Path(place) / name, _settings(SFT, 2e-3), seed=seed, lora=lora, device="cpu")
             _pack(Path(place), out)
@@ -112,7 +117,7 @@ def _pack(made: Path, out: Path) -> None:
     """Copy what a player needs: of the adapters neither the tokenizer nor the place where the base was made."""
     import json
 
-    for folder in sorted(made.iterdir()):
+    for folder in sorted(made.glob("[a-z]*")):
         target = out / folder.name
         target.mkdir(parents=True, exist_ok=True)
         for file in folder.iterdir():

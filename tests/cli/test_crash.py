@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from small import FINITE, start
+from small import FINITE, settings, start
 
 IDS = {
     "prompts": "id, split, generation",
@@ -19,6 +19,8 @@ IDS = {
     "players": "name, generation",
     "stages": "key",
 }
+
+WEIGHTS = ("policy.json", "model.safetensors", "adapter_model.safetensors")
 
 
 def finish(process: subprocess.Popen) -> list[dict]:
@@ -38,7 +40,7 @@ def losses(run: Path) -> list:
 
 
 def weights(run: Path) -> dict[str, bytes]:
-    found = [path for path in (run / "players").rglob("*") if path.name in ("policy.json", "model.safetensors")]
+    found = [path for path in (run / "players").rglob("*") if path.name in WEIGHTS]
     return {str(path.relative_to(run)): path.read_bytes() for path in found}
 
 
@@ -72,3 +74,10 @@ def test_the_finite_game(tmp_path):
 @pytest.mark.slow
 def test_the_quickstart_killed_twenty_times(tmp_path):
     check(tmp_path, ["quickstart"], 20)
+
+
+@pytest.mark.slow
+def test_a_pool_killed_ten_times(tmp_path):
+    small = settings(generations=2, prompts__per_generation=60, prompts__held_out=30, prompts__test=20,
+                     evaluate__samples=2, commit_every=32)  # fmt: skip
+    check(tmp_path, ["sparta_clerks", *small], 10)

@@ -75,7 +75,7 @@ def test_where_pay_offs_cycle_every_rating_is_said_to_mislead(facts):
         other = dataclasses.replace(facts, cyclic_triples=triples)
         for section in (standing.standing(other), population.ratings(other)):
             assert section is not None
-            assert ("30% of the league's triples go round in a circle" in section.lead) is said
+            assert ("30 % of the triples go round in a circle" in section.lead) is said
 
 
 def test_judges_on_different_scales_are_drawn_apart(facts):
