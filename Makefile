@@ -24,8 +24,9 @@ check: $(TESTS)       ## style, types and the import law
 bench: $(TESTS)       ## every benchmark, short settings (see docs/lab.md for the long ones)
 	$(BIN)/python -m benchmarks
 
-world: $(RUNS)       ## rebuild the built-in world's tiny model from its seed
+world: $(RUNS)       ## rebuild the built-in world's tiny model from its seed, and the pool of clerks on it
 	$(BIN)/python -m equipoise.worlds.build
+	$(BIN)/python -m equipoise.worlds.pool
 
 $(RUNS): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -13,14 +13,15 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from equipoise import seeds
 from equipoise.types import Message
 from equipoise.worlds import clerk
-from equipoise.worlds.new_model import NewModel, Size, new_model
+from equipoise.worlds.new_model import Size, new_model
 
 if TYPE_CHECKING:
     from equipoise.learners.sft import SFT
@@ -60,50 +61,51 @@ def corpus(seed: int) -> Iterator[str]:
             yield clerk.wrong(prompt, 0)
 
 
-def build(out: Path, seed: int = 0) -> NewModel:
-    """Make the model and write it into `out`, over what is there of it."""
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """torch on one thread, so that two builds add numbers in the same order."""
     import torch
-
-    from equipoise.learners.sft import SFT, train_sft
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with tempfile.TemporaryDirectory() as place:
-            bare, skilled, spoiled = (Path(place) / name for name in ("bare", "skilled", "spoiled"))
-            made = new_model(corpus(seed), bare, vocabulary=VOCABULARY, size=SIZE, context=CONTEXT, seed=seed)
-            train_sft(bare, list(examples(seed, SKILL)), skilled, _settings(SFT, 3e-3, 32), seed=seed, device="cpu")
-            train_sft(
-                skilled,
-                list(examples(seed, MANNERS, RIGHT)),
-                spoiled,
-                _settings(SFT, 5e-4, 64),
-                seed=seed,
-                device="cpu",
-            )
-            shutil.copy(bare / "generation_config.json", spoiled)
-            shutil.copytree(spoiled, out, dirs_exist_ok=True)
+        yield
     finally:
         torch.set_num_threads(threads)
+
+
+def build(out: Path, seed: int = 0) -> None:
+    """Make the model and write it into `out`, over what is there of it."""
+    from equipoise.learners.sft import SFT, train_sft
+
+    with one_thread(), tempfile.TemporaryDirectory() as place:
+        bare, skilled, spoiled = (Path(place) / name for name in ("bare", "skilled", "spoiled"))
+        new_model(corpus(seed), bare, vocabulary=VOCABULARY, size=SIZE, context=CONTEXT, seed=seed)
+        lessons = list(examples(seed, SKILL))
+        train_sft(bare, lessons, skilled, taught(SFT, 3e-3, 32), seed=seed, device="cpu")
+        lessons = list(examples(seed, MANNERS, RIGHT))
+        train_sft(skilled, lessons, spoiled, taught(SFT, 5e-4, 64), seed=seed, device="cpu")
+        shutil.copy(bare / "generation_config.json", spoiled)
+        shutil.copytree(spoiled, out, dirs_exist_ok=True)
     for file in out.iterdir():
         file.chmod(0o644)
-    return NewModel(out, made.parameters, made.vocabulary, made.corpus_tokens)
 
 
-def _settings(sft: type[SFT], learning_rate: float, batch_size: int) -> SFT:
+def taught(sft: type[SFT], learning_rate: float, batch_size: int) -> SFT:
+    """How the built-in models are trained."""
     # Without weight decay the sums are remembered rather than understood, and held-out ones suffer.
     settings = {"warmup_ratio": 0.05, "weight_decay": 0.1, "log_steps": 100, "save_steps": 0}
     return sft.model_validate({"learning_rate": learning_rate, "batch_size": batch_size, **settings})
 
 
-def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m equipoise.worlds.build", description="Rebuild the tiny model.")
-    parser.add_argument("--out", type=Path, default=PACKAGED, help="the folder to write")
+def command(build: Callable[[Path, int], None], module: str, packaged: Path, what: str) -> None:
+    """The command line of a module that rebuilds something packaged."""
+    parser = argparse.ArgumentParser(prog=f"python -m equipoise.worlds.{module}", description=f"Rebuild {what}.")
+    parser.add_argument("--out", type=Path, default=packaged, help="the folder to write")
     parser.add_argument("--seed", type=int, default=0, help="of questions, weights, noise and order")
     asked = parser.parse_args()
     build(asked.out, asked.seed)
 
 
 if __name__ == "__main__":
-    main()
+    command(build, "build", PACKAGED, "the tiny model")

@@ -8,22 +8,18 @@ answer: well what they know, at random what they do not. A pool to which each ha
 
 from __future__ import annotations
 
-import argparse
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from equipoise import seeds
 from equipoise.judges.peers import Peers
 from equipoise.types import Prompt
 from equipoise.worlds import clerk
-from equipoise.worlds.build import QUESTIONS, Example, examples
-
-if TYPE_CHECKING:
-    from equipoise.learners.sft import SFT
+from equipoise.worlds.build import QUESTIONS, Example, command, examples, one_thread, taught
 
 PACKAGED = Path(__file__).parent / "pool"
 QUESTION = Peers.model_validate({"text": "rubric_compact"})  # as the pool's judges are asked
@@ -88,35 +84,25 @@ def quoted(prompt: Prompt, answer: str) -> dict[str, tuple[str, str]]:
 
 def build(out: Path, seed: int = 0) -> None:
     """Make base and adapters and write them into `out`, a folder each, over what is there of them."""
-    import torch
-
     from equipoise.learners.sft import SFT, train_sft
     from equipoise.players.adapters import Lora
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with tempfile.TemporaryDirectory() as place:
-            school, base = Path(place) / ".school", Path(place) / "base"
-            lessons = [*examples(seed, ANSWERED), *graded(seed, GRADED)]
-            train_sft("builtin", lessons, school, _settings(SFT, 1.5e-3), seed=seed, device="cpu")
-            lessons = [*examples(seed, KEPT), *graded(seeds.child(seed, "revised"), REVISED)]
-            train_sft(school, lessons, base, _settings(SFT, 1e-3), seed=seed, device="cpu")
-            for name, member in MEMBERS.items():
-                own = seeds.child(seed, name)
-                answers = examples(own, dict.fromkeys(clerk.KINDS, EACH), member.right)
-                lessons = [*answers, *graded(own, dict.fromkeys(clerk.KINDS, GRADES), member.grades)]
-                lora = Lora.model_validate({"r": 8, "alpha": 16})
-                train_sft(base, lessons, Path(place) / name, _settings(SFT, 2e-3), seed=seed, lora=lora, device="cpu")
-            _pack(Path(place), out)
-    finally:
-        torch.set_num_threads(threads)
+    with one_thread(), tempfile.TemporaryDirectory() as place:
+        school, base = Path(place) / ".school", Path(place) / "base"
+        lessons = [*examples(seed, ANSWERED), *graded(seed, GRADED)]
+        train_sft("builtin", lessons, school, taught(SFT, 1.5e-3, 64), seed=seed, device="cpu")
+        lessons = [*examples(seed, KEPT), *graded(seeds.child(seed, "revised"), REVISED)]
+        train_sft(school, lessons, base, taught(SFT, 1e-3, 64), seed=seed, device="cpu")
+        for name, member in MEMBERS.items():
+            own, lora = seeds.child(seed, name), Lora.model_validate({"r": 8, "alpha": 16})
+            answers = examples(own, dict.fromkeys(clerk.KINDS, EACH), member.right)
+            lessons = [*answers, *graded(own, dict.fromkeys(clerk.KINDS, GRADES), member.grades)]
+            train_sft(base, lessons, Path(place) / name, taught(SFT, 2e-3, 64), seed=seed, lora=lora, device="cpu")
+        _pack(Path(place), out)
 
 
 def _pack(made: Path, out: Path) -> None:
     """Copy what a player needs: of the adapters neither the tokenizer nor the place where the base was made."""
-    import json
-
     for folder in sorted(made.glob("[a-z]*")):
         target = out / folder.name
         target.mkdir(parents=True, exist_ok=True)
@@ -129,19 +115,5 @@ def _pack(made: Path, out: Path) -> None:
             settings.write_text(json.dumps({**values, "base_model_name_or_path": "builtin/pool"}, indent=2) + "\n")
 
 
-def _settings(sft: type[SFT], learning_rate: float) -> SFT:
-    settings = {"warmup_ratio": 0.05, "weight_decay": 0.1, "log_steps": 100, "save_steps": 0, "batch_size": 64}
-    return sft.model_validate({"learning_rate": learning_rate, **settings})
-
-
-def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m equipoise.worlds.pool", description="Rebuild the pool of clerks.")
-    parser.add_argument("--out", type=Path, default=PACKAGED, help="the folder to write")
-    parser.add_argument("--seed", type=int, default=0, help="of questions, weights, noise and order")
-    asked = parser.parse_args()
-    build(asked.out, asked.seed)
-
-
 if __name__ == "__main__":
-    main()
+    command(build, "pool", PACKAGED, "the pool of clerks")
