@@ -9,6 +9,9 @@ SHORT: dict[str, list[str]] = {
     "sampling": [],
     "preference_training": [],
     "wildguard": ["--seeds", "0", "--methods", "mnpo"],
+    "pool": ["--seeds", "0", "--arms", "sparta"],
+    "questions": ["--seeds", "0"],
+    "population": [],
 }
 
 for name, arguments in SHORT.items():
