@@ -57,7 +57,7 @@ class Task:
     """Where a task's questions lie, and how its answers are written."""
 
     scored: str  # the file whose `dev` teaches the members and whose `test` is held out and tested on
-    played: str  # what the pool plays; without answers, or with
+    played: str  # what the pool plays; it may come without answers
     said: str  # how an answer is written
     group: str  # rows with the same value of this fact stay together
     vocabulary: int
@@ -195,7 +195,7 @@ def figures(stages: RunStages, task: Task) -> dict[str, float]:
     words = ledger.judgements_of((match.id for match in matches), stages.config.judge.name)
     votes = [vote for word in words.values() for vote in word.votes]
     played = [right(stages, "train", t) for t in (0, GENERATIONS - 1)]
-    said = [constant(stages, t, task) for t in (0, GENERATIONS)]
+    said = [constant(stages, t) for t in (0, GENERATIONS)]
     over, baseline = over_majority(stages, selected["chosen"], task)
     return {
         "pool before": fmean(scores[0].values()),
@@ -252,7 +252,7 @@ def right(stages: RunStages, part: str, t: int) -> float:
     return fmean(scored) if scored else math.nan
 
 
-def constant(stages: RunStages, t: int, task: Task) -> float:
+def constant(stages: RunStages, t: int) -> float:
     """How often generation t gives its most frequent answer to the held-out questions: the mean over its members."""
     said: dict[PlayerId, Counter[str]] = defaultdict(Counter)
     for match in stages.ledger.matches("held_out", t):
@@ -293,8 +293,8 @@ def reading(name: str, rows: Sequence[Mapping[str, float]]) -> str:
     after, base, before = (mean(rows, key) for key in ("best after", "best majority", "best before"))
     points = f"{100 * over.mean:+.1f} points ({100 * over.low:+.1f} to {100 * over.high:+.1f})"
     return (
-        f"{name}: {said}: on the test the best member is right in {after:.1%} (the best start in {before:.1%}), one "
-        f"answer to everything in {base:.1%}, a difference of {points}; a member's most frequent answer is "
+        f"{name}: {said}: on the test the best member is right in {after:.1%} (the best start in {before:.1%}), the "
+        f"majority answer in {base:.1%}, a difference of {points}; a member's most frequent answer is "
         f"{mean(rows, 'same before'):.0%} of its answers before and {mean(rows, 'same after'):.0%} after."
     )
 
@@ -307,11 +307,12 @@ def mean(rows: Sequence[Mapping[str, float]], key: str) -> float:
 def table(found: Mapping[str, Sequence[Mapping[str, float]]]) -> Table:
     """A column a task: mean over seeds with its interval."""
     seeds_of = max(map(len, found.values()))
-    shown = Table(title=f"SPARTA on real questions, {seeds_of} seeds, mean and 95 % interval")
+    shown = Table(title=f"SPARTA on real questions, {seeds_of} seed(s), mean and 95 % interval")
     shown.add_column("")
     lines = {
-        "pool before (held out)": "pool before", "pool after": "pool after", "one answer to all": "pool majority",
-        "best before (test)": "best before", "best after": "best after", "one answer to all ": "best majority",
+        "pool before (held out)": "pool before", "pool after": "pool after",
+        "majority answer (held out)": "pool majority",
+        "best before (test)": "best before", "best after": "best after", "majority answer (test)": "best majority",
         "played questions, before": "played before", "played questions, after": "played after",
         "most frequent answer, before": "same before", "most frequent answer, after": "same after",
         "unreadable grades": "unreadable", "matches without a pair": "dropped",

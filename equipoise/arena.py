@@ -79,7 +79,7 @@ class RunArena:
             prompts = {prompt.id: prompt for prompt in self._prompts[part]}
             t, utility = player.generation, self._stages.config.utility
             stage = f"{t}/{part}/{player.name}/judge/{judge.name}"
-            words = self._recorder.judgements(stage, judge, self._stages.bench(t), matches, prompts, t)
+            words = self._recorder.judgements(stage, judge, self._stages.bench(t), matches, prompts, t, player.name)
             scores: dict[str, list[float | None]] = {}
             for match, word in zip(matches, words, strict=True):
                 found = [(word.scores or {}).get(seat, {}).get(utility) for seat in match.seats]
@@ -91,9 +91,8 @@ class RunArena:
         seats = dict.fromkeys(self.game.seats, player)
         rounds = -(-samples // len(seats))
         seatings = [(prompt, seats) for _ in range(rounds) for prompt in self._prompts[part]]
-        return self._recorder.matches(
-            f"{player.generation}/{part}/{player.name}/play", seatings, player.generation, part
-        )
+        key = f"{player.generation}/{part}/{player.name}/play"
+        return self._recorder.matches(key, seatings, player.generation, part, player.name)
 
     def meetings(self, first: PlayerId, second: PlayerId, samples: int, judge: Judge) -> list[Result]:
         """What `first` gets from meeting `second`: 2·P(win) − 1 of each pair of answers; None where unjudged."""

@@ -74,13 +74,21 @@ class Recorder:
         yield facts
         self.ledger.finish(key, t, name, facts, time.perf_counter() - started)
 
-    def matches(self, key: str, seatings: Seatings, t: int, part: str) -> list[Match]:
-        """Play what is not recorded yet, a chunk at a time, and return all matches of `key` in order."""
+    def titled(self, stage: str, who: str) -> str:
+        """What a watcher calls a stage: with whose it is, where the run has several players."""
+        return f"{stage} {who}" if who and len(self.config.players) > 1 else stage
+
+    def matches(self, key: str, seatings: Seatings, t: int, part: str, who: str = "") -> list[Match]:
+        """Play what is not recorded yet, a chunk at a time, and return all matches of `key` in order.
+
+        `who`: the one player of all the seats, if there is only one.
+        """
         planned = [self._planned(i, prompt, seats, t, part) for i, (prompt, seats) in enumerate(seatings)]
         size = self.config.commit_every
         chunks = [planned[start : start + size] for start in range(0, len(planned), size)]
         if self.ledger.finished(key) is None:
-            self.watcher.stage("play" if part == "train" else f"play {part.replace('_', '-')}", len(planned), t)
+            stage = "play" if part == "train" else f"play {part.replace('_', '-')}"
+            self.watcher.stage(self.titled(stage, who), len(planned), t)
             with self.stage("play", key, t) as facts:
                 known = self.ledger.known("matches", [plan.id for plan in planned])
                 for chunk in chunks:
@@ -105,13 +113,20 @@ class Recorder:
         return self.population.actor(player).act(views, dice)
 
     def judgements(
-        self, key: str, judge: Judge, bench: Bench, matches: Sequence[Match], prompts: Mapping[str, Prompt], t: int
+        self,
+        key: str,
+        judge: Judge,
+        bench: Bench,
+        matches: Sequence[Match],
+        prompts: Mapping[str, Prompt],
+        t: int,
+        who: str = "",
     ) -> list[Judgement]:
         """The judge's word on each of the matches; raises NoSignal when too many of them say nothing."""
         ids = [match.id for match in matches]
         found = self.ledger.judgements_of(ids, judge.name)
         if self.ledger.finished(key) is None:
-            self.watcher.stage("judge", len(matches), t)
+            self.watcher.stage(self.titled("judge", who), len(matches), t)
             seated = judge.at(bench)
             with self.stage("judge", key, t) as facts:
                 for start in range(0, len(matches), self.config.commit_every):

@@ -147,7 +147,7 @@ class RunStages:
             return []
         key = f"{t}/pair/{learner.name}"
         if self.ledger.finished(key) is None:
-            self.watcher.stage("pairs", None, t)
+            self.watcher.stage(self.recorder.titled("pairs", learner.name), None, t)
             with self.recorder.stage("pair", key, t) as facts:
                 mine = self.config.judge_of(learner.name).name
                 heard = [word for word in judgements if word.judge == mine]
@@ -172,7 +172,8 @@ class RunStages:
                 home = self.population.home(newborn)
                 if not home.is_dir():
                     lesson = self._lesson(key, list(pairs), learner, home)
-                    self.watcher.stage("learn", self.config.learner.steps(len(pairs)), learner.generation)
+                    stage = self.recorder.titled("learn", learner.name)
+                    self.watcher.stage(stage, self.config.learner.steps(len(pairs)), learner.generation)
                     self._train(lesson, newborn)
                 facts.update(json.loads((home / "training.json").read_text()))
                 self.ledger.add_player(newborn, learner, self.config.learner.kind, facts)
@@ -203,7 +204,8 @@ class RunStages:
         opponents = loss.opponents(past, peers, self.others()) if loss is not None and needs != "answers" else []
         chosen_KB = rejected_KB = np.zeros((len(opponents), len(pairs)))
         if needs == "pairs" and opponents:
-            self.watcher.stage("opponents' log-probabilities", 2 * len(pairs) * len(opponents), learner.generation)
+            stage = self.recorder.titled("opponents' log-probabilities", learner.name)
+            self.watcher.stage(stage, 2 * len(pairs) * len(opponents), learner.generation)
             who = [player for player, _ in opponents]
             chosen_KB, rejected_KB = opponent_logprobs(
                 self.ledger, self.population.actor, learner, who, pairs, self.watcher.advance

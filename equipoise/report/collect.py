@@ -83,7 +83,8 @@ def changes(run: Run) -> list[Change]:
 
 def headlines(run: Run) -> Iterator[Headline]:
     """The numbers that matter, newest generation against the start."""
-    return measured.headlines(run.config.learners, _measured(run))
+    yield from measured.headlines(run.config.learners, _measured(run))
+    yield from measured.tested(run.ledger.finished("select"))
 
 
 def _alone(group: Curves) -> Iterator[Curve]:

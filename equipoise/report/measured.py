@@ -103,6 +103,15 @@ def _of_many(learners: Sequence[str], measured: Measured) -> Iterator[Headline]:
         yield Headline(f"exploitability of {worst}", f"{last['gap'][worst]:.3f}", note)
 
 
+def tested(found: Mapping[str, Any] | None) -> Iterator[Headline]:
+    """What the last test says of the player that was chosen for it."""
+    score = interval((found or {}).get("test", {}).get((found or {}).get("chosen")))
+    if found and score:
+        start = interval(found["test"][found["start"]])
+        note = f"the best on held-out prompts, tested once; {found['start']}: {_shown(start)}" if start else ""
+        yield Headline(f"test score of {found['chosen']}", _shown(score), note)
+
+
 def _mean(values: Sequence[float], share: bool) -> str:
     return f"{100 * np.mean(values):.1f} %" if share else f"{np.mean(values):.4g}"
 
