@@ -36,18 +36,20 @@ from equipoise.evaluate.statistics import Interval, mean_interval, over_seeds
 from equipoise.judges.gold import Gold
 from equipoise.learners.sft import SFT, train_sft
 from equipoise.loop import league
+from equipoise.players.base import Shelf
+from equipoise.players.local import Local
 from equipoise.prompts.files import Files
 from equipoise.report.terminal import Display
 from equipoise.run import Run
 from equipoise.stages import RunStages
-from equipoise.types import PlayerId, Prompt, user
+from equipoise.types import PlayerId, Prompt, View, user
 from equipoise.worlds.build import Example
 from equipoise.worlds.new_model import new_model
 from equipoise.worlds.pool import BAD, GOOD, QUESTION, quoted
 
 MEMBERS = ("north", "east", "south", "west")
-GENERATIONS, PLAYED, SAMPLES = 3, 120, 2  # prompts a generation; answers to each prompt that is measured
-SPELLED, GUESSED, REPEATED = 1000, 400, 800  # examples that teach the base the form of things
+GENERATIONS, SAMPLES = 3, 2  # answers to each prompt that is measured
+SPELLED, GUESSED, REPEATED = 800, 400, 600  # examples that teach the base the form of things
 TIMES = 8  # how often a member meets each of its questions, and grades answers to it
 CONTEXT = 640  # tokens
 
@@ -61,11 +63,12 @@ class Task:
     said: str  # how an answer is written
     group: str  # rows with the same value of this fact stay together
     vocabulary: int
+    per_generation: int
 
 
 TASKS = {
-    "culture": Task("culturebench_scored.json", "culturebench_scored.json#dev", "{}", "question_id", 1500),
-    "gsm8k": Task("gsm8k_scored.json", "gsm8k_questions.json", "The answer is {}.", "id", 2000),
+    "culture": Task("culturebench_scored.json", "culturebench_scored.json#dev", "{}", "question_id", 1500, 120),
+    "gsm8k": Task("gsm8k_scored.json", "gsm8k_questions.json", "The answer is {}.", "id", 2000, 60),
 }
 
 
@@ -118,8 +121,8 @@ def lessons(task: Task, own: Sequence[Prompt], known: Sequence[str], seed: int) 
             yield graded(prompt, task.said.format(dice.choice(others)), str(dice.choice(BAD)), dice)
 
 
-def make_pool(task: Task, data: Path, folder: Path, seed: int) -> int:
-    """The base and the members, a folder each; returns the parameters of one."""
+def make_pool(task: Task, data: Path, folder: Path, seed: int) -> dict[str, float]:
+    """The base and the members, a folder each; returns the parameters of one, and how well they were taught."""
     taught = read(data / f"{task.scored}#dev")
     asked = list({prompt.id: prompt for prompt in [*read(data / task.played), *taught]}.values())
     known = answers(taught)
@@ -127,10 +130,40 @@ def make_pool(task: Task, data: Path, folder: Path, seed: int) -> int:
     texts = [text for messages, answer in start for text in (messages[0].content, answer)]
     made = new_model(texts, folder / "new", vocabulary=task.vocabulary, context=CONTEXT, seed=seed)
     train_sft(folder / "new", start, folder / "base", settings(1.5e-3), seed=seed, device="cpu")
+    known_by: list[tuple[float, float]] = []
     for name, own in zip(MEMBERS, dealt(taught, len(MEMBERS), task.group, seed), strict=True):
         examples = list(lessons(task, own, known, seeds.child(seed, name)))
         train_sft(folder / "base", examples, folder / name, settings(1e-3), seed=seed, device="cpu")
-    return made.parameters
+        known_by.append(taught_well(task, folder / name, own, known, seed))
+    answered, judged = (fmean(shares) for shares in zip(*known_by, strict=True))
+    return {"parameters": float(made.parameters), "taught answers": answered, "taught grades": judged}
+
+
+def taught_well(task: Task, model: Path, own: Sequence[Prompt], known: Sequence[str], seed: int) -> tuple[float, float]:
+    """Of a member's own questions: the share it answers right, and how often it grades right above wrong.
+
+    By its most likely words. Equal grades count half, so chance is one half; NaN where no two grades can be read.
+    """
+    player = Local.model_validate({"model": str(model), "temperature": 0, "max_new_tokens": 12, "device": "cpu"})
+    actor, dice = player.open(None, Shelf()), seeds.generator(seed, "taught well")
+
+    def ask(views: list[View]) -> list[str]:
+        return [move.text.strip() for move in actor.act(views, list(range(len(views))))]
+
+    rights = answers(own)
+    wrongs = [dice.choice([answer for answer in known if answer != right]) for right in rights]
+    said = ask([View(prompt.messages) for prompt in own])
+    grades = [
+        ask([View(graded(p, task.said.format(answer), "", dice)[0]) for p, answer in zip(own, shown, strict=True)])
+        for shown in (rights, wrongs)
+    ]
+    above = [
+        (float(a) > float(b)) + (float(a) == float(b)) / 2
+        for a, b in zip(*grades, strict=True)
+        if a.isdigit() and b.isdigit()
+    ]
+    answered = fmean(text == task.said.format(right) for text, right in zip(said, rights, strict=True))
+    return answered, fmean(above) if above else math.nan
 
 
 def settings(learning_rate: float) -> SFT:
@@ -156,7 +189,7 @@ def recipe(task: Task, data: Path, folder: Path, seed: int) -> config.RunConfig:
     values["prompts"] = {
         "kind": "files",
         **paths,
-        "per_generation": PLAYED,
+        "per_generation": task.per_generation,
         "reuse": True,
         "held_out": 200,
         "test": 200,
@@ -173,14 +206,14 @@ def one_seed(task: Task, data: Path, seed: int) -> dict[str, float]:
     """A pool made and played, and what came of it."""
     with tempfile.TemporaryDirectory(prefix="questions-") as name:
         folder, started = Path(name), time.perf_counter()
-        parameters = make_pool(task, data, folder, seed)
+        taught = make_pool(task, data, folder, seed)
         made = time.perf_counter()
         with Run.create(recipe(task, data, folder, seed), folder / "run") as run:
             stages = RunStages(run, Display(silent=True))
             league(stages, GENERATIONS)
             found = figures(stages, task)
         ended = time.perf_counter()
-    return {**found, "parameters": float(parameters), "making": made - started, "playing": ended - made}
+    return {**found, **taught, "making": made - started, "playing": ended - made}
 
 
 def figures(stages: RunStages, task: Task) -> dict[str, float]:
@@ -310,6 +343,7 @@ def table(found: Mapping[str, Sequence[Mapping[str, float]]]) -> Table:
     shown = Table(title=f"SPARTA on real questions, {seeds_of} seed(s), mean and 95 % interval")
     shown.add_column("")
     lines = {
+        "taught questions answered": "taught answers", "taught questions judged": "taught grades",
         "pool before (held out)": "pool before", "pool after": "pool after",
         "majority answer (held out)": "pool majority",
         "best before (test)": "best before", "best after": "best after", "majority answer (test)": "best majority",
