@@ -320,7 +320,7 @@ def reading(name: str, rows: Sequence[Mapping[str, float]]) -> str:
     if over.low > 0:
         said = "more than the majority answer was learned"
     elif over.high < 0:
-        said = "less than the majority answer was learned"
+        said = "not even the majority answer was learned"
     else:
         said = "nothing beyond the majority answer is shown to be learned"
     after, base, before = (mean(rows, key) for key in ("best after", "best majority", "best before"))
