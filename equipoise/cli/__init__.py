@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import sys
+import warnings
 from importlib import import_module
 from types import FrameType
 
@@ -49,6 +50,8 @@ def app() -> typer.Typer:
 def main() -> None:
     """Run the command. An error of ours is one message on standard error and its exit code, without a traceback."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave the cores to others
+    # PEFT asks transformers in a way that transformers will drop; nobody who runs a recipe can act on it.
+    warnings.filterwarnings("ignore", ".*is_gradient_checkpointing.*", FutureWarning)
     signal.signal(signal.SIGTERM, _interrupt)
     sys.path.insert(0, os.getcwd())  # a user's own parts are named by import path
     try:

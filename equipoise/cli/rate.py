@@ -110,8 +110,10 @@ def _print(found: list[list[Rating]], of: str, kind: str, warning: str) -> None:
         table = Table(title=title, box=None, pad_edge=False, title_justify="left", header_style="dim")
         for column in ("player", "rating", "95 % interval"):
             table.add_column(column, justify="left" if column == "player" else "right")
+        digits = 1 if max((abs(r.value) for r in part), default=0) >= 10 else 3
         for r in part:
-            table.add_row(r.name, f"{r.value:.1f}", f"{r.low:.1f} to {r.high:.1f}")
+            between = "–" if r.low != r.low else f"{r.low:.{digits}f} to {r.high:.{digits}f}"
+            table.add_row(r.name, f"{r.value:.{digits}f}", between)
         Console().print(table)
     if warning:
         typer.echo(f"warning: {warning}")
