@@ -32,7 +32,11 @@ class Stopped(EquipoiseError):  # noqa: N818
 
 
 class BudgetSpent(Stopped):
-    """An account has reached a limit of its budget; the run can be resumed with a larger one."""
+    """An account has reached a limit of its budget (calls, tokens or money); resumable with a larger one."""
+
+    def __init__(self, message: str, account: str, limit: str) -> None:
+        super().__init__(message)
+        self.account, self.limit = account, limit
 
 
 class UserError(EquipoiseError, ValueError):

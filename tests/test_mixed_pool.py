@@ -3,7 +3,8 @@
 import pytest
 
 from equipoise import config
-from equipoise.errors import BudgetSpent
+from equipoise.cli.playing import play_out
+from equipoise.errors import ConfigError, Stopped
 from equipoise.loop import league
 from equipoise.report.terminal import Display
 from equipoise.run import Run
@@ -54,8 +55,9 @@ def play(run: Run) -> None:
 
 def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
     folder = tmp_path / "run"
-    with Run.create(config.build(values(server.url, 9), "test"), folder) as run, pytest.raises(BudgetSpent):
-        play(run)
+    with Run.create(config.build(values(server.url, 9), "test"), folder) as run:
+        with pytest.raises(Stopped, match=r"9 calls.*resume .*run -s players\.dan\.budget\.calls="):
+            play_out(run, json=True)
     assert len(server.requests) == 9
     with Run.open(folder) as run:
         run.allow(["players.dan.budget.calls=1000"])
@@ -83,8 +85,6 @@ def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
 
 
 def test_only_limits_may_change_midway(server, tmp_path):
-    from equipoise.errors import ConfigError
-
     with Run.create(config.build(values(server.url, None), "test"), tmp_path / "run") as run:
         with pytest.raises(ConfigError, match="would change what the run computes"):
             run.allow(["players.dan.model=other"])

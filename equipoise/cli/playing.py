@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime
 import time
 import traceback
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from equipoise.cli.options import show
-from equipoise.errors import EquipoiseError, Stopped
+from equipoise.errors import BudgetSpent, EquipoiseError, Stopped
 from equipoise.run import Run
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ def play_out(run: Run, json: bool) -> None:
         (run.folder / "report.html").write_text(render(collected), encoding="utf-8")
     except KeyboardInterrupt:
         raise Stopped(f"stopped; what was recorded is kept. Go on with: equipoise resume {run.folder}") from None
+    except BudgetSpent as error:
+        paths = [f"-s {path}.budget.{error.limit}=…" for path in _paid_by(run.config.model_dump(), error.account)]
+        raise Stopped(
+            f"{error}; go on with a larger budget: equipoise resume {run.folder} {' '.join(paths)}"
+        ) from error
     except EquipoiseError:
         raise
     except Exception:
@@ -56,6 +62,15 @@ def _show(console: Console, run: Run, seconds: float) -> None:
     numbers = [(line.label, line.value) for line in headlines(run)]
     numbers += [("took", duration(seconds)), ("go deeper", f"equipoise status {run.folder}")]
     console.print(headline(run.config.name, numbers, run.folder / "report.html"))
+
+
+def _paid_by(values: Any, account: str, path: str = "") -> Iterator[str]:
+    """Where in a configuration the players are that an account pays for."""
+    if isinstance(values, dict):
+        if values.get("kind") == "endpoint" and (values.get("account") or values.get("model")) == account:
+            yield path
+        for key, value in values.items():
+            yield from _paid_by(value, account, f"{path}.{key}".lstrip("."))
 
 
 def _log_failure(run: Run) -> None:

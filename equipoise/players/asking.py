@@ -192,8 +192,9 @@ class EndpointActor:
         money = f", {spent.money:g} of money" if self.player.prices else ""
         return BudgetSpent(
             f"account '{self._account}' has reached budget.{name} = {getattr(self.player.budget, str(name))}: "
-            f"{spent.calls} calls, {spent.tokens} tokens{money}. What was answered is kept; go on with a larger "
-            f"budget: equipoise resume RUN -s players.NAME.budget.{name}=…"
+            f"{spent.calls} calls, {spent.tokens} tokens{money}. What was answered is kept",
+            self._account,
+            str(name),
         )
 
     async def _ask(self, question: Question, stop: asyncio.Event) -> Move:
