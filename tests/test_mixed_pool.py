@@ -55,9 +55,9 @@ def play(run: Run) -> None:
 
 def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
     folder = tmp_path / "run"
-    with Run.create(config.build(values(server.url, 9), "test"), folder) as run:
-        with pytest.raises(Stopped, match=r"9 calls.*resume .*run -s players\.dan\.budget\.calls="):
-            play_out(run, json=True)
+    words = r"9 calls.*resume .*run -s players\.dan\.budget\.calls="
+    with Run.create(config.build(values(server.url, 9), "test"), folder) as run, pytest.raises(Stopped, match=words):
+        play_out(run, json=True)
     assert len(server.requests) == 9
     with Run.open(folder) as run:
         run.allow(["players.dan.budget.calls=1000"])
