@@ -33,6 +33,17 @@ def imported(path: str) -> Any:
         ) from error
 
 
+# Settings, wherever they stand, that say how far and how fast and not what is computed: they may change midway.
+FREE = frozenset({"api_key_env", "base_url", "budget", "concurrency", "retries", "timeout"})
+
+
+def essence(values: Any) -> Any:
+    """Plain settings without those that are `FREE`: what tells two configurations of a computation apart."""
+    if isinstance(values, Mapping):
+        return {key: essence(value) for key, value in values.items() if key not in FREE}
+    return [essence(value) for value in values] if isinstance(values, list) else values
+
+
 class Settings(BaseModel):
     """A frozen group of settings in which an unknown key is an error that suggests the nearest known one."""
 

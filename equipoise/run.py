@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from equipoise import config as configuration
+from equipoise.component import FREE
 from equipoise.config import RunConfig
 from equipoise.errors import ConfigError, RunError
 from equipoise.ledger import Ledger
-
-FREE = {"api_key_env", "base_url", "budget", "concurrency", "retries", "timeout"}  # settings that may change midway
 
 
 class Run:

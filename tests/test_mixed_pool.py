@@ -5,6 +5,7 @@ import pytest
 from equipoise import config
 from equipoise.cli.playing import play_out
 from equipoise.errors import ConfigError, Stopped
+from equipoise.judges.base import Judge
 from equipoise.loop import league
 from equipoise.report.terminal import Display
 from equipoise.run import Run
@@ -90,3 +91,12 @@ def test_only_limits_may_change_midway(server, tmp_path):
             run.allow(["players.dan.model=other"])
         run.allow(["players.dan.timeout=9"])
         assert run.config.players["dan"].timeout == 9
+
+
+def test_a_judge_keeps_its_name_when_its_limits_change():
+    def name(calls: int, model: str) -> str:
+        model_behind = {"kind": "endpoint", "base_url": f"http://127.0.0.1:{calls}/v1", "model": model}
+        return Judge.build({"kind": "rubric", "model": {**model_behind, "budget": {"calls": calls}}}).name
+
+    assert name(5, "small") == name(50, "small") != name(5, "large")
+    assert Judge.build("gold").name == "gold"

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
 
-from equipoise.component import Component
+from equipoise.component import Component, essence
 from equipoise.games.base import Game
 from equipoise.players.base import Player, Shelf
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, Vote, record_id
@@ -92,8 +92,11 @@ class Judge(Component):
 
     @property
     def name(self) -> str:
-        """What the ledger calls this judge: its kind, with a hash of the settings that are not the defaults."""
-        changed = self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
+        """What the ledger calls this judge: its kind, with a hash of the settings that are not the defaults.
+
+        Settings that may change midway (budgets, addresses) are no part of it: a resumed run knows its judge again.
+        """
+        changed = essence(self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"}))
         if not changed:
             return self.kind
         text = json.dumps(changed, sort_keys=True, default=str)
