@@ -68,7 +68,7 @@ def check(tmp_path: Path, recipe: list[str], kills: int) -> None:
 
 
 def test_the_finite_game(tmp_path):
-    check(tmp_path, [FINITE[0], "-s", "generations=40"], 3)
+    check(tmp_path, [FINITE[0], "-s", "generations=20"], 2)
 
 
 @pytest.mark.slow

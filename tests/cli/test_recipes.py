@@ -11,7 +11,7 @@ from equipoise import config
 OWN = {
     "rock_paper_scissors": settings(generations=1),
     "quickstart": SMALL,
-    "sparta_clerks": SMALL,
+    "sparta_clerks": [*SMALL, *settings(prompts__per_generation=6, prompts__test=4)],
 }
 QUESTIONS = [{"prompt": f"What is {a} + {a + 1}?", "answer": str(2 * a + 1)} for a in range(40)]
 
@@ -28,6 +28,9 @@ PLAYERS = {
         players=dict.fromkeys(("ann", "ben", "cat"), TINY_JUDGES),
         judge={"kind": "peers", "text": "rubric_compact", "unreadable": "midpoint"},
         max_unjudged=1.0,
+        prompts__per_generation=6,
+        prompts__held_out=4,
+        learner__batch_size=4,
     ),
 }
 
@@ -37,7 +40,7 @@ def arguments(name, rows) -> list[str]:
     if name in OWN:
         return OWN[name]
     own_judge = [] if name in ("sparta", "mnpo_heterogeneous") else settings(judge="exact")
-    return [*SMALL, *PLAYERS[name], *own_judge, *settings(prompts__path=rows(QUESTIONS))]
+    return [*SMALL, *own_judge, *settings(prompts__path=rows(QUESTIONS)), *PLAYERS[name]]
 
 
 @pytest.mark.parametrize("name", config.recipes())
@@ -55,8 +58,9 @@ def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path):
     assert done.code == 0, done.err
     counts = planned.facts["counts"]
     records = done.facts["records"]
-    assert records["matches"] == counts["matches"] + counts["held_out_matches"]
-    assert records["judgements"] == counts["judgements"]
+    spared = 4 if counts["test_prompts"] else 0  # the chosen player may be the best of the start: one test, not two
+    assert counts["matches"] + counts["held_out_matches"] - records["matches"] in (0, spared)
+    assert counts["judgements"] - records["judgements"] in (0, spared)
     assert records["pairs"] <= counts["pairs_at_most"]
     assert [m["generation"] for m in done.facts["measured"]] == [0, 1]
     for learner in config.load(name, [part for part in arguments(name, rows) if part != "-s"]).learners:

@@ -44,7 +44,11 @@ def answers_of(prompt: Prompt) -> tuple[list[str], list[str]]:
     return [gold], ["987654321"]
 
 
-@pytest.mark.parametrize("name", FILES, ids=str)
+SLOW = ("math_scored.json#dev", "math_scored.json#test")  # seconds of reading LaTeX; the others have none
+ROWS = [pytest.param(name, marks=pytest.mark.slow) if name == SLOW else name for name in FILES]
+
+
+@pytest.mark.parametrize("name", ROWS, ids=str)
 def test_every_row_of_a_file(data, name):
     prompts = Files(path=name).load(data / "sparta").training
     unknown = [prompt for prompt in prompts if "answer" not in prompt.facts]

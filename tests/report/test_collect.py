@@ -73,9 +73,10 @@ def test_what_was_measured_of_several_learners(found):
         "mean held-out score",
         "mean win rate over the start",
         "exploitability of novice@3",
+        "test score of veteran@3",
     ]
     assert found.headline[1].note == "of 6 learners; at the start 41.0 %"
-    assert "40% of the league's triples" in found.warnings[0]
+    assert "40 % of the triples" in found.warnings[0]
     assert found.ratings[0].low != found.ratings[0].low  # an unknown interval, and no zero
 
 

@@ -36,8 +36,9 @@ def test_a_member_grades_right_answers_above_wrong_ones(members):
     for answer in (clerk.best, lambda prompt: clerk.wrong(prompt, 0)):
         views = [pool.QUESTION.view(p, pool.quoted(p, answer(p)), seeds.child(5, p.id)) for p in prompts]
         grades = [move.text for move in members["veteran"].act(views, range(len(views)))]
-        assert all(grade in (*pool.GOOD, *pool.BAD) for grade in grades)
-        means.append(sum(map(int, grades)) / len(grades))
+        read = [int(grade) for grade in grades if grade in (*pool.GOOD, *pool.BAD)]
+        assert len(read) >= 0.9 * len(grades)
+        means.append(sum(read) / len(read))
     assert means[0] > means[1] + 2
 
 
