@@ -107,6 +107,7 @@ def _print(facts: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from equipoise.evaluate.statistics import Interval
     from equipoise.report.terminal import status_table
 
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -118,6 +119,11 @@ def _print(facts: dict[str, Any]) -> None:
         table.add_row(player, *("–" if value is None else f"{value:.3f}" for value in values))
     console = Console()
     console.print(table)
-    flat = {**(facts["agreement"] or {}), **(facts["report"] or {})}
-    rows = [(name, value) for name, value in flat.items() if isinstance(value, int | float | str) or value is None]
-    console.print(status_table(rows, f"{facts['judge']} on {facts['matches']} matches"))
+    console.print(f"{facts['judge']} on {facts['matches']} matches", style="bold", highlight=False)
+    rows: list[tuple[str, Any]] = []
+    for name, value in {**(facts["agreement"] or {}), **(facts["report"] or {})}.items():
+        if isinstance(value, dict) and {"mean", "low", "high", "n"} <= value.keys():
+            rows.append((name, Interval(value["mean"], value["low"], value["high"], value["n"])))
+        elif not isinstance(value, dict):
+            rows.append((name, value))
+    console.print(status_table(rows))

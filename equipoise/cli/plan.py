@@ -25,7 +25,7 @@ def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B0
 
     resolved = config.load(recipe, set)
     counts = _counts(resolved)
-    estimates = [_estimate(resolved, name, counts) for name in resolved.learners]
+    estimates = _estimates(resolved, counts)
     if json:
         show({"configuration": resolved.model_dump(mode="json"), "counts": counts, "estimates": estimates})
         return
@@ -35,8 +35,9 @@ def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B0
     for name, value in counts.items():
         table.add_row(name.replace("_", " "), f"{value:,}")
     console.print(table)
-    for found in filter(None, estimates):
-        table = Table(title=f"estimate for {found['learner']}", box=None, show_header=False, title_justify="left")
+    for found in estimates:
+        title = "estimate, as if every player were like these"
+        table = Table(title=title, box=None, show_header=False, title_justify="left")
         for name, value in found.items():
             table.add_row(name.replace("_", " "), str(value))
         console.print(table)
@@ -108,6 +109,19 @@ def _prompt_tokens(config: RunConfig) -> float:
         typer.echo(f"note: prompts are not readable yet, 64 tokens each are assumed ({error})", err=True)
         return 64.0
     return sum(len(m.content) for p in prompts for m in p.messages) / 4 / max(1, len(prompts))
+
+
+def _estimates(config: RunConfig, counts: dict[str, int]) -> list[dict[str, Any]]:
+    """The estimates of all learners that have one; learners for whom it is the same are named together."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in config.learners:
+        estimate = _estimate(config, name, counts)
+        if estimate:
+            alike = str({key: value for key, value in estimate.items() if key not in ("learner", "time")})
+            first = found.setdefault(alike, estimate)
+            if first is not estimate:
+                first["learner"] += f", {name}"
+    return list(found.values())
 
 
 def _estimate(config: RunConfig, learner: str, counts: dict[str, int]) -> dict[str, Any] | None:
