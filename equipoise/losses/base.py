@@ -65,11 +65,9 @@ class PreferenceLoss(Component):
 
     @property
     def memory(self) -> int:
-        """How many of the learner's newest generations it meets, the start not counted."""
+        """How many of the learner's newest generations it needs while others learn, the start not counted."""
         past = [PlayerId("player", generation) for generation in range(256, -1, -1)]
-        met = self.opponents(past, [PlayerId("peer", 256)], [PlayerId("outsider")])
-        own = [player for player, _ in met if player in past and player.generation]
-        return max((past.index(player) + 1 for player in own), default=0)
+        return max((past.index(player) + 1 for player, _ in self.opponents(past) if player.generation), default=0)
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         """loss_B, one value a pair."""

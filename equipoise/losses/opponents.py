@@ -104,6 +104,13 @@ class AgainstLeague(PreferenceLoss):
             raise ConfigError(f"loss.against: there are no {self.against} in this run; {_WANTED[self.against]}")
         return scaled((player, self._share(player, others)) for player in others)
 
+    @property
+    def memory(self) -> int:
+        """Of its own past; two of its peers', since some of them are a generation older before others have learned."""
+        if self.against == "history":
+            return super().memory
+        return 2 if self.against == "peers" else 0
+
     def _share(self, player: PlayerId, others: Sequence[PlayerId]) -> float:
         if not isinstance(self.weights, dict):
             return 1.0

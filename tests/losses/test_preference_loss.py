@@ -364,3 +364,29 @@ def test_probability_targets_refuse_scores_that_are_no_probabilities(kind):
     loss = PreferenceLoss.build({"kind": kind, "target": "probability"})
     with pytest.raises(ConfigError, match="win probabilities"):
         loss.rows(make_batch(loss, score_chosen_B=torch.full((6,), 3.0)))
+
+
+def test_others_are_opponents_by_name_or_all_alike():
+    past, peers, outsiders = PAST, [PlayerId("bob", 3), PlayerId("carol", 3)], [PlayerId("old")]
+    alike = PreferenceLoss.build({"kind": "mnpo", "against": "peers", "ratio": 0.2})
+    assert alike.opponents(past, peers, outsiders) == [(peers[0], 0.4), (peers[1], 0.4), (past[-1], 0.2)]
+    named = PreferenceLoss.build({"kind": "mnpo", "against": "peers", "weights": {"bob": 3, "carol": 1}})
+    assert named.rivals(past, peers, outsiders) == [(peers[0], 0.75), (peers[1], 0.25)]
+    frozen = PreferenceLoss.build({"kind": "mnpo", "against": "outsiders"})
+    assert frozen.opponents(past, peers, outsiders) == [(outsiders[0], 1.0)]
+    assert (alike.memory, named.memory, frozen.memory) == (2, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"against": "peers"}, "no peers in this run; let a second player learn"),
+        ({"against": "outsiders"}, "no outsiders in this run; add a player"),
+        ({"against": "peers", "weights": {"bob": 1.0}}, "none for player 'carol'"),
+    ],
+)
+def test_opponents_that_are_not_there_are_named(settings, words):
+    loss = PreferenceLoss.build({"kind": "mnpo", **settings})
+    peers = [PlayerId("bob", 3), PlayerId("carol", 3)] if "weights" in settings else []
+    with pytest.raises(ConfigError, match=words):
+        loss.opponents(PAST, peers)
