@@ -169,6 +169,7 @@ def test_mathematics_without_its_package(monkeypatch):
         Math().scores([(prompt(answer="1"), "1")])
 
 
+@pytest.mark.slow
 def test_real_mathematics_equals_itself(data):
     from equipoise.prompts.files import Files
 

@@ -225,6 +225,7 @@ def test_filters_count_what_they_should(browser, pages, facts, change, keep):
     assert browser.do("document.querySelectorAll('.card').length") == min(20, wanted)
 
 
+@pytest.mark.slow
 def test_pages_turn_and_finds_are_marked(browser, pages, facts):
     browser.open(pages["full"])
     browser.do("document.querySelector('.pager [name=next]').click()")
