@@ -1,5 +1,6 @@
 """Settings that make a run small enough for a test, and the command as a process."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -24,4 +25,6 @@ def start(*arguments: str, cwd: Path) -> subprocess.Popen:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Tests that are themselves started in the background inherit that Ctrl-C is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
