@@ -31,6 +31,7 @@ class RunArena:
         self._stages, self._recorder, self._ledger = stages, stages.recorder, stages.ledger
         self._policies: dict[PlayerId, np.ndarray] = {}
         self._scores: dict[tuple[PlayerId, int, str, str], dict[str, list[float | None]]] = {}
+        self._answered: dict[tuple[PlayerId, int], dict[str, list[Turn]]] = {}
         self._meetings: dict[tuple[PlayerId, PlayerId, int, str], list[Result]] = {}
 
     @property
@@ -126,11 +127,14 @@ class RunArena:
         return matches
 
     def _answers(self, player: PlayerId, samples: int) -> dict[str, list[Turn]]:
-        found: dict[str, list[Turn]] = {}
-        for match in self._played(player, samples, "held_out"):
-            last = {turn.seat: turn for turn in match.turns}
-            found.setdefault(match.prompt, []).extend(last.values())
-        return {prompt: turns[:samples] for prompt, turns in found.items()}
+        """Prompt id -> the player's recorded answers; read once, since it meets everybody in the league."""
+        if (player, samples) not in self._answered:
+            found: dict[str, list[Turn]] = {}
+            for match in self._played(player, samples, "held_out"):
+                last = {turn.seat: turn for turn in match.turns}
+                found.setdefault(match.prompt, []).extend(last.values())
+            self._answered[player, samples] = {prompt: turns[:samples] for prompt, turns in found.items()}
+        return self._answered[player, samples]
 
     def probabilities(self, player: PlayerId, actions: Sequence[str]) -> np.ndarray:
         """A tabular player's probabilities of `actions`."""

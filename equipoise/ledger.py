@@ -200,6 +200,16 @@ class Ledger:
         """The matches of a split, or of one generation of it, in order of writing."""
         return self._records("matches", Match, split, generation, limit)
 
+    def matches_of(self, ids: Iterable[str]) -> dict[str, Match]:
+        """These matches, by id."""
+        decode = msgspec.json.Decoder(Match).decode
+        found: dict[str, Match] = {}
+        for part, marks in _parts(list(ids)):
+            for (record,) in self._db.execute(f"SELECT record FROM matches WHERE id IN ({marks})", part):
+                match = decode(record)
+                found[match.id] = match
+        return found
+
     def reply(self, key: str) -> dict[str, Any] | None:
         """The recorded answer to the question `key`."""
         row = self._db.execute("SELECT record FROM replies WHERE key = ?", (key,)).fetchone()

@@ -101,8 +101,8 @@ class Recorder:
                             self.watcher.numbers(tokens_per_second=tokens / (time.perf_counter() - started))
                     self.watcher.advance(len(chunk))
                 facts.update(matches=len(planned))
-        order = {plan.id: i for i, plan in enumerate(planned)}
-        return sorted((m for m in self.ledger.matches(part, t) if m.id in order), key=lambda m: order[m.id])
+        found = self.ledger.matches_of(plan.id for plan in planned)
+        return [found[plan.id] for plan in planned]
 
     def _planned(self, i: int, prompt: Prompt, seats: dict[str, PlayerId], t: int, part: str) -> Planned:
         who = ",".join(f"{seat}={player}" for seat, player in seats.items())

@@ -83,11 +83,9 @@ def _facts(run: Run, other: Judge, matches: list[Match], words: list[Judgement])
 
 def _own(run: Run, other: Judge, matches: list[Match]) -> str:
     """The name of the run's judge of these matches: whoever spoke first and is not the other."""
-    for match in matches[:1]:
-        for (name,) in run.ledger.rows("SELECT DISTINCT judge FROM judgements ORDER BY rowid"):
-            if name != other.name and match.id in run.ledger.judgements_of([match.id], name):
-                return name
-    return run.config.judge.name
+    spoke = [name for (name,) in run.ledger.rows("SELECT DISTINCT judge FROM judgements ORDER BY rowid")]
+    heard = (n for n in spoke if n != other.name and run.ledger.judgements_of([matches[0].id], n))
+    return next(heard, run.config.judge.name)
 
 
 def _scores(matches: list[Match], words: dict[str, Judgement], utility: str) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import ClassVar, Protocol
 
 from equipoise.component import Component, essence
@@ -90,7 +91,7 @@ class Judge(Component):
         """The judgement as it reads under these ratings of those who voted; most judges weigh nobody."""
         return judgement
 
-    @property
+    @cached_property
     def name(self) -> str:
         """What the ledger calls this judge: its kind, with a hash of the settings that are not the defaults.
 
