@@ -59,6 +59,7 @@ class Judge(Component):
         "choice": "equipoise.judges.choice:Choice",
         "gold": "equipoise.judges.gold:Gold",
         "clerk": "equipoise.judges.clerk:Clerk",
+        "clerk_guard": "equipoise.judges.clerk_guard:ClerkGuard",
         "matrix": "equipoise.judges.matrix:MatrixPayoff",
         "rubric": "equipoise.judges.rubric:Rubric",
         "pairwise": "equipoise.judges.pairwise:Pairwise",

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -263,7 +263,15 @@ def action(prompt: Prompt, text: str) -> str:
 
     To name a helper or a number that was not in the question is to answer, whatever else is said.
     """
-    given = prompt.facts.get("numbers", ())
+    return _did(text, prompt.facts.get("numbers", ()))
+
+
+def reply(request: str, text: str) -> str:
+    """What `text` does as a reply to any request: `action`, with the numbers in the request given."""
+    return _did(text, _numbers(request))
+
+
+def _did(text: str, given: Collection[int]) -> str:
     answers = any(number not in given for number in _numbers(text)) or bool(_helpers(text))
     asks = text.rstrip().endswith("?")
     if answers:
