@@ -25,6 +25,7 @@ class Solver(Component):
         "replicator": "equipoise.solvers.replicator:Replicator",
         "fictitious": "equipoise.solvers.fictitious:Fictitious",
         "mirror": "equipoise.solvers.mirror:Mirror",
+        "gpo": "equipoise.solvers.gpo:GPO",
     }
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:

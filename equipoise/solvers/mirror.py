@@ -25,6 +25,19 @@ from equipoise.solvers.base import (
 )
 
 
+def proximal_step(
+    logit_A: np.ndarray, reward_A: np.ndarray, eta: float, tau: float = 0.0, anchor_A: np.ndarray | float = 0.0
+) -> np.ndarray:
+    """The logits, [A], of the policy that gains most while it stays close to softmax(logit) and to softmax(anchor).
+
+    argmax_π ⟨π, reward⟩ − tau·KL(π‖softmax(anchor)) − KL(π‖softmax(logit))/eta: (logit + eta·(tau·anchor + reward)) /
+    (1 + eta·tau). With the uniform anchor, 0, the second term is tau times the entropy, but for a constant.
+    reward_A: the pay-off of each choice. eta: step size in 1/pay-off. tau: weight of the anchor, in units of pay-off.
+    Source: Sokota et al. 2022, arXiv 2206.05825, §3.
+    """
+    return (logit_A + eta * (tau * anchor_A + reward_A)) / (1 + eta * tau)
+
+
 def mirror_descent(
     payoff_AM: np.ndarray,
     column_payoff_AM: np.ndarray | None = None,
@@ -58,8 +71,8 @@ def mirror_descent(
     for _ in range(steps):
         sum_A += row_A
         sum_M += column_M
-        logit_A = (logit_A + eta * (tau * anchor_A + row_payoff_AM @ column_M)) / (1 + eta * tau)
-        logit_M = (logit_M + eta * (tau * anchor_M + row_A @ column_payoff_AM)) / (1 + eta * tau)
+        logit_A = proximal_step(logit_A, row_payoff_AM @ column_M, eta, tau, anchor_A)
+        logit_M = proximal_step(logit_M, row_A @ column_payoff_AM, eta, tau, anchor_M)
         row_A, column_M = softmax(logit_A), softmax(logit_M)
     return Iterates(Profile(row_A, column_M), Profile(sum_A / steps, sum_M / steps))
 

@@ -11,6 +11,7 @@ from equipoise.errors import ConfigError, DataError
 from equipoise.solvers.base import Profile, Solver, span
 from equipoise.solvers.exploitability import exploitability, nash_conv
 from equipoise.solvers.fictitious import fictitious_play
+from equipoise.solvers.gpo import gpo, setting
 from equipoise.solvers.mirror import mirror_descent
 from equipoise.solvers.multiplicative import multiplicative_weights
 from equipoise.solvers.replicator import replicator
@@ -23,6 +24,8 @@ FUNCTIONS = {
     "replicator": (lambda payoff_AM: replicator(payoff_AM, time=300 / span(payoff_AM)).average, 0.02),
     "fictitious": (lambda payoff_AM: fictitious_play(payoff_AM, steps=4000).average, 0.03),
     "mirror": (lambda payoff_AM: mirror_descent(payoff_AM, tau=0.02 * span(payoff_AM), steps=4000).last, 0.08),
+    "gpo": (lambda payoff_AM: gpo(payoff_AM, rounds=2000, alternate=True).average, 0.04),
+    "gpo with entropy": (lambda payoff_AM: gpo_with_entropy(payoff_AM, 4000), 0.06),
 }
 COMPONENTS = {kind: 1e-9 if kind == "zero_sum" else 0.025 for kind in Solver.KINDS}
 
@@ -34,6 +37,10 @@ DOMINATED[3, :3], DOMINATED[:3, 3] = BIASED[0] - 1, 1 - BIASED[0]
 
 def random_game(seed, rows, columns):
     return np.random.default_rng(seed).normal(size=(rows, columns))
+
+
+def gpo_with_entropy(payoff_AM, rounds):
+    return gpo(payoff_AM, rounds=rounds, step=setting(payoff_AM, rounds, entropy=True)).average
 
 
 def random_symmetric(seed, n):
