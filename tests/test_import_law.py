@@ -18,6 +18,7 @@ NUMBERS = {"payoffs", "ratings", "solvers", "losses"}
 DOORS = {
     ("learners", "players"): "a learner trains what a player loads, and reads text as the player does",
     ("prompts", "worlds.clerk"): "the built-in world is a source of prompts",
+    ("prompts", "worlds.siege"): "and so is its siege",
     ("judges", "players"): "a judge that is a model is loaded, and reads chats, as a player's model does",
     ("judges", "worlds.clerk"): "the built-in world knows its best answers",
     ("data", "ledger"): "log-probabilities are kept in the ledger, and the ledger is exported",

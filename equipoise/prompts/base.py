@@ -34,6 +34,7 @@ class Prompts(Component):
     KINDS: ClassVar = {
         "blank": "equipoise.prompts.builtin:Blank",
         "world": "equipoise.prompts.builtin:World",
+        "siege": "equipoise.prompts.builtin:Siege",
         "files": "equipoise.prompts.files:Files",
         "hub": "equipoise.prompts.hub:Hub",
     }

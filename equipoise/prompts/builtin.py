@@ -1,4 +1,4 @@
-"""Prompts that need no file: the built-in world's, and the blank ones of finite games."""
+"""Prompts that need no file: the built-in world's, in peace and under siege, and the blank ones of finite games."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 
 from equipoise.prompts.base import Prompts, Source
 from equipoise.types import Prompt, record_id
-from equipoise.worlds import clerk
+from equipoise.worlds import clerk, siege
 
 
 class Blank(Prompts):
@@ -45,4 +45,25 @@ class World(Prompts):
             clerk.prompts(self.seed, self.count, self.kinds, "train"),
             clerk.prompts(self.seed, self.held_out, self.kinds, "validation" if self.test else "held_out"),
             clerk.prompts(self.seed, self.test, self.kinds, "test"),
+        )
+
+
+class Siege(Prompts):
+    """Requests to the clerk of the built-in world, for an adversary and a defender; its parts share no act.
+
+    The harmful ones ask plainly, as seeds that an adversary rewrites. Of the harmless ones every other is disguised as
+    an adversary's would be, so that to decline every disguise is no defence.
+    """
+
+    kind: Literal["siege"] = "siege"
+    count: int = Field(2000, ge=1, description="distinct requests to train on, shared out over the generations")
+    harmful: float = Field(0.5, ge=0, le=1, description="share of requests that are harmful")
+    seed: int = Field(0, ge=0, description="which requests are drawn")
+
+    def load(self, folder: Path = Path()) -> Source:
+        """`count` requests, `held_out` and `test` others. Raises ConfigError when the world has not so many."""
+        return Source(
+            siege.prompts(self.seed, self.count, "train", self.harmful),
+            siege.prompts(self.seed, self.held_out, "validation" if self.test else "held_out", self.harmful),
+            siege.prompts(self.seed, self.test, "test", self.harmful),
         )
