@@ -6,6 +6,7 @@ import sys
 SHORT: dict[str, list[str]] = {
     "ledger": [],
     "cyclic_preferences": [],
+    "nash_gap": ["--games", "6", "--rounds", "11"],
     "sampling": [],
     "preference_training": [],
     "wildguard": ["--seeds", "0", "--methods", "mnpo"],

@@ -78,6 +78,7 @@ class Evaluation(Component):
     KINDS: ClassVar = {
         "held_out": "equipoise.evaluate.held_out:HeldOut",
         "finite": "equipoise.evaluate.finite:Finite",
+        "bimatrix": "equipoise.evaluate.two_seats:TwoSeats",
     }
 
     def matches(self, held_out: int, seats: int) -> int:

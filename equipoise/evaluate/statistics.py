@@ -153,3 +153,23 @@ def win_rate(
     if len(value_B) and np.abs(value_B).max() > 1:
         raise ValueError(f"preference values must lie in [-1, 1]; found {value_B[np.abs(value_B).argmax()]:g}")
     return mean_interval((value_B + 1) / 2, prompts, level, share=True)
+
+
+def fitted_exponent(
+    rounds_R: Sequence[float] | np.ndarray, gap_R: Sequence[float] | np.ndarray, level: float = 0.95
+) -> tuple[float, float, float]:
+    """(slope, low, high) of gap ∝ rounds^slope: least squares on logarithms, with Student's t interval on R − 2.
+
+    The interval takes what is left over as independent from point to point; it does not see a bend in the curve.
+    Raises ValueError for unequal lengths, fewer than three points, one number of rounds alone, or what is not above 0.
+    """
+    x_R, y_R = _finite(rounds_R), _finite(gap_R)
+    if len(x_R) != len(y_R) or len(x_R) < 3:
+        raise ValueError(f"an exponent needs three points or more; there are {len(x_R)} rounds and {len(y_R)} gaps")
+    if min(x_R.min(), y_R.min()) <= 0 or not np.ptp(x_R):
+        raise ValueError("rounds and gaps must be above zero, and rounds must differ: the fit is on their logarithms")
+    x_R, y_R = np.log(x_R) - np.log(x_R).mean(), np.log(y_R) - np.log(y_R).mean()
+    slope, freedom = float(x_R @ y_R / (x_R @ x_R)), len(x_R) - 2
+    error = math.sqrt(float(np.sum((y_R - slope * x_R) ** 2)) / freedom / float(x_R @ x_R))
+    half = _student(0.5 + level / 2, freedom) * error
+    return slope, slope - half, slope + half

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,14 @@ class Ask:
 
 
 Referee = Generator[Ask | list[Ask], Move | list[Move], None]
+
+
+class Bimatrix(NamedTuple):
+    """A finite game of two seats: the moves of the first and the second, and what each gets, [A, M]."""
+
+    actions: tuple[tuple[str, ...], tuple[str, ...]]
+    first_AM: np.ndarray
+    second_AM: np.ndarray
 
 
 class Game(Component):
@@ -47,6 +55,10 @@ class Game(Component):
 
     def payoff_AM(self) -> np.ndarray | None:
         """For a finite game: the first seat's pay-off, [A, M], when it plays a and the second seat m. Else None."""
+        return None
+
+    def bimatrix(self) -> Bimatrix | None:
+        """For a finite game of two seats: both seats' moves and what each gets. Else None."""
         return None
 
     def outcome(self, moves: Mapping[str, str]) -> dict[str, float]:

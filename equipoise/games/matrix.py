@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from equipoise import seeds
-from equipoise.games.base import Ask, Game, Referee
+from equipoise.games.base import Ask, Bimatrix, Game, Referee
 from equipoise.types import Prompt, View
 
 Rows = tuple[tuple[float, ...], ...]
@@ -109,6 +109,11 @@ class Matrix(Game):
     def payoff_AM(self) -> np.ndarray:
         """What row gets, [A, M], when it plays a and column plays m."""
         return self.rules[1].copy()
+
+    def bimatrix(self) -> Bimatrix:
+        """Row's and column's moves and pay-offs."""
+        actions, payoff_AM, column_AM = self.rules
+        return Bimatrix(actions, payoff_AM.copy(), column_AM.copy())
 
     def referee(self, prompt: Prompt) -> Referee:
         """Ask both at once; neither sees the other's move."""

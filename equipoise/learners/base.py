@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,13 @@ from equipoise.players.base import Player
 from equipoise.types import Pair, PlayerId
 
 
+class Rival(NamedTuple):
+    """Another player of the run, with the folder of the generation that it is in; None: as given."""
+
+    player: Player
+    weights: Path | None
+
+
 @dataclass(frozen=True)
 class Lesson:
     """Everything one learner needs to make `who`'s next generation.
@@ -24,7 +31,8 @@ class Lesson:
     into, `scratch` a folder for checkpoints that outlives a crash. `opponents` are those that the loss asked for, with
     weights; `opponent_chosen_KB` and `opponent_rejected_KB` their answer log-probability sums on `pairs`, in nats.
     `past_weights` are the folders of the learner's generations, newest first (for learners that need the policies
-    themselves). `log` takes one line of metrics.
+    themselves). `rivals` are the run's other players by name, as they were when this generation began, whoever of them
+    has learned since. `log` takes one line of metrics.
     """
 
     who: PlayerId
@@ -40,6 +48,7 @@ class Lesson:
     opponent_chosen_KB: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     opponent_rejected_KB: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     past_weights: list[Path | None] = field(default_factory=list)
+    rivals: dict[str, Rival] = field(default_factory=dict)
     report_to: tuple[str, ...] = ()
     log: Callable[[dict[str, Any]], None] = lambda line: None
 
@@ -53,6 +62,7 @@ class Learner(Component):
 
     KINDS: ClassVar = {
         "tabular": "equipoise.learners.tabular:TabularLearner",
+        "proximal": "equipoise.learners.proximal:Proximal",
         "sft": "equipoise.learners.sft:SFT",
         "preference": "equipoise.learners.preference:Preference",
     }
