@@ -20,6 +20,7 @@ DOORS = {
     ("prompts", "worlds.clerk"): "the built-in world is a source of prompts",
     ("prompts", "worlds.siege"): "and so is its siege",
     ("judges", "players"): "a judge that is a model is loaded, and reads chats, as a player's model does",
+    ("judges.embedding", "payoffs.hashing"): "what is on topic and what is diverse is measured by the same vectors",
     ("judges", "worlds.clerk"): "the built-in world knows its best answers",
     ("data", "ledger"): "log-probabilities are kept in the ledger, and the ledger is exported",
     ("report", "evaluate.statistics"): "a report shows intervals",

@@ -183,7 +183,7 @@ class _Reading:
             most_U = np.array([grams[gram] for gram in found])[key_U % len(found)]
             number_U = key_U // len(found)
             if n == 2:
-                number_C = np.unique(number_U)
+                number_C = number_U[np.diff(number_U, prepend=-1) > 0]  # they are in order
                 match_nC = np.zeros((max(self.orders), len(number_C)))
             match_nC[n - 1] = np.bincount(
                 np.searchsorted(number_C, number_U), np.minimum(count_U, most_U), len(number_C)
@@ -191,7 +191,7 @@ class _Reading:
         return number_C, match_nC
 
     def _where(self, gram: tuple[int, ...], shorter: dict[tuple[int, ...], np.ndarray]) -> np.ndarray:
-        """Where in the references the n-gram begins; `shorter` has the places of (n − 1)-grams, and is empty for n = 2."""
+        """Where in the references the n-gram begins; `shorter` has the places of (n − 1)-grams, and none for n = 2."""
         if shorter:
             place_P = shorter.get(gram[:-1], np.zeros(0, np.intc))
             return place_P[self.token_T[place_P + len(gram) - 1] == gram[-1]]

@@ -20,7 +20,11 @@ from equipoise.players.encoding import Encoding
 
 T = TypeVar("T")
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
-READERS = {"AutoModelForCausalLM": "causal language model", "AutoModelForSequenceClassification": "reward model"}
+READERS = {
+    "AutoModelForCausalLM": "causal language model",
+    "AutoModelForSequenceClassification": "reward model",
+    "AutoModel": "text encoder",
+}
 OWN_CODE = "It brings Python code of its own, which runs here only where trust_remote_code: true says that it may"
 LONGEST = 2048  # tokens of prompt and answer where the configuration does not say, or the model's context if shorter
 
@@ -138,7 +142,7 @@ def load_classifier(
     config = load_config(model, trust_remote_code)
     own_code = "AutoModelForSequenceClassification" in (getattr(config, "auto_map", None) or {})
     target = _device(device)
-    extra = {} if head is None else {"key_mapping": {rf"^{re.escape(head)}\.": "score."}}
+    extra: dict[str, Any] = {} if head is None else {"key_mapping": {rf"^{re.escape(head)}\.": "score."}}
     kind = _dtype(dtype, target, lambda: config)
     reader = "AutoModelForSequenceClassification"
     try:
@@ -147,6 +151,22 @@ def load_classifier(
         if own_code and not trust_remote_code:
             raise ModelError(f"{error}. {OWN_CODE}") from error
         raise
+    return built.requires_grad_(False)
+
+
+def load_encoder(
+    model: str, *, dtype: Dtype = "auto", device: str = "auto", attention: str = "auto", trust_remote_code: bool = False
+) -> Any:
+    """A model that gives a vector a token, in evaluation mode; of its weights only a pooler's may be absent.
+
+    `dtype` auto as in `load_model`. Raises ModelError.
+    """
+    config = load_config(model, trust_remote_code)
+    if config.is_encoder_decoder:
+        raise ModelError(f"model '{model}' is an encoder with a decoder behind it; name an encoder, such as a BERT")
+    target = _device(device)
+    kind = _dtype(dtype, target, lambda: config)
+    built = _load_whole(model, kind, target, attention, "AutoModel", trust_remote_code, ("pooler.",))
     return built.requires_grad_(False)
 
 
@@ -187,11 +207,13 @@ def _load_whole(
     attention: str,
     reader: str = "AutoModelForCausalLM",
     trust_remote_code: bool = False,
+    unneeded: tuple[str, ...] = (),
     **extra: Any,
 ) -> Any:
     """The model of a folder or hub id on `device`, every weight of it found. Raises ModelError.
 
-    `reader` is the class of transformers that reads it; `extra` goes to its `from_pretrained`.
+    `reader` is the class of transformers that reads it; `extra` goes to its `from_pretrained`. Weights whose names
+    begin as one of `unneeded` may be absent.
     """
     import transformers
 
@@ -205,8 +227,7 @@ def _load_whole(
     except (ValueError, KeyError, RuntimeError, ImportError) as error:
         what = f"is not a {READERS[reader]}" if "configuration class" in str(error) else "cannot be loaded"
         raise ModelError(f"model '{model}' {what}: {first_line(error)}") from error
-    if found["missing_keys"]:
-        missing = sorted(found["missing_keys"])
+    if missing := sorted(key for key in found["missing_keys"] if not key.startswith(unneeded)):
         unread = f"; its weight {min(found['unexpected_keys'])} was not read" if found["unexpected_keys"] else ""
         raise ModelError(
             f"model '{model}', read as a {READERS[reader]}, lacks {len(missing)} of its weights, the first of them "
