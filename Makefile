@@ -24,9 +24,10 @@ check: $(TESTS)       ## style, types and the import law
 bench: $(TESTS)       ## every benchmark, short settings (see docs/lab.md for the long ones)
 	$(BIN)/python -m benchmarks
 
-world: $(RUNS)       ## rebuild the built-in world's tiny model from its seed, and the pool of clerks on it
+world: $(RUNS)       ## rebuild the built-in world's tiny model from its seed, and the pool and the siege on it
 	$(BIN)/python -m equipoise.worlds.build
 	$(BIN)/python -m equipoise.worlds.pool
+	$(BIN)/python -m equipoise.worlds.siege_build
 
 $(RUNS): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -15,7 +15,11 @@ from pydantic import Field
 from equipoise.component import Settings, nearest
 from equipoise.errors import ModelError
 
-PACKAGED = {"builtin": "clerk_model", "builtin/pool": "pool/base"}  # models that come with the package, in worlds/
+PACKAGED = {  # models that come with the package, in worlds/
+    "builtin": "clerk_model",
+    "builtin/pool": "pool/base",
+    "builtin/siege": "siege_model",
+}
 
 
 class Lora(Settings):

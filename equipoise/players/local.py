@@ -23,7 +23,9 @@ class Local(Player):
     """A causal language model by folder or Hugging Face id, sampled here in batches."""
 
     kind: Literal["local"] = "local"
-    model: str = Field("builtin", description="a folder, a Hugging Face id, or a packaged one: builtin, builtin/pool")
+    model: str = Field(
+        "builtin", description="a folder, a Hugging Face id, or a packaged one: builtin, builtin/pool, builtin/siege"
+    )
     adapter: str | None = Field(
         None, description="a LoRA adapter on the model to start from: a folder, or builtin/NAME for a packaged one"
     )
@@ -189,6 +191,13 @@ class LocalActor:
             self._refuse_cut(joined, texts)
         with self._model() as model:
             return answer_logprobs(model, ids, starts, self._encoding.pad_id, batch_size=self.player.batch_size)
+
+    def retraced(self, prompts: Sequence[list[int]], answers: Sequence[list[int]]) -> list[list[float]]:
+        """What sampling gives each token id of these answers, in nats, at the player's temperature, uncut."""
+        from equipoise.players.sampling import retraced
+
+        with self._model() as model:
+            return retraced(model, prompts, answers, self.player.temperature or 1.0, self._encoding.pad_id)
 
     def _refuse_cut(self, joined: Sequence[tuple[list[int], int]], texts: Sequence[str]) -> None:
         for (ids, start), text in zip(joined, texts, strict=True):
