@@ -57,7 +57,6 @@ class Judge(Component):
         "shorter": "equipoise.judges.rules:Shorter",
         "call": "equipoise.judges.rules:Call",
         "choice": "equipoise.judges.choice:Choice",
-        "on_topic": "equipoise.judges.on_topic:OnTopic",
         "gold": "equipoise.judges.gold:Gold",
         "clerk": "equipoise.judges.clerk:Clerk",
         "clerk_guard": "equipoise.judges.clerk_guard:ClerkGuard",
@@ -68,6 +67,8 @@ class Judge(Component):
         "panel": "equipoise.judges.panel:Panel",
         "reward_model": "equipoise.judges.reward_model:RewardModel",
         "preference_model": "equipoise.judges.preference_model:PreferenceModel",
+        "guard": "equipoise.judges.guard:Guard",
+        "harm_classifier": "equipoise.judges.harm:HarmClassifier",
     }
 
     compares: ClassVar[bool] = False
