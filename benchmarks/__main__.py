@@ -13,6 +13,7 @@ SHORT: dict[str, list[str]] = {
     "pool": ["--seeds", "0", "--arms", "sparta"],
     "questions": ["--seeds", "0"],
     "population": [],
+    "diversity": ["--stored", "1000", "10000"],
 }
 
 for name, arguments in SHORT.items():

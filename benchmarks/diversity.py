@@ -118,7 +118,7 @@ def figures(
 ) -> list[str]:
     """A row of the table."""
     return [
-        name, f"{stored:,}", f"{direct:.4g}", f"{ours:.4g}", f"{direct / ours:,.0f}", f"{difference.max():.0e}",
+        name, f"{stored:,}", f"{direct:.2g}", f"{ours:.2g}", f"{direct / ours:,.0f}", f"{difference.max():.0e}",
         f"{mebi:.1f}", f"{filling / stored * 1e6:.1f}",
     ]  # fmt: skip
 
@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--hypotheses", type=int, default=2, help="texts that direct BLEU is timed on")
     arguments = parser.parse_args()
     batch, texts = sentences(BATCH, 1), sentences(max(arguments.stored), 0)
-    table = Table("", "stored", "direct s", "ours s", "ratio", "difference", "MiB", "µs to add one")
+    table = Table("", "stored", "direct s", "ours s", "ratio", "differ", "MiB", "µs to add")
     for stored in arguments.stored:
         table.add_row(*cosine(texts[:stored], batch))
         table.add_row(*bleu(texts[:stored], batch, arguments.hypotheses))

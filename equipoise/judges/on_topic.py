@@ -18,7 +18,9 @@ from equipoise.types import Prompt
 class OnTopic(Seated, Pointwise):
     """Scores 1 a text whose cosine with the prompt's last message reaches `threshold`, else 0; also the `similarity`.
 
-    A blank text is on no topic: its similarity is 0. To a prompt that says nothing no text can be held.
+    A blank text is on no topic: its similarity is 0. To a prompt that says nothing no text can be held. Hashed vectors
+    know spelling alone: in other words the same request often stays below 0.3, which unrelated ones seldom reach; an
+    encoder knows more, at a threshold of its own.
     """
 
     kind: Literal["on_topic"] = "on_topic"
