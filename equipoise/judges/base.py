@@ -57,6 +57,7 @@ class Judge(Component):
         "shorter": "equipoise.judges.rules:Shorter",
         "call": "equipoise.judges.rules:Call",
         "choice": "equipoise.judges.choice:Choice",
+        "on_topic": "equipoise.judges.on_topic:OnTopic",
         "gold": "equipoise.judges.gold:Gold",
         "clerk": "equipoise.judges.clerk:Clerk",
         "clerk_guard": "equipoise.judges.clerk_guard:ClerkGuard",
