@@ -62,8 +62,8 @@ class RunArena:
         return self._stages.others()
 
     def past(self, player: PlayerId) -> list[PlayerId]:
-        """The generations of `player` up to itself, newest first."""
-        return self._stages.past(player)
+        """The generations of `player` up to itself that were measured, newest first."""
+        return self._stages.measured(player)
 
     @cached_property
     def _prompts(self) -> dict[str, list[Prompt]]:

@@ -19,11 +19,13 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from equipoise.component import Component, Settings, nearest
 from equipoise.data.base import PairMaker
+from equipoise.data.shaping import Shaping
 from equipoise.errors import ConfigError
 from equipoise.evaluate.base import Evaluation
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.learners.base import Learner
+from equipoise.learners.turns import Turns
 from equipoise.losses.base import PreferenceLoss
 from equipoise.matches.base import Schedule
 from equipoise.players.base import Player
@@ -56,7 +58,13 @@ class RunConfig(Settings):
         "all", description="a learner is taught by all matches, or by those it sat in itself"
     )
     pairs: PairMaker = Field(default="best_worst")  # type: ignore[assignment]
+    shaping: tuple[Shaping, ...] = Field((), description="added to the rewards of episodes: diversity, penalties")
     learner: Learner
+    learners: dict[str, Learner] = Field(
+        default_factory=dict,
+        description="a learner's own trainer by its name; what it does not say is as `learner` says",
+    )
+    turns: Turns = Field(default="everyone", description="who learns in which generation")  # type: ignore[assignment]
     loss: PreferenceLoss | None = None
     evaluate: Evaluation = Field(default="held_out")  # type: ignore[assignment]
     solver: Solver = Field(default="zero_sum")  # type: ignore[assignment]
@@ -72,8 +80,12 @@ class RunConfig(Settings):
         """The judge that teaches a player, by the player's name."""
         return self.judges.get(player, self.judge)
 
+    def learner_of(self, player: str) -> Learner:
+        """What trains a player, by the player's name."""
+        return self.learners.get(player, self.learner)
+
     @property
-    def learners(self) -> list[str]:
+    def learning(self) -> list[str]:
         """The names of the players that learn, in order."""
         return [name for name, player in self.players.items() if player.learns]
 
@@ -92,18 +104,17 @@ class RunConfig(Settings):
         for name in self.players:
             if not name.isidentifier():
                 raise ValueError(f"players: '{name}' is no name; use letters, digits and underscores")
-        if not self.learners:
+        if not self.learning:
             raise ValueError("players: nobody learns; set `learns: true` on one of them")
-        if self.learner.needs != "answers" and self.loss is None:
-            raise ValueError(f"loss: the learner '{self.learner.kind}' needs one, e.g. loss: mnpo")
-        if self.learner.needs == "game" and self.game.payoff_AM() is None:
-            raise ValueError(f"learner: '{self.learner.kind}' needs a finite game; '{self.game.kind}' is none")
+        for trainer in map(self.learner_of, self.learning):
+            self._suits(trainer)
         if self.evaluate.matches(1, len(self.game.seats)) and not self.prompts.held_out:
             raise ValueError(f"prompts.held_out: is 0, so evaluate: {self.evaluate.kind} has nothing to measure")
-        for name in self.judges:
-            if name not in self.learners:
-                raise ValueError(f"judges: '{name}' does not learn; {nearest(name, self.learners)}")
-        if self.evaluate.judge is None and len({self.judge_of(name).compares for name in self.learners}) > 1:
+        for setting, names in (("judges", self.judges), ("learners", self.learners), ("turns", self.turns.named())):
+            for name in names:
+                if name not in self.learning:
+                    raise ValueError(f"{setting}: '{name}' does not learn; {nearest(name, self.learning)}")
+        if self.evaluate.judge is None and len({self.judge_of(name).compares for name in self.learning}) > 1:
             raise ValueError("judges: some score and some compare, so nothing measures all; set evaluate.judge")
         if self.prompts.test and not self.evaluate.selects:
             raise ValueError(f"prompts.test: evaluate: {self.evaluate.kind} chooses no player to test")
@@ -113,6 +124,21 @@ class RunConfig(Settings):
         if self.keep != "all" and self.loss is not None and self.loss.memory > self.keep:
             raise ValueError(f"keep: the loss meets {self.loss.memory} past generations, but only {self.keep} are kept")
         return self
+
+    def _suits(self, trainer: Learner) -> None:
+        """Raises ValueError unless the rest of the configuration gives the trainer what it learns from."""
+        if trainer.needs in ("pairs", "game") and self.loss is None and trainer.by_loss:
+            raise ValueError(f"loss: the learner '{trainer.kind}' needs one, e.g. loss: mnpo")
+        if trainer.needs == "game" and self.game.payoff_AM() is None:
+            raise ValueError(f"learner: '{trainer.kind}' needs a finite game; '{self.game.kind}' is none")
+        if self.shaping and trainer.needs != "episodes":
+            raise ValueError(f"shaping: the learner '{trainer.kind}' has no rewards to add to; policy_gradient has")
+        for shaping in self.shaping:
+            if shaping.role not in self.game.roles:
+                raise ValueError(
+                    f"shaping.role: '{shaping.role}' is no role of game '{self.game.kind}'; "
+                    f"{nearest(shaping.role, list(self.game.roles))}"
+                )
 
     def yaml(self) -> str:
         """The resolved configuration; loading it gives this configuration again."""
@@ -221,7 +247,10 @@ def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _populated(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with `player_defaults` below every player of the same kind, and without players that are null."""
+    """The values with `player_defaults` below every player of the same kind, and without players that are null.
+
+    So does `learner` lie below each of `learners`.
+    """
     filled = dict(values)
     below = filled.pop("player_defaults", None) or {}
     players = filled.get("players")
@@ -233,6 +262,15 @@ def _populated(values: Mapping[str, Any]) -> dict[str, Any]:
             else player
             for name, player in kept.items()
             if player is not None
+        }
+    base, own = filled.get("learner"), filled.get("learners")
+    base = {"kind": base} if isinstance(base, str) else base
+    if isinstance(base, Mapping) and isinstance(own, Mapping):
+        filled["learners"] = {
+            name: merge(dict(base), {"kind": one} if isinstance(one, str) else one)
+            if isinstance(one, (str, Mapping)) and _same_kind(base, {"kind": one} if isinstance(one, str) else one)
+            else one
+            for name, one in own.items()
         }
     return filled
 

@@ -5,6 +5,7 @@
     matches   id, generation, split, prompt, record       every match with its turns
     judgements id, match, judge, generation, split, judged, record
     pairs     id, generation, learner, record             what a learner was taught
+    episodes  id, generation, learner, record             what a learner was paid for its moves
     logprobs  player, encoding, text, total, tokens       answer log-probabilities (nats), by (player, text)
     replies   key, account, tokens, cost, record          what endpoints answered, by the hash of what was asked
     players   name, generation, parent, learner, facts    lineage
@@ -26,9 +27,9 @@ import msgspec
 
 from equipoise.errors import DiskFull, RunError
 from equipoise.players.base import Spending
-from equipoise.types import Judgement, Match, Pair, PlayerId, Prompt
+from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Prompt
 
-SCHEMA = 2
+SCHEMA = 3
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -44,6 +45,8 @@ CREATE INDEX judgements_by_part ON judgements (split, generation, judged);
 CREATE INDEX judgements_missing ON judgements (judged) WHERE judged = 0;
 CREATE TABLE pairs (id TEXT, generation INTEGER NOT NULL, learner TEXT NOT NULL, record TEXT NOT NULL,
                     UNIQUE (generation, learner, id));
+CREATE TABLE episodes (id TEXT, generation INTEGER NOT NULL, learner TEXT NOT NULL, record TEXT NOT NULL,
+                       UNIQUE (learner, id));
 CREATE TABLE logprobs (player TEXT, encoding TEXT, text TEXT, total REAL NOT NULL, tokens INTEGER NOT NULL,
                        UNIQUE (player, encoding, text));
 CREATE TABLE replies (key TEXT PRIMARY KEY, account TEXT NOT NULL, tokens INTEGER NOT NULL, cost REAL NOT NULL,
@@ -152,6 +155,10 @@ class Ledger:
     def add_pairs(self, pairs: Iterable[Pair], learner: PlayerId) -> None:
         """Record what `learner` is taught this generation."""
         self._insert("pairs", 4, ((p.id, p.generation, str(learner), _json(p)) for p in pairs))
+
+    def add_episodes(self, episodes: Iterable[Episode], learner: PlayerId) -> None:
+        """Record what `learner` was paid for its moves."""
+        self._insert("episodes", 4, ((e.id, e.generation, str(learner), _json(e)) for e in episodes))
 
     def add_logprobs(
         self, player: PlayerId, encoding: str, texts: Sequence[str], values: Sequence[tuple[float, int]]
@@ -266,6 +273,12 @@ class Ledger:
         )
         return [decode(record) for (record,) in rows]
 
+    def episodes(self, learner: PlayerId) -> list[Episode]:
+        """What `learner` was paid for its moves, in order of writing."""
+        decode = msgspec.json.Decoder(Episode).decode
+        rows = self._db.execute("SELECT record FROM episodes WHERE learner = ? ORDER BY rowid", (str(learner),))
+        return [decode(record) for (record,) in rows]
+
     def logprobs(self, player: PlayerId, encoding: str, texts: Sequence[str]) -> dict[str, tuple[float, int]]:
         """The recorded (log-probability, tokens) of those text keys that `player` has scored already."""
         found: dict[str, tuple[float, int]] = {}
@@ -284,7 +297,7 @@ class Ledger:
 
     def counts(self) -> dict[str, int]:
         """How many rows each table has; at once, for rows are never deleted and the newest bears their number."""
-        tables = ("prompts", "matches", "judgements", "pairs", "logprobs", "replies", "players", "stages")
+        tables = ("prompts", "matches", "judgements", "pairs", "episodes", "logprobs", "replies", "players", "stages")
         return {t: self._db.execute(f"SELECT max(rowid) FROM {t}").fetchone()[0] or 0 for t in tables}
 
     def unjudged(self) -> int:

@@ -1,8 +1,8 @@
 """START HERE: one generation of the game, and the league that generations make.
 
-Prompts are dealt, players meet, judges speak, verdicts become ratings and pairs, learners come out one generation
-older, and the newcomers are measured. Each step is a stage of the run: done once, recorded, and skipped when the run is
-resumed.
+Prompts are dealt, players meet, judges speak, verdicts become ratings and lessons, whoever's turn it is comes out one
+generation older, and the newcomers are measured. Each step is a stage of the run: done once, recorded, and skipped when
+the run is resumed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from equipoise.types import Judgement, Match, Pair, PlayerId, Prompt
+from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Prompt
 
 
 class Stages(Protocol):
@@ -32,11 +32,17 @@ class Stages(Protocol):
         """How the players stand after these matches; the judgements, with their judges weighed by that."""
         ...
 
-    def pair(self, matches: Sequence[Match], judgements: Sequence[Judgement], learner: PlayerId) -> Sequence[Pair]:
-        """What `learner` is taught."""
+    def turn(self, t: int) -> Sequence[PlayerId]:
+        """Who learns in generation t."""
         ...
 
-    def learn(self, pairs: Sequence[Pair], learner: PlayerId) -> PlayerId:
+    def lesson(
+        self, matches: Sequence[Match], judgements: Sequence[Judgement], learner: PlayerId, t: int
+    ) -> Sequence[Pair | Episode]:
+        """What `learner` is taught: pairs of answers, or what its own moves were paid."""
+        ...
+
+    def learn(self, taught: Sequence[Pair | Episode], learner: PlayerId, t: int) -> PlayerId:
         """The learner, one generation older."""
         ...
 
@@ -48,18 +54,14 @@ class Stages(Protocol):
         """The best player of all generations up to t, tested once."""
         ...
 
-    def learners(self, t: int) -> Sequence[PlayerId]:
-        """Who learns, at generation t."""
-        ...
-
 
 def generation(run: Stages, t: int) -> None:
-    """Generation t plays; generation t + 1 is born and measured."""
+    """Generation t plays and learns; what comes of it is measured."""
     prompts = run.deal(t)
     matches = run.play(prompts, t)
     judgements = run.rate(matches, run.judge(matches, t), t)
-    for learner in run.learners(t):
-        run.learn(run.pair(matches, judgements, learner), learner)
+    for learner in run.turn(t):
+        run.learn(run.lesson(matches, judgements, learner, t), learner, t)
     run.measure(t + 1)
 
 

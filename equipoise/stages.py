@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from statistics import fmean
-from typing import Any
-
-import numpy as np
 
 from equipoise import seeds
 from equipoise.arena import RunArena
-from equipoise.data.logprobs import opponent_logprobs
-from equipoise.errors import NoSignal
+from equipoise.classroom import Classroom
 from equipoise.judges.base import Bench
-from equipoise.learners.base import Lesson
 from equipoise.ledger import Ledger
+from equipoise.lineup import Lineup
 from equipoise.matches.base import Lobby
+from equipoise.memory import Memory
 from equipoise.players.population import Population
 from equipoise.prompts.split import split
 from equipoise.ratings.base import Duel
 from equipoise.recorder import Recorder, Seat, Watcher
 from equipoise.run import Run
-from equipoise.types import Judgement, Match, Pair, PlayerId, Prompt, Vote
+from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Prompt, Vote
 
 
 class RunStages:
@@ -36,16 +30,33 @@ class RunStages:
         self.population = Population(self.config.players, run.folder / "players", run.ledger)
         self.recorder = Recorder(run, watcher, self.population)
         self.arena = RunArena(self)
+        self.memory = Memory(self.config, run.ledger)
+        self.classroom = Classroom(self)
+        self.lineup = Lineup(self.config.turns, self.config.learning, run.ledger)
+        self.now = 0  # the generation of the loop that is under way
 
     # -- who is there --------------------------------------------------------------------------------------------
 
     def learners(self, t: int) -> list[PlayerId]:
-        """Every player that learns, at generation t."""
-        return [PlayerId(name, t) for name in self.config.learners]
+        """Every player that learns, as old as it is when generation t begins."""
+        return self.lineup.at(t)
 
     def past(self, player: PlayerId) -> list[PlayerId]:
         """The generations of `player` up to itself, newest first."""
         return [PlayerId(player.name, g) for g in range(player.generation, -1, -1)]
+
+    def measured(self, player: PlayerId) -> list[PlayerId]:
+        """The generations of `player` up to itself at which it was measured, newest first; itself among them."""
+        ages = {
+            old.generation
+            for t in range(self.now + 1)
+            if self.due(t)
+            for old in self.learners(t)
+            if old.name == player.name
+        }
+        return [
+            PlayerId(player.name, g) for g in sorted(ages | {player.generation}, reverse=True) if g <= player.generation
+        ]
 
     def others(self) -> list[PlayerId]:
         """The players that do not learn; they stay as given."""
@@ -95,12 +106,21 @@ class RunStages:
 
     def play(self, prompts: Sequence[Prompt], t: int) -> list[Match]:
         """The scheduled matches of generation t."""
-        return self.recorder.matches(f"{t}/play", self.config.schedule.seatings(prompts, self.lobby(t)), t, "train")
+        self.now = t
+        seatings = self.config.schedule.seatings(prompts, self.lobby(t))
+        dealt = {prompt.id for prompt in prompts}
+        self.ledger.add_prompts((prompt for prompt, _ in seatings if prompt.id not in dealt), "attack", t)
+        return self.recorder.matches(f"{t}/play", seatings, t, "train")
+
+    def asked(self, t: int) -> dict[str, Prompt]:
+        """The prompts of generation t's matches, by id: those that were dealt, and old attacks on them."""
+        return {prompt.id: prompt for part in ("train", "attack") for prompt in self.ledger.prompts(part, t)}
 
     def lobby(self, t: int) -> Lobby:
         """Who may be seated in generation t, and what is known of them."""
         learners = self.learners(t)
-        league = self.ledger.finished(f"{t}/measure") or {}
+        last = max(g for g in range(t + 1) if self.due(g))
+        league = self.ledger.finished(f"{last}/measure") or {}
         names = [PlayerId.parse(name) for name in league.get("players", ())]
         rows = league.get("payoff", ())
         return Lobby(
@@ -112,12 +132,13 @@ class RunStages:
             {PlayerId.parse(name): weight for name, weight in league.get("mixture", {}).items()},
             {(names[i], names[j]): (1 + value) / 2 for i, row in enumerate(rows) for j, value in enumerate(row)},
             learners,
+            self.memory.attacks(t) if self.config.schedule.remembers else (),
         )
 
     def judge(self, matches: Sequence[Match], t: int) -> list[Judgement]:
         """The word of every judge that teaches somebody, on each match of generation t."""
-        prompts = {prompt.id: prompt for prompt in self.ledger.prompts("train", t)}
-        judges = {judge.name: judge for judge in map(self.config.judge_of, self.config.learners)}
+        prompts = self.asked(t)
+        judges = {judge.name: judge for judge in map(self.config.judge_of, self.config.learning)}
         words: list[Judgement] = []
         for name, judge in judges.items():
             words += self.recorder.judgements(f"{t}/judge/{name}", judge, self.bench(t), matches, prompts, t)
@@ -125,9 +146,9 @@ class RunStages:
 
     def rate(self, matches: Sequence[Match], judgements: Sequence[Judgement], t: int) -> list[Judgement]:
         """Where the players stand after generation t's matches; the judgements, weighed by that."""
-        judges = {judge.name: judge for judge in map(self.config.judge_of, self.config.learners)}
+        judges = {judge.name: judge for judge in map(self.config.judge_of, self.config.learning)}
         names, key = [player.name for player in self.learners(t) + self.others()], f"{t}/rate"
-        if len(names) > 1 and self.ledger.finished(key) is None:
+        if len(names) > 1 and self.config.game.symmetric and self.ledger.finished(key) is None:
             self.watcher.stage("ratings", None, t)
             with self.recorder.stage("rate", key, t) as facts:
                 judge = next(iter(judges.values()))
@@ -140,117 +161,32 @@ class RunStages:
 
     # -- lessons -------------------------------------------------------------------------------------------------
 
-    def pair(self, matches: Sequence[Match], judgements: Sequence[Judgement], learner: PlayerId) -> list[Pair]:
-        """What `learner` is taught of the matches."""
-        t = learner.generation
-        if self.config.learner.needs == "game":
-            return []
-        key = f"{t}/pair/{learner.name}"
-        if self.ledger.finished(key) is None:
-            self.watcher.stage(self.recorder.titled("pairs", learner.name), None, t)
-            with self.recorder.stage("pair", key, t) as facts:
-                mine = self.config.judge_of(learner.name).name
-                heard = [word for word in judgements if word.judge == mine]
-                if self.config.lessons == "own":
-                    matches = [match for match in matches if learner in match.seats.values()]
-                pairs, dropped = self.config.pairs.make(matches, heard, self.config.utility)
-                if not pairs:
-                    raise NoSignal(
-                        f"generation {t}: {len(matches)} matches gave {learner} no pair to learn from; dropped: "
-                        + (", ".join(f"{name} {count}" for name, count in dropped.items()) or "nothing")
-                    )
-                self.ledger.add_pairs(pairs, learner)
-                facts.update(pairs=len(pairs), dropped=dropped)
-        return self.ledger.pairs(t, learner)
+    def turn(self, t: int) -> list[PlayerId]:
+        """Who learns in generation t; the others stay as they are."""
+        names = self.lineup.turn(t)
+        return [player for player in self.learners(t) if player.name in names]
 
-    def learn(self, pairs: Sequence[Pair], learner: PlayerId) -> PlayerId:
-        """Train `learner` into its next generation; its weights appear complete or not at all."""
-        newborn = PlayerId(learner.name, learner.generation + 1)
-        key = f"{learner.generation}/learn/{learner.name}"
-        if self.ledger.finished(key) is None:
-            with self.recorder.stage("learn", key, learner.generation) as facts:
-                home = self.population.home(newborn)
-                if not home.is_dir():
-                    lesson = self._lesson(key, list(pairs), learner, home)
-                    stage = self.recorder.titled("learn", learner.name)
-                    self.watcher.stage(stage, self.config.learner.steps(len(pairs)), learner.generation)
-                    self._train(lesson, newborn)
-                facts.update(json.loads((home / "training.json").read_text()))
-                self.ledger.add_player(newborn, learner, self.config.learner.kind, facts)
-            if self.config.keep != "all":
-                self.population.forget(learner.name, self.config.keep, self._best())
-        return newborn
+    def lesson(
+        self, matches: Sequence[Match], judgements: Sequence[Judgement], learner: PlayerId, t: int
+    ) -> Sequence[Pair | Episode]:
+        """What `learner` is taught of the matches of generation t."""
+        return self.classroom.lesson(matches, judgements, learner, t)
 
-    def _best(self) -> set[PlayerId]:
-        """The player that did best so far on held-out prompts, whose weights stay for the last test."""
-        scores = {
-            name: found["mean"]
-            for _, _, _, facts, _ in self.ledger.stages("measure")
-            for name, found in facts.get("scores", {}).items()
-        }
-        return (
-            {PlayerId.parse(max(scores, key=lambda name: scores[name]))}
-            if scores and self.config.prompts.test
-            else set()
-        )
-
-    def _lesson(self, key: str, pairs: list[Pair], learner: PlayerId, home: Any) -> Lesson:
-        past = self.past(learner)
-        draft = home.with_name(f".{home.name}.draft")
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
-        loss, needs = self.config.loss, self.config.learner.needs
-        peers = [other for other in self.learners(learner.generation) if other != learner]
-        opponents = loss.opponents(past, peers, self.others()) if loss is not None and needs != "answers" else []
-        chosen_KB = rejected_KB = np.zeros((len(opponents), len(pairs)))
-        if needs == "pairs" and opponents:
-            stage = self.recorder.titled("opponents' log-probabilities", learner.name)
-            self.watcher.stage(stage, 2 * len(pairs) * len(opponents), learner.generation)
-            who = [player for player, _ in opponents]
-            chosen_KB, rejected_KB = opponent_logprobs(
-                self.ledger, self.population.actor, learner, who, pairs, self.watcher.advance
-            )
-        return Lesson(
-            who=learner,
-            player=self.config.players[learner.name],
-            weights=self.population.weights(learner),
-            home=draft,
-            scratch=home.with_name(f".{home.name}.scratch"),
-            seed=seeds.child(self.config.seed, "learn", learner),
-            game=self.config.game,
-            loss=loss,
-            pairs=pairs,
-            opponents=opponents,
-            opponent_chosen_KB=chosen_KB,
-            opponent_rejected_KB=rejected_KB,
-            past_weights=[self.population.home(old) if old.generation else None for old in past],
-            report_to=self.config.report_to,
-            log=self._logger(key),
-        )
-
-    def _train(self, lesson: Lesson, newborn: PlayerId) -> None:
-        home = self.population.home(newborn)
-        self.population.release()
-        # The one door that the Trainer leaves open; its own choice lies in the scratch folder, which goes.
-        os.environ["TENSORBOARD_LOGGING_DIR"] = str(self.run.folder / "logs" / "tensorboard" / str(newborn))
-        facts = self.config.learner.learn(lesson)
-        (lesson.home / "training.json").write_text(json.dumps(facts))
-        lesson.home.rename(home)
-        shutil.rmtree(lesson.scratch, ignore_errors=True)
-
-    def _logger(self, key: str) -> Callable[[dict[str, Any]], None]:
-        def log(line: dict[str, Any]) -> None:
-            self.run.metric(key, **line)
-            self.watcher.advance(int(line.get("steps", 0)))
-            self.watcher.numbers(**{name: line[name] for name in ("loss", "tokens_per_second") if name in line})
-
-        return log
+    def learn(self, taught: Sequence[Pair | Episode], learner: PlayerId, t: int) -> PlayerId:
+        """Train `learner` into its next generation."""
+        return self.classroom.learn(taught, learner, t)
 
     # -- measures ------------------------------------------------------------------------------------------------
 
+    def due(self, t: int) -> bool:
+        """Whether generation t is measured."""
+        return t % self.config.evaluate.every == 0 or t == self.config.generations
+
     def measure(self, t: int) -> None:
-        """How strong generation t is, and what can still beat it."""
-        key = f"{t}/measure"
+        """How strong generation t is, and what can still beat it; only where a measurement is due."""
+        if not self.due(t):
+            return
+        self.now, key = t, f"{t}/measure"
         found = self.ledger.finished(key)
         if found is None:
             with self.recorder.stage("measure", key, t) as facts:

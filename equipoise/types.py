@@ -1,7 +1,8 @@
 """The nouns that flow through Equipoise. Frozen records; this file imports nothing of ours.
 
 A `Prompt` becomes a `View` for each seat of a game; a player answers a view with a `Move`; a seat's view and move
-make a `Turn`; the turns make a `Match`; a judge says of a match a `Judgement`; two judged answers make a `Pair`.
+make a `Turn`; the turns make a `Match`; a judge says of a match a `Judgement`; two judged answers make a `Pair`,
+a paid move an `Episode`.
 Records are msgspec structs: `msgspec.json.encode(record)` is the ledger's form of them.
 """
 
@@ -153,6 +154,23 @@ class Pair(msgspec.Struct, frozen=True):
     chosen_score: float
     rejected_score: float
     match: str = ""
+
+
+class Episode(msgspec.Struct, frozen=True):
+    """One move of a learner and what it was paid for it, to learn from by policy gradients.
+
+    `turn` is the move's place among the match's turns. Moves of one `group` answered the same chat in the same role, so
+    that their rewards can be compared. `reward` is the sum of `parts`.
+    """
+
+    id: str
+    generation: int
+    match: str
+    turn: int
+    role: str
+    group: str
+    reward: float
+    parts: dict[str, float] = {}
 
 
 def record_id(*parts: object) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "equipoise"
-FOUNDATION = {"types", "errors", "seeds", "component"}
+FOUNDATION = {"types", "errors", "seeds", "component", "template"}
 ORDER = [
     "prompts", "players", "games", "matches", "judges", "payoffs", "ratings", "solvers",
     "data", "losses", "learners", "evaluate", "report",
@@ -20,9 +20,13 @@ DOORS = {
     ("prompts", "worlds.clerk"): "the built-in world is a source of prompts",
     ("prompts", "worlds.siege"): "and so is its siege",
     ("judges", "players"): "a judge that is a model is loaded, and reads chats, as a player's model does",
+    ("matches.roles", "games.red_team"): "who plays the roles, and whose text is asked, is one question",
+    ("judges.red_team", "games.red_team"): "the judge of this game knows who answered whom",
     ("judges.embedding", "payoffs.hashing"): "what is on topic and what is diverse is measured by the same vectors",
     ("judges", "worlds.clerk"): "the built-in world knows its best answers",
     ("data", "ledger"): "log-probabilities are kept in the ledger, and the ledger is exported",
+    ("learners.pupil", "data.advantages"): "advantages are made where values and log-probabilities are known",
+    ("data.shaping", "judges.embedding"): "texts are compared by their embeddings, as topics are judged",
     ("report", "evaluate.statistics"): "a report shows intervals",
     ("report.collect", "run"): "one file reads the run for the report",
     ("report.collect", "arena"): "and tells played matches from recorded answers that were set side by side",

@@ -50,13 +50,13 @@ def _counts(config: RunConfig) -> dict[str, int]:
 
     prompts = [Prompt(str(i), ()) for i in range(config.prompts.per_generation)]
     others = [PlayerId(name) for name, player in config.players.items() if not player.learns]
-    seats, learners, pool = len(config.game.seats), len(config.learners), len(config.players)
-    judges = {judge.name: judge for judge in map(config.judge_of, config.learners)}.values()
+    seats, learners, pool = len(config.game.seats), len(config.learning), len(config.players)
+    judges = {judge.name: judge for judge in map(config.judge_of, config.learning)}.values()
     measuring = {judge.name: judge for judge in ([config.evaluate.judge] if config.evaluate.judge else judges)}.values()
     matches = pairs = steps = scored = 0
     for t in range(config.generations):
-        table = [PlayerId(name, t) for name in config.learners]
-        past = [PlayerId(name, g) for name in config.learners for g in range(t - 1, -1, -1)]
+        table = [PlayerId(name, t) for name in config.learning]
+        past = [PlayerId(name, g) for name in config.learning for g in range(t - 1, -1, -1)]
         lobby = Lobby(config.game, table + others, past, config.seed, learners=table)
         seatings = config.schedule.seatings(prompts, lobby)
         matches += len(seatings)
@@ -114,7 +114,7 @@ def _prompt_tokens(config: RunConfig) -> float:
 def _estimates(config: RunConfig, counts: dict[str, int]) -> list[dict[str, Any]]:
     """The estimates of all learners that have one; learners for whom it is the same are named together."""
     found: dict[str, dict[str, Any]] = {}
-    for name in config.learners:
+    for name in config.learning:
         estimate = _estimate(config, name, counts)
         if estimate:
             alike = str({key: value for key, value in estimate.items() if key not in ("learner", "time")})

@@ -56,7 +56,7 @@ def _standing(run: Run, ratings: Ratings, judge: str) -> tuple[list[list[Rating]
     from equipoise.ratings.base import decided
     from equipoise.stages import duels
 
-    name = judge or run.config.judge_of(run.config.learners[0]).name
+    name = judge or run.config.judge_of(run.config.learning[0]).name
     known = [found.get("judge") for _, _, _, found, _ in run.ledger.stages("judge")]
     if name not in known:
         raise RunError(

@@ -50,7 +50,7 @@ class Arena(Protocol):
         ...
 
     def past(self, player: PlayerId) -> list[PlayerId]:
-        """The generations of `player` up to itself, newest first."""
+        """The generations of `player` up to itself that were measured, newest first."""
         ...
 
     def scores(self, player: PlayerId, samples: int, judge: Judge, part: str = "held_out") -> Scores:
@@ -89,6 +89,7 @@ class Evaluation(Component):
         """How many times a comparing judge is shown two players' held-out answers beside each other."""
         return 0
 
+    every: int = Field(1, ge=1, description="generations between two measurements; the first and the last are measured")
     judge: Judge | None = Field(None, description="judges what is measured; null: whoever teaches the learner")
     selects: ClassVar[bool] = False
     """Whether `select` chooses a player to test."""

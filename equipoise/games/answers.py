@@ -21,6 +21,10 @@ class Answers(Game):
         """ "1", "2", … up to `samples`."""
         return tuple(str(i + 1) for i in range(self.samples))
 
+    def role(self, seat: str) -> str:
+        """They all answer."""
+        return "answer"
+
     def referee(self, prompt: Prompt) -> Referee:
         """Ask everyone at once; nobody sees another's answer."""
         yield [Ask(seat, View(prompt.messages)) for seat in self.seats]

@@ -37,12 +37,31 @@ class Game(Component):
     KINDS: ClassVar = {
         "matrix": "equipoise.games.matrix:Matrix",
         "answers": "equipoise.games.answers:Answers",
+        "red_team": "equipoise.games.red_team:RedTeam",
     }
 
     @property
     def seats(self) -> tuple[str, ...]:
         """The seats' names in order."""
         raise TypeError(f"{type(self).__name__} must define seats")
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether all seats play the same role, so that one player's success is the other's by the same measure."""
+        return True
+
+    def role(self, seat: str) -> str:
+        """What the seat plays; seats of one role are moved in alike."""
+        return seat
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles of all seats, each once, in order."""
+        return tuple(dict.fromkeys(map(self.role, self.seats)))
+
+    def seats_for(self, prompt: Prompt) -> tuple[str, ...]:
+        """The seats that may move in a match on `prompt`."""
+        return self.seats
 
     def referee(self, prompt: Prompt) -> Referee:
         """The rules of one match on `prompt`."""

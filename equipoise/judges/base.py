@@ -62,6 +62,7 @@ class Judge(Component):
         "clerk": "equipoise.judges.clerk:Clerk",
         "clerk_guard": "equipoise.judges.clerk_guard:ClerkGuard",
         "matrix": "equipoise.judges.matrix:MatrixPayoff",
+        "red_team": "equipoise.judges.red_team:RedTeamJudge",
         "rubric": "equipoise.judges.rubric:Rubric",
         "pairwise": "equipoise.judges.pairwise:Pairwise",
         "peers": "equipoise.judges.peers:Peers",

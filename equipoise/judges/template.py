@@ -1,60 +1,18 @@
-"""The texts that judges are asked with: Jinja templates in a sandbox, checked before anybody is asked.
-
-What fills a placeholder is never read as a template itself.
-"""
+"""The texts that judges are asked with."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from importlib import resources
-from pathlib import Path
-from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-from equipoise.component import nearest
-from equipoise.errors import DataError
+from equipoise.template import Template
 
 
-class JudgeTemplate:
-    """A template with the placeholders that it uses."""
+class JudgeTemplate(Template):
+    """A question to a judging model, with the placeholders that it uses."""
 
     def __init__(self, text: str, needed: Collection[str], known: Collection[str]) -> None:
         """`text` is a template's file, or the name of a packaged one. All of `needed` must occur, only `known` may.
 
         Raises DataError that names the file and the placeholder.
         """
-        self.name = text
-        self.source = _read(text)
-        environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=False)
-        environment.trim_blocks = environment.lstrip_blocks = True
-        try:
-            self.uses = meta.find_undeclared_variables(environment.parse(self.source))
-            self._template = environment.from_string(self.source)
-        except TemplateSyntaxError as error:
-            raise DataError(f"judge.text: {text}:{error.lineno}: {error.message}") from error
-        for name in sorted(self.uses - set(known)):
-            raise DataError(f"judge.text: {text}: unknown placeholder '{name}'; {nearest(name, sorted(known))}")
-        for name in sorted(set(needed) - self.uses):
-            raise DataError(f"judge.text: {text}: the placeholder '{name}' is missing; write {{{{ {name} }}}} into it")
-
-    def render(self, **fields: Any) -> str:
-        """The text with its placeholders filled. Raises DataError where the template fails on them."""
-        try:
-            return self._template.render(**fields).strip()
-        except (TemplateError, TypeError, ValueError, ArithmeticError) as error:
-            raise DataError(f"judge.text: {self.name}: cannot be filled: {error}") from error
-
-
-def _read(text: str) -> str:
-    packaged = resources.files("equipoise.judges") / "texts" / f"{text}.txt"
-    if "/" not in text and packaged.is_file():
-        return packaged.read_text(encoding="utf-8")
-    try:
-        return Path(text).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise DataError(
-            f"judge.text: {text}: cannot be read: {why}; give a template's file, or a packaged one"
-        ) from error
+        super().__init__(text, "judges", "judge.text", needed, known)

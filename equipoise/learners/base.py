@@ -65,9 +65,12 @@ class Learner(Component):
         "proximal": "equipoise.learners.proximal:Proximal",
         "sft": "equipoise.learners.sft:SFT",
         "preference": "equipoise.learners.preference:Preference",
+        "policy_gradient": "equipoise.learners.policy_gradient:PolicyGradient",
     }
 
-    needs: ClassVar[Literal["game", "answers", "pairs"]] = "pairs"
+    needs: ClassVar[Literal["game", "answers", "pairs", "episodes"]] = "pairs"
+    by_loss: ClassVar[bool] = True
+    """Whether it minimises the run's `loss`, where it learns from pairs or from the game."""
 
     def steps(self, examples: int) -> int:
         """How many optimizer steps learning from `examples` takes."""

@@ -28,7 +28,7 @@ class Preference(Training):
     """
 
     kind: Literal["preference"] = "preference"
-    needs: ClassVar[Literal["game", "answers", "pairs"]] = "pairs"
+    needs: ClassVar = "pairs"
 
     share_prompts: bool = Field(
         True, description="compute a pair's prompt once for both answers, where the architecture allows"
@@ -43,7 +43,9 @@ class Preference(Training):
         if lesson.loss is None:
             raise ConfigError("learner 'preference' needs a loss; name one, as in `loss: mnpo`")
         need_examples(lesson.pairs, lesson.who)
-        model, encoding, device = model_to_train(self, lesson)
+        model, encoding, device = model_to_train(
+            self, self.precision, lesson.who.name, lesson.player, lesson.weights, lesson.seed
+        )
         return self.train(
             model,
             encoding,

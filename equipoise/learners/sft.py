@@ -28,7 +28,7 @@ class SFT(Training):
     """Minimises −log p of the winning answers' tokens, in nats a token; prompts are not trained on."""
 
     kind: Literal["sft"] = "sft"
-    needs: ClassVar[Literal["game", "answers", "pairs"]] = "answers"
+    needs: ClassVar = "answers"
 
     learning_rate: float = Field(1e-5, gt=0, description="peak learning rate of AdamW")
 
@@ -38,7 +38,9 @@ class SFT(Training):
         An answer that won several pairs of its prompt is one example. Raises what `Preference.learn_here` raises.
         """
         need_examples(lesson.pairs, lesson.who)
-        model, encoding, device = model_to_train(self, lesson)
+        model, encoding, device = model_to_train(
+            self, self.precision, lesson.who.name, lesson.player, lesson.weights, lesson.seed
+        )
         examples = dict.fromkeys((pair.messages, pair.chosen) for pair in lesson.pairs)
         return self.train(
             model,

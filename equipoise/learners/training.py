@@ -22,6 +22,7 @@ from equipoise.errors import ConfigError, NoSignal
 from equipoise.learners.base import Learner, Lesson
 from equipoise.learners.checkpoints import disk_errors, resumable
 from equipoise.learners.launch import Launch, learn
+from equipoise.players.base import Player
 
 if TYPE_CHECKING:
     from equipoise.learners.trainer import Objective, Row
@@ -171,8 +172,10 @@ def world_size() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def model_to_train(learner: Training, lesson: Lesson) -> tuple[Any, Encoding, str]:
-    """(the lesson's player at its current weights, its encoding, its device). Raises ConfigError, ModelError.
+def model_to_train(
+    learner: Learner, precision: str, name: str, player: Player, weights: Path | None, seed: int
+) -> tuple[Any, Encoding, str]:
+    """(the player called `name` at `weights`, its encoding, its device). Raises ConfigError, ModelError.
 
     Weights that are trained are float32. Under LoRA with `precision: bf16` the frozen base is bfloat16.
     """
@@ -181,18 +184,16 @@ def model_to_train(learner: Training, lesson: Lesson) -> tuple[Any, Encoding, st
     from equipoise.players.loading import load_model
     from equipoise.players.local import Local
 
-    player = lesson.player
     if not isinstance(player, Local):
         raise ConfigError(
-            f"learner '{learner.kind}' trains players of kind 'local', "
-            f"but players.{lesson.who.name} is of kind '{player.kind}'"
+            f"learner '{learner.kind}' trains players of kind 'local', but players.{name} is of kind '{player.kind}'"
         )
-    set_seed(seeds.child(lesson.seed, "adapter") % 2**32)  # a fresh adapter is drawn from torch's generator
+    set_seed(seeds.child(seed, "adapter") % 2**32)  # a fresh adapter is drawn from torch's generator
     model = load_model(
         player.model,
-        lesson.weights,
+        weights,
         player.lora,
-        dtype="bfloat16" if player.lora is not None and learner.precision == "bf16" else "float32",
+        dtype="bfloat16" if player.lora is not None and precision == "bf16" else "float32",
         device="cpu",  # the Trainer places it, on the device of this process
         attention=player.attention,
         trainable=True,

@@ -32,7 +32,8 @@ class Lobby:
     `players` are at the table now, learners first; `history` are the learners' earlier generations, newest first.
     `ratings` by player name, from the matches before; empty at first. `mixture` and `win_rate` are of the league as it
     was last measured: player -> weight at equilibrium, and (first, second) -> P(first beats second); empty at first.
-    `learners` are those of `players` who learn; all of them where it is empty.
+    `learners` are those of `players` who learn; all of them where it is empty. `attacks` are the attacks of earlier
+    generations that succeeded, each as often as it did.
     """
 
     game: Game
@@ -43,6 +44,7 @@ class Lobby:
     mixture: Mapping[PlayerId, float] = field(default_factory=dict)
     win_rate: Mapping[tuple[PlayerId, PlayerId], float] = field(default_factory=dict)
     learners: Sequence[PlayerId] = ()
+    attacks: Sequence[str] = ()
 
     @property
     def who_learns(self) -> Sequence[PlayerId]:
@@ -61,7 +63,11 @@ class Schedule(Component):
         "swiss": "equipoise.matches.swiss:Swiss",
         "mixture": "equipoise.matches.league:Mixture",
         "prioritised": "equipoise.matches.league:Prioritised",
+        "roles": "equipoise.matches.roles:Roles",
     }
+
+    remembers: ClassVar[bool] = False
+    """Whether it needs the attacks of earlier generations."""
 
     def seatings(self, prompts: Sequence[Prompt], lobby: Lobby) -> Seatings:
         """Seats for every match of a generation."""

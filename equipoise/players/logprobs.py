@@ -69,14 +69,25 @@ class Packed:
 
     def sums(self, head: AnswerHead, model: nn.Module) -> torch.Tensor:
         """log p(answer | prompt) [A] in nats, differentiable where gradients are on."""
+        return self.by_answer(self.tokens(head, model)).sum(1)
+
+    def by_answer(self, value_N: torch.Tensor) -> torch.Tensor:
+        """Numbers of the N tokens as [A, T], each answer's from the left, 0 behind them."""
+        return pad_sequence(list(value_N.split(self.count_A)), batch_first=True)
+
+    def tokens(self, head: AnswerHead, model: nn.Module) -> torch.Tensor:
+        """log p of each answer token [N] in nats, differentiable where gradients are on."""
+        return head(model, self.source_N, self.target_N, **self.inputs(model))
+
+    def inputs(self, model: nn.Module) -> dict[str, Any]:
+        """What `model` is called with."""
         inputs: dict[str, Any] = {"input_ids": self.input_ids}
         if self.attention_mask is not None:
             inputs |= {
                 "position_ids": self.position_ids,
                 "attention_mask": _as_model_takes_it(self.attention_mask, model),
             }
-        logprob_N = head(model, self.source_N, self.target_N, **inputs)
-        return pad_sequence(list(logprob_N.split(self.count_A)), batch_first=True).sum(1)
+        return inputs
 
 
 def pack(batch: Sequence[Answers], pad_id: int, *, shared: bool) -> Packed:

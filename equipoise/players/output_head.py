@@ -39,6 +39,10 @@ class Tail(NamedTuple):
         x = x if self.scale == 1.0 else x * self.scale
         return x if self.cap is None else torch.tanh(x / self.cap) * self.cap
 
+    def cooled(self, temperature: float) -> Tail:
+        """The tail of logits that are divided by `temperature`."""
+        return Tail(self.scale / temperature, None if self.cap is None else self.cap / temperature)
+
     def pull_back(self, grad: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
         """In place: the gradient on the head's output from `grad`, that on the logits."""
         if self.cap is not None:
@@ -49,8 +53,13 @@ class Tail(NamedTuple):
 class AnswerHead:
     """Calls a model for the log-probabilities of some tokens. One for each model: its first use measures the tail."""
 
-    def __init__(self, model: nn.Module, chunk: int | None = None) -> None:
+    def __init__(
+        self, model: nn.Module, chunk: int | None = None, *, temperature: float = 1.0, keep: bool = False
+    ) -> None:
         """`model` may be wrapped for parallel training; `chunk` is how many tokens are projected at a time.
+
+        Log-probabilities are under softmax(logits / temperature). `keep`: the last call's hidden states [N, H] stay in
+        `hidden_NH`, for a head beside the model's own.
 
         Memory is about `2 · chunk · V · 4` bytes. None: 256 on a CPU; 2048 on an accelerator, where each chunk's
         reading and writing of the head's gradient would else take longer than its products. Raises ModelError where
@@ -62,6 +71,8 @@ class AnswerHead:
             raise ModelError(f"{type(inner).__name__} has no output head (lm_head); a causal language model is needed")
         self.head: nn.Module = head
         self.chunk = chunk or (256 if next(inner.parameters()).device.type == "cpu" else 2048)
+        self.temperature, self.keep = temperature, keep
+        self.hidden_NH: torch.Tensor | None = None
         self.tail: Tail | None = None
         self._short = False  # whether the hidden states are of a short floating-point type
 
@@ -74,7 +85,19 @@ class AnswerHead:
         """
         if self.tail is None:
             self.tail = self._measure(model, inputs["input_ids"])
-        return self._logprobs(self.tail, model, source_N, target_N, inputs)
+        return self._logprobs(self.tail, model, source_N, target_N, inputs, self.temperature)
+
+    def entropy(self, hidden_NH: torch.Tensor) -> torch.Tensor:
+        """Entropy of the next token's distribution, float32 [N], in nats, from hidden states that were kept."""
+        assert self.tail is not None, "no model has been called yet"
+        tail = self.tail.cooled(self.temperature)
+
+        def of(hidden_CH: torch.Tensor) -> torch.Tensor:
+            logprob_CV = torch.log_softmax(tail(self.head(hidden_CH).float()), -1)
+            return -(logprob_CV.exp() * logprob_CV).sum(-1)
+
+        parts = [checkpoint(of, hidden_CH, use_reentrant=False) for hidden_CH in hidden_NH.split(self.chunk)]
+        return torch.cat(parts)  # type: ignore[arg-type]
 
     def agree(self, first_N: torch.Tensor, second_N: torch.Tensor) -> bool:
         """Whether two computations of the same log-probabilities agree, as far as the model's precision goes."""
@@ -82,14 +105,21 @@ class AnswerHead:
         return torch.allclose(first_N.to(second_N.device), second_N, rtol=relative, atol=absolute)
 
     def _logprobs(
-        self, tail: Tail, model: nn.Module, source_N: torch.Tensor, target_N: torch.Tensor, inputs: dict[str, Any]
+        self,
+        tail: Tail,
+        model: nn.Module,
+        source_N: torch.Tensor,
+        target_N: torch.Tensor,
+        inputs: dict[str, Any],
+        temperature: float = 1.0,
     ) -> torch.Tensor:
-        project = self._projection()
+        project, cooled = self._projection(), tail.cooled(temperature)
 
         def forward(hidden_BTH: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
             source, target = source_N.to(hidden_BTH.device), target_N.to(hidden_BTH.device)
             hidden_NH = hidden_BTH.flatten(0, -2).index_select(0, source)
-            return (project(tail, hidden_NH, target) * _FAINT).view(1, -1, 1)
+            self.hidden_NH = hidden_NH if self.keep else None
+            return (project(cooled, hidden_NH, target) * _FAINT).view(1, -1, 1)
 
         with _lend_forward(self.head, forward):
             faint = model(**inputs, use_cache=False).logits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from equipoise.errors import RunError
@@ -19,6 +19,8 @@ class Population:
         self.players = dict(players)
         self.folder = folder
         self.shelf = Shelf(replies)
+        self.alive: dict[str, Callable[[PlayerId], Actor | None]] = {}
+        """Learners that stay in memory, by name: the actor of a generation that is there now, or None."""
         self._open: dict[PlayerId | str, Actor] = {}
 
     def weights(self, player: PlayerId) -> Path | None:
@@ -36,6 +38,8 @@ class Population:
 
     def actor(self, who: PlayerId | Player) -> Actor:
         """The open actor of a player of the run, or of a guest: a player that only a judge's settings know."""
+        if isinstance(who, PlayerId) and who.name in self.alive and (living := self.alive[who.name](who)) is not None:
+            return living
         key = who if isinstance(who, PlayerId) else who.model_dump_json()
         if key not in self._open:
             if isinstance(who, PlayerId):

@@ -83,6 +83,28 @@ def sample(
     return [answers[i] for i in range(len(prompts))]
 
 
+@torch.inference_mode()
+def retraced(
+    model: Any, prompts: Sequence[list[int]], answers: Sequence[list[int]], temperature: float, pad_id: int
+) -> list[list[float]]:
+    """What the sampler's own step-by-step path gives each token of answers that are known: log-probabilities in nats.
+
+    Under softmax(logits / temperature), uncut. All rows in one batch.
+    """
+    batch = _Batch(model, [list(prompt) for prompt in prompts], pad_id)
+    found: list[list[float]] = [[] for _ in answers]
+    longest = max(map(len, answers))
+    for t in range(longest):
+        token_B = torch.tensor([answer[min(t, len(answer) - 1)] for answer in answers], device=batch.device)
+        logprob_BV = (batch.logits_BV.float() / temperature).log_softmax(-1)
+        for row, value in enumerate(logprob_BV.gather(1, token_B[:, None])[:, 0].tolist()):
+            if t < len(answers[row]):
+                found[row].append(value)
+        if t + 1 < longest:
+            batch.step(token_B)
+    return found
+
+
 def choose(logits_BV: torch.Tensor, number_B: torch.Tensor, choice: Choice) -> tuple[torch.Tensor, torch.Tensor]:
     """A token for each row, and its log-probability.
 

@@ -33,7 +33,7 @@ _IS_MEETING = f"""instr(substr(record, 1, 400), '"game":"{MEETING}"') > 0"""  # 
 def facts(run: Run, cards: int = CARDS, sample: int = SAMPLE) -> Facts:
     """Everything that the report shows of `run`, finished or not."""
     stages, found = run.ledger.stages(), _measured(run)
-    learners, last = run.config.learners, found[-1][1] if found else {}
+    learners, last = run.config.learning, found[-1][1] if found else {}
     counts, dropped = _counts(run, stages)
     payoff, own = last.get("payoff"), run.config.judge_of(learners[0]).name
     read, pool = _sample(run, sample), list(run.config.players)
@@ -78,12 +78,12 @@ def facts(run: Run, cards: int = CARDS, sample: int = SAMPLE) -> Facts:
 
 def changes(run: Run) -> list[Change]:
     """The held-out score of every learner, at the start and now."""
-    return measured.changes(run.config.learners, _measured(run))
+    return measured.changes(run.config.learning, _measured(run))
 
 
 def headlines(run: Run) -> Iterator[Headline]:
     """The numbers that matter, newest generation against the start."""
-    yield from measured.headlines(run.config.learners, _measured(run))
+    yield from measured.headlines(run.config.learning, _measured(run))
     yield from measured.tested(run.ledger.finished("select"))
 
 
@@ -110,7 +110,7 @@ def _sample(run: Run, most: int) -> played.Sample:
 def _judges(run: Run, stages: Sequence[Stage]) -> list[str]:
     """The names of those who judged: first whoever teaches or measures, then who was asked besides."""
     config = run.config
-    chosen = [*map(config.judge_of, config.learners), *([config.evaluate.judge] if config.evaluate.judge else [])]
+    chosen = [*map(config.judge_of, config.learning), *([config.evaluate.judge] if config.evaluate.judge else [])]
     asked = [found["judge"] for _, _, stage, found, _ in stages if stage == "judge" and "judge" in found]
     return list(dict.fromkeys([*(judge.name for judge in chosen), *asked]))
 
@@ -118,7 +118,7 @@ def _judges(run: Run, stages: Sequence[Stage]) -> list[str]:
 def _losses(run: Run) -> Iterator[Series]:
     """Loss and margin over all optimizer steps, generation after generation."""
     lines = [line for line in run.metrics() if "/learn/" in line["stage"] and "loss" in line]
-    for learner in run.config.learners:
+    for learner in run.config.learning:
         own = [line for line in lines if line["stage"].endswith(f"/learn/{learner}")]
         for name in ("loss", "margin", "accuracy"):
             x, y, boundaries, before = [], [], [], 0.0
@@ -160,7 +160,7 @@ def _counts(run: Run, stages: Sequence[Stage]) -> tuple[dict[str, Any], dict[str
 def _cards(run: Run, limit: int, judges: Sequence[str]) -> Iterator[MatchCard]:
     parts = [(split, t) for split, t, *_ in run.ledger.rows("SELECT DISTINCT split, generation FROM matches")]
     each = max(1, limit // max(1, len(parts)))
-    compares = (run.config.evaluate.judge or run.config.judge_of(run.config.learners[0])).compares
+    compares = (run.config.evaluate.judge or run.config.judge_of(run.config.learning[0])).compares
     for split, t in sorted(parts, key=lambda part: (part[1], part[0])):
         matches = [match for match in run.ledger.matches(split, t, limit=each) if match.game != MEETING]
         ids = [match.id for match in matches]

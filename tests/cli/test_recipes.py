@@ -63,7 +63,7 @@ def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path):
     assert counts["judgements"] - records["judgements"] in (0, spared)
     assert records["pairs"] <= counts["pairs_at_most"]
     assert [m["generation"] for m in done.facts["measured"]] == [0, 1]
-    for learner in config.load(name, [part for part in arguments(name, rows) if part != "-s"]).learners:
+    for learner in config.load(name, [part for part in arguments(name, rows) if part != "-s"]).learning:
         assert (tmp_path / "run" / "players" / learner / "1").is_dir()
     assert "<html" in (tmp_path / "run" / "report.html").read_text()
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()

@@ -1,0 +1,84 @@
+"""From judged matches to episodes: each move of a learner with what it is paid, and which moves compete with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from equipoise.data.shaping import Term
+from equipoise.errors import ConfigError, EquipoiseError
+from equipoise.games.base import Game
+from equipoise.types import Episode, Judgement, Match, PlayerId, Prompt, Turn, record_id
+
+
+def episodes(
+    matches: Sequence[Match],
+    judgements: Mapping[str, Judgement],
+    learner: PlayerId,
+    game: Game,
+    prompts: Mapping[str, Prompt],
+    utility: str = "score",
+    terms: Sequence[Term] = (),
+) -> tuple[list[Episode], dict[str, int]]:
+    """(an episode for each move of `learner`, in order; how many of its moves gave none, by why).
+
+        reward = utility of the seat + Σ over the terms of that seat's role
+
+    `judgements` by match id, `prompts` by id. A move whose seat was not judged, or that failed, is left out: it is not
+    paid 0. Raises ConfigError for a utility that nobody gave, EquipoiseError for a term that has not one number for
+    each text.
+    """
+    mine = [
+        (match, place, turn)
+        for match in matches
+        for place, turn in enumerate(match.turns)
+        if match.seats[turn.seat] == learner
+    ]
+    shaped = _shaped(mine, game, prompts, terms)
+    found: list[Episode] = []
+    dropped: Counter[str] = Counter()
+    for row, (match, place, turn) in enumerate(mine):
+        word = judgements.get(match.id)
+        scores = ((word and word.scores) or {}).get(turn.seat, {})
+        if turn.move.finish == "error" or not turn.move.token_ids:
+            dropped["failed"] += 1
+        elif utility not in scores:
+            dropped["unjudged"] += 1
+        else:
+            role = game.role(turn.seat)
+            parts = {
+                utility: scores[utility],
+                **{name: values[row] for name, values in shaped.items() if row in values},
+            }
+            found.append(
+                Episode(
+                    id=record_id("episode", match.id, place, learner),
+                    generation=match.generation,
+                    match=match.id,
+                    turn=place,
+                    role=role,
+                    group=record_id(role, *((m.role, m.content) for m in turn.view.messages)),
+                    reward=sum(parts.values()),
+                    parts=parts,
+                )
+            )
+    if not found and dropped["unjudged"] and judgements:
+        names = {name for word in judgements.values() for scores in (word.scores or {}).values() for name in scores}
+        if names and utility not in names:
+            raise ConfigError(f"utility: no judgement has '{utility}'; known: {', '.join(sorted(names))}")
+    return found, dict(dropped)
+
+
+def _shaped(
+    mine: Sequence[tuple[Match, int, Turn]], game: Game, prompts: Mapping[str, Prompt], terms: Sequence[Term]
+) -> dict[str, dict[int, float]]:
+    """term -> row -> what it adds, for the rows of the term's role."""
+    shaped: dict[str, dict[int, float]] = {}
+    for term in terms:
+        rows = [row for row, (_, _, turn) in enumerate(mine) if game.role(turn.seat) == term.role]
+        texts = [mine[row][2].move.text for row in rows]
+        values = term.values(texts, [prompts[mine[row][0].prompt].messages[-1].content for row in rows])
+        if len(values) != len(texts):
+            raise EquipoiseError(f"shaping '{term.name}' gave {len(values)} numbers for {len(texts)} texts")
+        shaped[term.name] = dict(zip(rows, map(float, values), strict=True))
+    return shaped

@@ -1,0 +1,137 @@
+"""What is added to a move's pay-off for how its text compares with others: diversity, and penalties for unfit texts.
+
+A shaping is a setting; `open` makes of it a term, which remembers every text of its role in the run so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal, Protocol
+
+import numpy as np
+from pydantic import Field
+
+from equipoise.component import Component
+from equipoise.judges.embedding import Embedding
+from equipoise.payoffs.diversity import MeanCosine, SelfBleu
+from equipoise.players.base import Shelf
+
+
+class Term(Protocol):
+    """A shaping at work."""
+
+    name: str
+    role: str
+
+    def values(self, texts: Sequence[str], seeds: Sequence[str]) -> Sequence[float]:
+        """What is added to each text's reward; `seeds` are the texts that they were made from."""
+        ...
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Remember these texts of the role."""
+        ...
+
+
+class Shaping(Component):
+    """Adds −weight · measure(text) to the rewards of one role."""
+
+    KINDS: ClassVar = {
+        "self_bleu": "equipoise.data.shaping:SelfBleuShaping",
+        "cosine": "equipoise.data.shaping:CosineShaping",
+        "unfit": "equipoise.data.shaping:UnfitShaping",
+    }
+
+    role: str = Field("adversary", description="whose texts")
+    weight: float = Field(ge=0, description="what the measure is multiplied with before it is taken off the reward")
+
+    def open(self, shelf: Shelf) -> Term:
+        """The term, without memories."""
+        raise TypeError(f"{type(self).__name__} must define open()")
+
+
+class Diversity(Shaping):
+    """−weight · the mean likeness to every text of the role so far."""
+
+    window: int | None = Field(None, ge=1, description="compare with the newest so many texts; null: with all")
+
+
+class _Measured:
+    """−weight · measure against all texts so far."""
+
+    def __init__(self, shaping: Diversity, measure: SelfBleu | MeanCosine) -> None:
+        self.name, self.role = shaping.kind, shaping.role
+        self.weight, self.measure = shaping.weight, measure
+
+    def values(self, texts: Sequence[str], seeds: Sequence[str]) -> Sequence[float]:
+        return (-self.weight * np.asarray(self.measure.score(texts))).tolist()
+
+    def add(self, texts: Sequence[str]) -> None:
+        self.measure.add(texts)
+
+
+class SelfBleuShaping(Diversity):
+    """−weight · the mean BLEU-2..5 against every text of the role so far. Source: GPO (arXiv 2406.10977); 5 there."""
+
+    kind: Literal["self_bleu"] = "self_bleu"
+    weight: float = Field(
+        5.0, ge=0, description="what the measure is multiplied with before it is taken off the reward"
+    )
+
+    def open(self, shelf: Shelf) -> Term:
+        """The term."""
+        return _Measured(self, SelfBleu(window=self.window))
+
+
+class CosineShaping(Diversity):
+    """−weight · the mean cosine with every text of the role so far. Source: GPO; weight 1 there."""
+
+    kind: Literal["cosine"] = "cosine"
+    weight: float = Field(
+        1.0, ge=0, description="what the measure is multiplied with before it is taken off the reward"
+    )
+    embedding: Embedding = Field(default="hashed", description="what texts are compared by")  # type: ignore[assignment]
+
+    def open(self, shelf: Shelf) -> Term:
+        """The term."""
+        return _Measured(self, MeanCosine(self.embedding.open(shelf), window=self.window))
+
+
+class UnfitShaping(Shaping):
+    """−weight for a text that is no attack: blank, said before word for word, its seed's copy, or off its topic."""
+
+    kind: Literal["unfit"] = "unfit"
+    weight: float = Field(1.0, ge=0, description="the penalty")
+    on_topic: float | None = Field(
+        None, ge=-1, le=1, description="the least cosine with the seed prompt; null: topics are not looked at"
+    )
+    repeats: int = Field(1, ge=0, description="how often a text may have been written before without a penalty")
+    embedding: Embedding = Field(default="hashed", description="what topics are compared by")  # type: ignore[assignment]
+
+    def open(self, shelf: Shelf) -> Term:
+        """The term."""
+        return _Unfit(self, shelf)
+
+
+class _Unfit:
+    def __init__(self, shaping: UnfitShaping, shelf: Shelf) -> None:
+        self.name, self.role, self.shaping = shaping.kind, shaping.role, shaping
+        self.embed = shaping.embedding.open(shelf)
+        self.seen: dict[str, int] = {}
+
+    def values(self, texts: Sequence[str], seeds: Sequence[str]) -> Sequence[float]:
+        least, here = self.shaping.on_topic, dict(self.seen)
+        near = np.ones(len(texts)) if least is None else (self.embed(texts) * self.embed(seeds)).sum(1)
+        found = []
+        for text, seed, cosine in zip(map(_plain, texts), map(_plain, seeds), near, strict=True):
+            fit = bool(text) and text != seed and here.get(text, 0) <= self.shaping.repeats
+            here[text] = here.get(text, 0) + 1
+            found.append(0.0 if fit and (least is None or cosine >= least) else -self.shaping.weight)
+        return found
+
+    def add(self, texts: Sequence[str]) -> None:
+        for text in map(_plain, texts):
+            self.seen[text] = self.seen.get(text, 0) + 1
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())

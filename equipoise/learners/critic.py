@@ -1,0 +1,57 @@
+"""The critic of a policy: what its moves will be paid, said before each token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from equipoise import seeds
+from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.players.loading import load_model
+from equipoise.players.local import Local
+from equipoise.players.logprobs import Packed
+
+
+class Critic(nn.Module):
+    """V(state before a token) = w · hidden + b, on a model of its own or on the policy's hidden states.
+
+    The head starts at 0: nothing is expected yet. On the policy's hidden states its gradient reaches the policy's
+    weights, too.
+    """
+
+    def __init__(self, body: nn.Module | None, width: int) -> None:
+        """`body` gives hidden states of `width`; None: the policy's are used."""
+        super().__init__()
+        self.body = body
+        self.head = nn.Linear(width, 1)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    @classmethod
+    def make(cls, settings: PolicyGradient, player: Local, policy: Any, seed: int) -> Critic:
+        """The critic that the settings ask for, as it starts. Raises ModelError."""
+        width = policy.config.get_text_config().hidden_size
+        if settings.critic == "head":
+            return cls(None, width)
+        torch.manual_seed(seeds.child(seed, "critic") % 2**32)
+        body: Any = load_model(
+            settings.critic_model or player.model,
+            None if settings.critic_model or player.lora is not None else player.start,
+            dtype="float32",
+            device="cpu",
+            attention=player.attention,
+        )
+        body.requires_grad_(True)
+        trunk = body.base_model
+        return cls(trunk, body.config.get_text_config().hidden_size)
+
+    def values(self, packed: Packed, hidden_NH: torch.Tensor | None) -> torch.Tensor:
+        """V before each answer token of the batch, float32 [N]; `hidden_NH` are the policy's there."""
+        if self.body is not None:
+            inputs = packed.inputs(self.body)
+            hidden_BTH = self.body(**inputs, use_cache=False).last_hidden_state
+            hidden_NH = hidden_BTH.flatten(0, 1).index_select(0, packed.source_N)
+        assert hidden_NH is not None
+        return self.head(hidden_NH.to(self.head.weight.dtype))[:, 0].float()

@@ -1,0 +1,388 @@
+"""A learner that stays in memory: the policy, its critic, reference, optimizer and baselines, from update to update.
+
+    rewards by token    the pay-off on the last token, less kl · (log π − log π_ref) on each where kl_in is reward
+    advantages          by the estimator, from the values and log-probabilities before the update
+    each step           clipped surrogate + kl · k3 (kl_in: loss) − entropy · H + ½ clipped squares of the critic
+
+What it samples with and what it trains are one model; `assert_agreement` holds the sampler's path against the
+learner's after each update. Training runs on accelerate, in this process.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import nn
+
+from equipoise import seeds
+from equipoise.data import advantages
+from equipoise.errors import ConfigError, EquipoiseError
+from equipoise.learners.critic import Critic
+from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.learners.rollouts import Rollouts, rollouts
+from equipoise.learners.training import model_to_train
+from equipoise.losses import kl as kls
+from equipoise.losses import policy_gradient as losses
+from equipoise.players.adapters import load_adapter
+from equipoise.players.base import Actor, Player, Shelf
+from equipoise.players.loading import load_model, quiet
+from equipoise.players.local import Local, LocalActor
+from equipoise.players.logprobs import Answers, pack, shares_prompts
+from equipoise.players.output_head import AnswerHead
+from equipoise.types import Episode, PlayerId, Turn
+
+Log = Callable[[dict[str, Any]], None]
+PROBE_TOKENS = 8  # of each probe's answer: enough to find other weights by, few enough to be done after every update
+
+
+class Pupil:
+    """One learner's living state. `who` says which generation it is."""
+
+    def __init__(self, settings: PolicyGradient, player: Local, name: str, seed: int) -> None:
+        """`player` as it is given, at generation 0. Raises ConfigError, ModelError."""
+        self.settings, self.player, self.who, self.seed = settings, player, PlayerId(name), seed
+        self.accelerator = Accelerator(
+            cpu=player.device == "cpu", mixed_precision="bf16" if settings.precision == "bf16" else "no"
+        )
+        model, self.encoding, _ = model_to_train(settings, settings.precision, name, player, player.start, seed)
+        if settings.gradient_checkpointing:
+            model.gradient_checkpointing_enable({"use_reentrant": False})
+            model.enable_input_require_grads()
+        self.temperature = player.temperature or 1.0
+        self.critic = None if settings.critic is None else Critic.make(settings, player, model, seed)
+        groups = [{"params": [p for p in model.parameters() if p.requires_grad], "lr": settings.learning_rate}]
+        if self.critic is not None:
+            groups.append({"params": list(self.critic.parameters()), "lr": settings.critic_learning_rate})
+        optimizer = torch.optim.AdamW(groups, weight_decay=settings.weight_decay)
+        self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
+        if self.critic is not None:
+            self.critic = self.critic.to(self.device)
+        self.reference = self._reference() if settings.kl else None
+        self.kl, self.steps = settings.kl, 0
+        self.baselines: dict[str, float] = {}
+        self.probe: list[tuple[list[int], list[int]]] = []
+        self.head = AnswerHead(self.model, temperature=self.temperature, keep=True)
+        self._shares: bool | None = None
+        self.actor: Actor = LocalActor(player, self.encoding, self._lend)
+
+    @classmethod
+    def open(cls, settings: Any, player: Player, name: str, shelf: Shelf, seed: int) -> Pupil:
+        """The learner at generation 0. Raises ConfigError for a player that is no local model."""
+        if not isinstance(player, Local):
+            raise ConfigError(
+                f"learner '{settings.kind}' trains players of kind 'local', but players.{name} is of kind "
+                f"'{player.kind}'"
+            )
+        return cls(settings, player, name, seed)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it learns."""
+        return self.accelerator.device
+
+    @contextmanager
+    def _lend(self) -> Iterator[Any]:
+        """The model for sampling."""
+        model = self.accelerator.unwrap_model(self.model)
+        model.eval()
+        with self.accelerator.autocast():
+            yield model
+
+    def _reference(self) -> Any:
+        """(frozen model, or None for the policy without its adapter): where KL is measured from."""
+        player = self.player
+        if player.lora is None:
+            return load_model(
+                player.model, player.start, dtype="float32", device=str(self.device), attention=player.attention
+            )
+        if player.start is not None:
+            base = load_model(player.model, dtype="float32", device=str(self.device), attention=player.attention)
+            return load_adapter(base, player.model, player.start, "reference").eval()
+        return None
+
+    # -- one update ------------------------------------------------------------------------------------------------
+
+    def learn(self, episodes: Sequence[Episode], turns: Sequence[Turn], seed: int, log: Log) -> dict[str, float]:
+        """Update the policy (and critic) on what its moves were paid; it is one generation older then.
+
+        Returns what sums the update up: `reward`, `kl` (nats an answer), `policy_loss`, `clip_share`, `grad_norm`, …
+        Raises EquipoiseError when a loss, a gradient or the KL is no longer sound, or the sampler was another policy;
+        the learner must not be used then.
+        """
+        started = time.perf_counter()
+        batch = rollouts(episodes, turns, self.encoding, self.device)
+        self.model.eval()  # without dropout: what is learned from is what was sampled
+        self._before(batch)
+        facts = self._judged(batch)
+        advantage_BT = self._advantages(batch)
+        if self.settings.whiten_advantages:
+            advantage_BT = advantages.whitened(advantage_BT, batch.mask_BT)
+        return_BT = advantage_BT if self.critic is None else self._returns(batch)
+        sums: dict[str, float] = {}
+        for rows in self._minibatches(len(batch), seed):
+            for name, value in self._step(batch, rows, advantage_BT, return_BT).items():
+                sums[name] = sums.get(name, 0.0) + value
+        facts |= {name: value / self.settings.steps(0) for name, value in sums.items()}
+        self._adapt(facts, len(batch))
+        if not self.probe:
+            chosen = list(range(min(self.settings.probes, len(batch))))
+            self.probe = [(batch.prompts[b], batch.answers[b][:PROBE_TOKENS]) for b in chosen]
+        self.who = PlayerId(self.who.name, self.who.generation + 1)
+        speed = batch.tokens / (time.perf_counter() - started)
+        log({"step": self.steps, "steps": self.settings.steps(0), **facts, "tokens_per_second": speed})
+        return {"steps": self.settings.steps(0), **facts, "examples": len(batch)}
+
+    def _before(self, batch: Rollouts) -> None:
+        """Fill in what the tokens' log-probabilities and values are before the update."""
+        with torch.no_grad():
+            found = [self._forward(batch, rows) for rows in self._portions(batch, range(len(batch)))]
+            batch.old_BT = self._assembled(batch, [(rows, one["logprob"]) for rows, one in found])
+            if self.critic is not None:
+                batch.value_BT = self._assembled(batch, [(rows, one["value"]) for rows, one in found])
+            if self.settings.kl:
+                given = [self._referred(batch, rows) for rows in self._portions(batch, range(len(batch)))]
+                batch.reference_BT = self._assembled(batch, given)
+
+    def _judged(self, batch: Rollouts) -> dict[str, float]:
+        """What is known of the batch beforehand. Raises EquipoiseError for a stale sampler or a runaway policy."""
+        player, settings, count = self.player, self.settings, batch.mask_BT.sum()
+        facts = {"reward": batch.reward_B.mean().item(), "reward_deviation": batch.reward_B.std(correction=0).item()}
+        facts["length"] = (count / len(batch)).item()
+        if player.temperature > 0 and player.top_p == 1 and player.top_k == 0:
+            gap = ((batch.old_BT - batch.sampled_BT).abs() * batch.mask_BT).sum() / count
+            facts["sampler_gap"] = gap.item()
+            self._agree(facts["sampler_gap"], "the answers that it is to learn from")
+        if settings.kl:
+            distance = ((batch.old_BT - batch.reference_BT) * batch.mask_BT).sum(1).mean().item()
+            facts |= {"kl": distance, "kl_weight": self.kl}
+            if not math.isfinite(distance) or distance > settings.max_kl:
+                raise EquipoiseError(
+                    f"{self.who} is {distance:.3g} nats an answer away from its start, more than learner.max_kl = "
+                    f"{settings.max_kl:g}; lower learner.learning_rate (now {settings.learning_rate:g}) or raise "
+                    f"learner.kl (now {self.kl:g}). Its last sound generation is kept"
+                )
+        return facts
+
+    def _rewards(self, batch: Rollouts) -> torch.Tensor:
+        """reward_BT, with the KL taken off where that is asked for."""
+        reward_BT = batch.terminal()
+        if self.settings.kl and self.settings.kl_in == "reward":
+            reward_BT = reward_BT - self.kl * kls.k1(batch.old_BT, batch.reference_BT) * batch.mask_BT
+        return reward_BT
+
+    def _advantages(self, batch: Rollouts) -> torch.Tensor:
+        """advantage_BT by the estimator."""
+        settings, reward_BT = self.settings, self._rewards(batch)
+        if settings.estimator == "gae":
+            if settings.whiten_rewards:
+                reward_BT = advantages.whitened(reward_BT, batch.mask_BT, shift=False)
+            return advantages.gae(reward_BT, batch.value_BT, batch.mask_BT, settings.gamma, settings.lam)
+        if settings.estimator == "batch":
+            return advantages.whitened(advantages.discounted(reward_BT, batch.mask_BT, settings.gamma), batch.mask_BT)
+        reward_B = reward_BT.sum(1)
+        if settings.estimator == "group_relative":
+            advantage_B = advantages.group_relative(reward_B, batch.group_B, scale=settings.scale_by_group)
+        elif settings.estimator == "leave_one_out":
+            advantage_B = advantages.leave_one_out(reward_B, batch.group_B)
+        else:
+            advantage_B, self.baselines = advantages.role_baseline(
+                reward_B, batch.roles, self.baselines, decay=settings.role_decay
+            )
+        return advantage_B[:, None] * batch.mask_BT
+
+    def _returns(self, batch: Rollouts) -> torch.Tensor:
+        """What the critic learns: advantages, not whitened, and the values that they are over."""
+        return (self._advantages(batch) + batch.value_BT) * batch.mask_BT
+
+    def _minibatches(self, count: int, seed: int) -> Iterator[list[int]]:
+        """The rows of each optimizer step: each epoch a new permutation, cut evenly."""
+        for epoch in range(self.settings.epochs):
+            order = seeds.generator(seed, "epoch", epoch).permutation(count).tolist()
+            size = math.ceil(count / self.settings.minibatches)
+            yield from (order[begin : begin + size] for begin in range(0, count, size))
+
+    def _step(
+        self, batch: Rollouts, rows: Sequence[int], advantage_BT: torch.Tensor, return_BT: torch.Tensor
+    ) -> dict[str, float]:
+        """One optimizer step on these rows; its numbers."""
+        settings, at = self.settings, torch.tensor(rows, device=self.device)
+        length = batch.mask_BT.shape[1] if settings.over == "constant" else None
+        weight_BT = torch.zeros_like(batch.old_BT)
+        weight_BT[at] = losses.weights(batch.mask_BT[at], settings.over, length)
+        even_BT = torch.zeros_like(batch.old_BT)
+        even_BT[at] = losses.weights(batch.mask_BT[at], "token")
+        sums: dict[str, torch.Tensor] = {}
+        for part in self._portions(batch, rows):
+            here = torch.tensor(part, device=self.device)
+            _, found = self._forward(batch, part)
+            old_BT, mask_BT, gain_BT = batch.old_BT[here], batch.mask_BT[here], advantage_BT[here]
+            logprob_BT = torch.where(mask_BT, found["logprob"], old_BT)
+            terms = {"policy_loss": losses.clipped(logprob_BT, old_BT, gain_BT, settings.clip, settings.clip_high)}
+            if settings.kl and settings.kl_in == "loss":
+                terms["kl_loss"] = self.kl * kls.k3(logprob_BT, batch.reference_BT[here])
+            if settings.entropy:
+                terms["entropy_loss"] = -settings.entropy * found["entropy"]
+            loss = sum((term * weight_BT[here]).sum() for term in terms.values())
+            if self.critic is not None:
+                errors_BT = losses.clipped_value(
+                    found["value"], batch.value_BT[here], return_BT[here], settings.value_clip
+                )
+                terms["value_loss"] = errors_BT
+                loss = loss + (errors_BT * even_BT[here]).sum()
+            self.accelerator.backward(loss)
+            clipped_BT = losses.is_clipped(logprob_BT, old_BT, gain_BT, settings.clip, settings.clip_high)
+            for name, value in {**terms, "clip_share": clipped_BT.float()}.items():
+                share = weight_BT[here] if name in ("policy_loss", "kl_loss", "entropy_loss") else even_BT[here]
+                sums[name] = sums.get(name, torch.zeros((), device=self.device)) + (value.detach() * share).sum()
+        return {name: value.item() for name, value in sums.items()} | self._stepped(sums)
+
+    def _stepped(self, sums: dict[str, torch.Tensor]) -> dict[str, float]:
+        """Move the weights. Raises EquipoiseError when the loss or its gradient is no number."""
+        settings = self.settings
+        norm = self.accelerator.clip_grad_norm_(
+            [p for p in self.model.parameters() if p.requires_grad], settings.max_grad_norm
+        )
+        if self.critic is not None:
+            self.accelerator.clip_grad_norm_(list(self.critic.parameters()), settings.max_grad_norm)
+        norm = float(norm) if norm is not None else math.nan
+        if not math.isfinite(norm) or not all(bool(torch.isfinite(value)) for value in sums.values()):
+            raise EquipoiseError(
+                f"{self.who}: the loss or its gradient is no number any more (gradient norm {norm}); lower "
+                f"learner.learning_rate (now {settings.learning_rate:g}). Its last sound generation is kept"
+            )
+        factor = min(1.0, (self.steps + 1) / settings.warmup_steps) if settings.warmup_steps else 1.0
+        rates = (settings.learning_rate, settings.critic_learning_rate or 0.0)
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=False):
+            group["lr"] = rate * factor
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.steps += 1
+        return {"grad_norm": norm}
+
+    def _adapt(self, facts: dict[str, float], count: int) -> None:
+        if self.settings.kl_target is not None:
+            self.kl = kls.adapted(self.kl, facts["kl"], self.settings.kl_target, self.settings.kl_horizon, count)
+
+    # -- forward passes --------------------------------------------------------------------------------------------
+
+    def _portions(self, batch: Rollouts, rows: Sequence[int]) -> list[list[int]]:
+        """The rows in forward passes of `batch_size` moves, those with one prompt together."""
+        order, size = batch.order(rows), self.settings.batch_size
+        return [order[begin : begin + size] for begin in range(0, len(order), size)]
+
+    def _forward(self, batch: Rollouts, rows: list[int]) -> tuple[list[int], dict[str, torch.Tensor]]:
+        """(the rows, their `logprob`, and where it is needed `value` and `entropy`), each [rows, T]."""
+        groups = batch.grouped(rows)
+        if self._shares is None:
+            longest = max(len(p) + len(a) for p, a in zip(batch.prompts, batch.answers, strict=True))
+            self._shares = shares_prompts(self.head, self.model, groups[0], longest)
+        packed = pack(groups, self.encoding.pad_id, shared=self._shares).to(self.device)
+        width = batch.mask_BT.shape[1]
+        with self.accelerator.autocast():
+            logprob_N = packed.tokens(self.head, self.model)
+            hidden_NH = self.head.hidden_NH
+            found = {"logprob": logprob_N}
+            if self.critic is not None:
+                found["value"] = self.critic.values(packed, hidden_NH)
+            if self.settings.entropy and torch.is_grad_enabled():
+                assert hidden_NH is not None
+                found["entropy"] = self.head.entropy(hidden_NH)
+        return rows, {name: _wide(packed.by_answer(value_N.float()), width) for name, value_N in found.items()}
+
+    def _referred(self, batch: Rollouts, rows: list[int]) -> tuple[list[int], torch.Tensor]:
+        """(the rows, the reference's log-probabilities [rows, T])."""
+        packed = pack(batch.grouped(rows), self.encoding.pad_id, shared=bool(self._shares)).to(self.device)
+        with self.accelerator.autocast():
+            if self.reference is None:
+                with self.accelerator.unwrap_model(self.model).disable_adapter():
+                    logprob_N = packed.tokens(self.head, self.model)
+            else:
+                head = AnswerHead(self.reference, temperature=self.temperature)
+                head.tail = self.head.tail
+                logprob_N = packed.tokens(head, self.reference)
+        return rows, _wide(packed.by_answer(logprob_N.float()), batch.mask_BT.shape[1])
+
+    def _assembled(self, batch: Rollouts, parts: Sequence[tuple[list[int], torch.Tensor]]) -> torch.Tensor:
+        """[B, T] of what was computed in portions."""
+        whole_BT = torch.zeros(batch.mask_BT.shape, device=self.device)
+        for rows, value_BT in parts:
+            whole_BT[torch.tensor(rows, device=self.device)] = value_BT
+        return whole_BT
+
+    # -- the sampler -------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def assert_agreement(self, actor: Actor) -> None:
+        """Raises EquipoiseError when `actor`, which samples, gives the probe's tokens another probability than this."""
+        if not isinstance(actor, LocalActor):
+            return
+        prompts, answers = [p for p, _ in self.probe], [a for _, a in self.probe]
+        self.model.eval()
+        packed = pack([Answers(p, [a]) for p, a in self.probe], self.encoding.pad_id, shared=False).to(self.device)
+        with self.accelerator.autocast():
+            own_BT = packed.by_answer(packed.tokens(self.head, self.model).float())
+        told = actor.retraced(prompts, answers)
+        gaps = [
+            abs(x - y) for row, said in zip(own_BT.tolist(), told, strict=True) for x, y in zip(row, said, strict=False)
+        ]
+        self._agree(sum(gaps) / len(gaps), "the probe")
+
+    def _agree(self, gap: float, what: str) -> None:
+        if not gap <= self.settings.max_disagreement:
+            raise EquipoiseError(
+                f"{self.who}: sampler and learner differ by {gap:.3g} nats a token on {what}, more than "
+                f"learner.max_disagreement = {self.settings.max_disagreement:g}: they do not hold the same weights, or "
+                "compute in different precision"
+            )
+
+    # -- on disk -----------------------------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        """The policy and its tokenizer, as `from_pretrained` reads them."""
+        with quiet():
+            self.accelerator.unwrap_model(self.model).save_pretrained(str(folder))
+        self.encoding.tokenizer.save_pretrained(str(folder))
+
+    def save_state(self, folder: Path) -> None:
+        """All that the next update depends on."""
+        torch.save(
+            {
+                "weights": self._trained(),
+                "critic": None if self.critic is None else self.critic.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "kl": self.kl,
+                "steps": self.steps,
+                "baselines": self.baselines,
+                "probe": self.probe,
+            },
+            folder / "state.pt",
+        )
+
+    def load(self, folder: Path, generation: int) -> None:
+        """Take up the state that `save_state` wrote at this generation."""
+        state = torch.load(folder / "state.pt", map_location=self.device, weights_only=True)
+        with torch.no_grad():
+            for name, weight in self._trained().items():
+                weight.copy_(state["weights"][name])
+        if self.critic is not None:
+            self.critic.load_state_dict(state["critic"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.kl, self.steps, self.baselines = state["kl"], state["steps"], state["baselines"]
+        self.probe = [(list(prompt), list(answer)) for prompt, answer in state["probe"]]
+        self.who = PlayerId(self.who.name, generation)
+
+    def _trained(self) -> dict[str, torch.Tensor]:
+        model: nn.Module = self.accelerator.unwrap_model(self.model)
+        return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+
+
+def _wide(value_BT: torch.Tensor, width: int) -> torch.Tensor:
+    """Zeros on the right up to `width`."""
+    return nn.functional.pad(value_BT, (0, width - value_BT.shape[1]))
