@@ -14,6 +14,7 @@ SHORT: dict[str, list[str]] = {
     "questions": ["--seeds", "0"],
     "population": [],
     "diversity": ["--stored", "1000", "10000"],
+    "guard": [],
 }
 
 for name, arguments in SHORT.items():
