@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from equipoise import seeds
 from equipoise.errors import ConfigError
+from equipoise.evaluate.base import Met
 from equipoise.games.base import Game
+from equipoise.games.red_team import seed_of
 from equipoise.judges.base import Judge
+from equipoise.matches.roles import Roles, with_attack
 from equipoise.payoffs.table import Result
-from equipoise.players.base import Distribution
+from equipoise.players.base import Distribution, Shelf
 from equipoise.ratings.base import Ratings
 from equipoise.solvers.base import Solver
 from equipoise.types import Match, PlayerId, Prompt, Turn, record_id
@@ -32,6 +35,7 @@ class RunArena:
         self._policies: dict[PlayerId, np.ndarray] = {}
         self._scores: dict[tuple[PlayerId, int, str, str], dict[str, list[float | None]]] = {}
         self._answered: dict[tuple[PlayerId, int], dict[str, list[Turn]]] = {}
+        self._met: dict[tuple[PlayerId, PlayerId, int, str], list[Met]] = {}
         self._meetings: dict[tuple[PlayerId, PlayerId, int, str], list[Result]] = {}
 
     @property
@@ -135,6 +139,52 @@ class RunArena:
                 found.setdefault(match.prompt, []).extend(last.values())
             self._answered[player, samples] = {prompt: turns[:samples] for prompt, turns in found.items()}
         return self._answered[player, samples]
+
+    # -- games with roles ------------------------------------------------------------------------------------------
+
+    def seated(self) -> Mapping[str, PlayerId]:
+        """role -> who plays it now."""
+        schedule = self._stages.config.schedule
+        if not isinstance(schedule, Roles):
+            raise ConfigError(f"schedule: '{schedule.kind}' gives no role to a player; use roles")
+        return schedule.seated(self._stages.lobby(self._stages.now))
+
+    def played(
+        self,
+        roles: Mapping[str, PlayerId],
+        prompts: Literal["harmful", "harmless"],
+        judge: Judge,
+        raw: bool = False,
+        most: int | None = None,
+    ) -> list[Met]:
+        """Held-out matches with these players in the roles, judged; of the first `most` prompts."""
+        asked = [
+            p for p in self._prompts["held_out"] if (p.facts.get("harmful") is not False) == (prompts == "harmful")
+        ]
+        asked = [with_attack(prompt, seed_of(prompt)) if raw else prompt for prompt in asked[:most]]
+        game, t = self.game, max((player.generation for player in roles.values()), default=0)
+        seatings = [(p, {seat: roles[game.role(seat)] for seat in game.seats_for(p)}) for p in asked]
+        self._ledger.add_prompts(asked if raw else (), "attack", t)
+        who = "+".join(map(str, roles.values()))
+        key = f"{t}/held_out/{prompts}{' as they are' if raw else ''}/{most or len(asked)}/{who}"
+        matches = self._recorder.matches(f"{key}/play", seatings, t, "held_out", who)
+        by_id = {prompt.id: prompt for prompt in asked}
+        bench = self._stages.bench(self._stages.now)
+        words = self._recorder.judgements(f"{key}/judge/{judge.name}", judge, bench, matches, by_id, t, who)
+        return list(zip(matches, words, strict=True))
+
+    def met(self, adversary: PlayerId, defender: PlayerId, prompts: int, judge: Judge) -> list[Met]:
+        """One adversary's attacks on one defender, from the first held-out harmful prompts."""
+        key = (adversary, defender, prompts, judge.name)
+        if key not in self._met:
+            roles = {"adversary": adversary, "defender": defender}
+            self._met[key] = self.played(roles, "harmful", judge, most=prompts)
+        return self._met[key]
+
+    @property
+    def shelf(self) -> Shelf:
+        """What is open in the run."""
+        return self._stages.population.shelf
 
     def probabilities(self, player: PlayerId, actions: Sequence[str]) -> np.ndarray:
         """A tabular player's probabilities of `actions`."""

@@ -103,7 +103,9 @@ class Classroom:
                 if trainer.needs == "episodes":
                     self.watcher.stage(stage, None, t)
                     facts.update(self._update(newborn, self._logger(key)))
-                    self._write(newborn, t + 1)
+                    pupil = self._pupils[newborn.name]
+                    if newborn.generation % pupil.settings.save_every == 0:
+                        self._write_state(pupil)
                 else:
                     facts.update(self._train(key, taught, learner, t, stage))
                 self.ledger.add_player(newborn, learner, trainer.kind, facts)
@@ -238,19 +240,22 @@ class Classroom:
     def _states(self, name: str) -> Path:
         return self.population.folder / name / ".state"
 
-    def _write(self, newborn: PlayerId, t: int) -> None:
-        """Keep the learner's weights where generation t of the loop is measured, and its state now and then."""
-        pupil = self._pupils[newborn.name]
-        home = self.population.home(newborn)
-        measured = self._stages.due(t)
-        if measured and not home.is_dir():
-            _whole(home, pupil.save)
-        if newborn.generation % pupil.settings.save_every == 0 or t == self.config.generations:
-            states = self._states(newborn.name)
-            _whole(states / str(newborn.generation), pupil.save_state)
-            for old in states.glob("[0-9]*"):
-                if int(old.name) < newborn.generation:
-                    shutil.rmtree(old)
+    def write_down(self, t: int) -> None:
+        """The weights and the state of every learner in memory, where generation t of the loop is measured."""
+        for who in self._stages.learners(t):
+            if who.generation and who.name in self.population.alive:
+                pupil, home = self._pupil(who), self.population.home(who)
+                if not home.is_dir():
+                    _whole(home, pupil.save)
+                self._write_state(pupil)
+
+    def _write_state(self, pupil: Pupil) -> None:
+        states, now = self._states(pupil.who.name), pupil.who.generation
+        if not (states / str(now)).is_dir():
+            _whole(states / str(now), pupil.save_state)
+        for old in states.glob("[0-9]*"):
+            if int(old.name) < now:
+                shutil.rmtree(old)
 
 
 def _whole(folder: Path, write: Callable[[Path], None]) -> None:

@@ -190,7 +190,9 @@ class RunStages:
         found = self.ledger.finished(key)
         if found is None:
             with self.recorder.stage("measure", key, t) as facts:
+                self.classroom.write_down(t)
                 facts.update(self.config.evaluate.measure(self.arena, t))
+                facts["ages"] = {player.name: player.generation for player in self.learners(t)}
                 self.run.metric(key, generation=t, **{n: v for n, v in facts.items() if isinstance(v, (int, float))})
             found = self.ledger.finished(key) or {}
         self.watcher.numbers(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from pydantic import Field
@@ -12,11 +12,13 @@ from equipoise.component import Component
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.payoffs.table import Result
+from equipoise.players.base import Shelf
 from equipoise.ratings.base import Ratings
 from equipoise.solvers.base import Solver
-from equipoise.types import PlayerId
+from equipoise.types import Judgement, Match, PlayerId
 
 Scores = Mapping[str, Sequence[float | None]]  # prompt id -> the scores of a player's answers, None where unjudged
+Met = tuple[Match, Judgement]  # a played match, and the judge's word on it
 
 
 class Arena(Protocol):
@@ -67,6 +69,28 @@ class Arena(Protocol):
         """
         ...
 
+    def seated(self) -> Mapping[str, PlayerId]:
+        """role -> who plays it now. Raises ConfigError where the schedule gives no role to a player."""
+        ...
+
+    def played(
+        self, roles: Mapping[str, PlayerId], prompts: Literal["harmful", "harmless"], judge: Judge, raw: bool = False
+    ) -> list[Met]:
+        """Held-out matches with these players in the roles, judged; done once, then remembered.
+
+        `raw`: harmful prompts are asked as they are, nobody rewrites them.
+        """
+        ...
+
+    def met(self, adversary: PlayerId, defender: PlayerId, prompts: int, judge: Judge) -> list[Met]:
+        """One adversary's attacks on one defender, from so many held-out harmful prompts; remembered likewise."""
+        ...
+
+    @property
+    def shelf(self) -> Shelf:
+        """What is open in the run."""
+        ...
+
     def probabilities(self, player: PlayerId, actions: Sequence[str]) -> np.ndarray:
         """A tabular player's probabilities of `actions`. Raises ConfigError for a player that has none."""
         ...
@@ -77,6 +101,7 @@ class Evaluation(Component):
 
     KINDS: ClassVar = {
         "held_out": "equipoise.evaluate.held_out:HeldOut",
+        "red_team": "equipoise.evaluate.red_team:RedTeaming",
         "finite": "equipoise.evaluate.finite:Finite",
         "bimatrix": "equipoise.evaluate.two_seats:TwoSeats",
     }
