@@ -292,8 +292,7 @@ def _put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
             inner = {"kind": inner} if isinstance(inner, str) else {}
         here[key] = dict(inner)
         here = here[key]
-    old = here.get(path[-1])
-    here[path[-1]] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    here.update(merge({path[-1]: here.get(path[-1])}, {path[-1]: value}))
 
 
 def _causes(error: ValidationError) -> list[Any]:
