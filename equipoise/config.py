@@ -108,7 +108,7 @@ class RunConfig(Settings):
             raise ValueError("players: nobody learns; set `learns: true` on one of them")
         for trainer in map(self.learner_of, self.learning):
             self._suits(trainer)
-        if self.evaluate.matches(1, len(self.game.seats)) and not self.prompts.held_out:
+        if self.evaluate.plays and not self.prompts.held_out:
             raise ValueError(f"prompts.held_out: is 0, so evaluate: {self.evaluate.kind} has nothing to measure")
         for setting, names in (("judges", self.judges), ("learners", self.learners), ("turns", self.turns.named())):
             for name in names:

@@ -9,6 +9,18 @@ from equipoise.ledger import Ledger
 from equipoise.types import PlayerId
 
 
+def foreseen(turns: Turns, names: Sequence[str], generations: int) -> list[tuple[list[PlayerId], tuple[str, ...]]]:
+    """(every learner as old as it is when generation t begins, who learns in it), as far as it is known beforehand.
+
+    One more than there are generations: of the last, in which nobody learns, the ages are those at the end.
+    """
+    ages, found = dict.fromkeys(names, 0), []
+    for learn in [*turns.expected(names, generations), ()]:
+        found.append(([PlayerId(name, age) for name, age in ages.items()], learn))
+        ages = {name: age + (name in learn) for name, age in ages.items()}
+    return found
+
+
 class Lineup:
     """The learners of a run through the generations of its loop."""
 

@@ -15,7 +15,7 @@ from equipoise.lineup import Lineup
 from equipoise.matches.base import Lobby
 from equipoise.memory import Memory
 from equipoise.players.population import Population
-from equipoise.prompts.split import split
+from equipoise.prompts.split import dealt
 from equipoise.ratings.base import Duel
 from equipoise.recorder import Recorder, Seat, Watcher
 from equipoise.run import Run
@@ -85,16 +85,7 @@ class RunStages:
             return
         self.watcher.stage("prompts")
         with self.recorder.stage("deal", "deal", 0) as facts, self.ledger.transaction():
-            source = self.config.prompts
-            parts = split(
-                source.load(),
-                generations=self.config.generations,
-                per_generation=source.per_generation,
-                held_out=source.held_out,
-                test=source.test,
-                seed=seeds.child(self.config.seed, "split"),
-                reuse=source.reuse,
-            )
+            parts = dealt(self.config.prompts, self.config.generations, self.config.seed)
             self.ledger.add_prompts(parts.held_out, "held_out", 0)
             self.ledger.add_prompts(parts.test, "test", 0)
             for t, part in enumerate(parts.parts):
@@ -180,7 +171,7 @@ class RunStages:
 
     def due(self, t: int) -> bool:
         """Whether generation t is measured."""
-        return t % self.config.evaluate.every == 0 or t == self.config.generations
+        return self.config.evaluate.due(t, self.config.generations)
 
     def measure(self, t: int) -> None:
         """How strong generation t is, and what can still beat it; only where a measurement is due."""

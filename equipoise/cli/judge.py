@@ -53,7 +53,7 @@ def _judged(
     if not found:
         where = "" if generation is None else f" in generation {generation}"
         raise RunError(f"{run.folder}: no {part.replace('_', '-')} matches{where}")
-    prompts = {prompt.id: prompt for prompt in run.ledger.prompts(part)}
+    prompts = {prompt.id: prompt for split in (part, "attack") for prompt in run.ledger.prompts(split)}
     words: list[Judgement] = []
     for t in sorted({match.generation for match in found}):
         mine = [match for match in found if match.generation == t]

@@ -11,6 +11,7 @@ from equipoise.cli.options import Json, Recipe, Set, show
 
 if TYPE_CHECKING:
     from equipoise.config import RunConfig
+    from equipoise.prompts.split import Split
 
 EFFICIENCY = 0.3  # share of a large matrix product's speed that sampling and training reach; the estimate's one guess
 
@@ -44,55 +45,80 @@ def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B0
 
 
 def _counts(config: RunConfig) -> dict[str, int]:
-    """Upper bounds that follow from the configuration alone: every match judged, every possible pair made."""
+    """Upper bounds that follow from configuration and prompts alone: every match judged, every possible pair made."""
+    from equipoise import seeds
+    from equipoise.evaluate.base import Outlook
+    from equipoise.lineup import foreseen
     from equipoise.matches.base import Lobby
-    from equipoise.types import PlayerId, Prompt
+    from equipoise.matches.roles import Roles
+    from equipoise.types import PlayerId
 
-    prompts = [Prompt(str(i), ()) for i in range(config.prompts.per_generation)]
+    dealt = _dealt(config)
     others = [PlayerId(name) for name, player in config.players.items() if not player.learns]
-    seats, learners, pool = len(config.game.seats), len(config.learning), len(config.players)
+    seats, pool = len(config.game.seats), len(config.players)
     judges = {judge.name: judge for judge in map(config.judge_of, config.learning)}.values()
-    measuring = {judge.name: judge for judge in ([config.evaluate.judge] if config.evaluate.judge else judges)}.values()
-    matches = pairs = steps = scored = 0
-    for t in range(config.generations):
-        table = [PlayerId(name, t) for name in config.learning]
-        past = [PlayerId(name, g) for name in config.learning for g in range(t - 1, -1, -1)]
-        lobby = Lobby(config.game, table + others, past, config.seed, learners=table)
-        seatings = config.schedule.seatings(prompts, lobby)
+    lineups = foreseen(config.turns, config.learning, config.generations)
+    past: dict[str, list[PlayerId]] = {name: [] for name in config.learning}  # newest first, each but its newest
+    matches = moves = pairs = episodes = steps = scored = 0
+    for t, (table, learn) in enumerate(lineups[:-1]):
+        history = [old for name in config.learning for old in past[name]]
+        lobby = Lobby(config.game, table + others, history, seeds.child(config.seed, "seats", t), learners=table)
+        seatings = config.schedule.seatings(dealt.parts[t], lobby)
         matches += len(seatings)
-        for player in table:
-            heard = [seat for _, seat in seatings if config.lessons == "all" or player in seat.values()]
-            taught = 0 if config.learner.needs == "game" else len(heard) * config.pairs.most(seats)
+        moved = [(config.game.moves(prompt), seated) for prompt, seated in seatings]
+        moves += sum(sum(count.values()) for count, _ in moved)
+        for player in (player for player in table if player.name in learn):
+            trainer = config.learner_of(player.name)
+            heard = [seated for _, seated in seatings if config.lessons == "all" or player in seated.values()]
+            taught = len(heard) * config.pairs.most(seats) if trainer.needs in ("pairs", "answers") else 0
+            paid = [n for count, seated in moved for seat, n in count.items() if seated[seat] == player]
             pairs += taught
-            steps += config.learner.steps(taught)
-            if config.learner.needs == "pairs" and config.loss is not None:
+            episodes += sum(paid) if trainer.needs == "episodes" else 0
+            steps += trainer.steps(sum(paid) if trainer.needs == "episodes" else taught)
+            if trainer.needs == "pairs" and config.loss is not None:
                 peers = [peer for peer in table if peer != player]
-                own = [PlayerId(player.name, g) for g in range(t, -1, -1)]
-                scored += 2 * taught * len(config.loss.opponents(own, peers, others))
-    league = learners * (config.generations + 1) + len(others)
-    each = config.evaluate.matches(config.prompts.held_out, seats)
-    held_out = league * each + 2 * config.evaluate.matches(config.prompts.test, seats)
-    meetings = config.evaluate.meetings(config.prompts.held_out) * league * (league - 1) // 2
-    judged = {judge.name: (meetings if judge.compares else held_out) for judge in measuring}
-    answers = (matches + held_out) * seats
+                scored += 2 * taught * len(config.loss.opponents([player, *past[player.name]], peers, others))
+            past[player.name].insert(0, player)
+    measured = [table for t, (table, _) in enumerate(lineups) if config.evaluate.due(t, config.generations)]
+    roles = config.schedule.roles if isinstance(config.schedule, Roles) else {}
+    effort = config.evaluate.planned(
+        Outlook(config.game, measured, others, roles, dealt.held_out, dealt.test, config.judge_of)
+    )
     longest = max((_new_tokens(player) for player in config.players.values()), default=0)
     return {
         "generations": config.generations,
         "players": pool,
-        "prompts": config.generations * config.prompts.per_generation,
-        "held_out_prompts": config.prompts.held_out,
-        "test_prompts": config.prompts.test,
+        "prompts": sum(map(len, dealt.parts)),
+        "held_out_prompts": len(dealt.held_out),
+        "test_prompts": len(dealt.test),
         "matches": matches,
-        "held_out_matches": held_out,
-        "judgements": matches * len(judges) + sum(judged.values()),
+        "held_out_matches": effort.matches,
+        "judgements": matches * len(judges) + sum(shown for _, shown, _ in effort.judged),
         "questions_to_judges": matches * sum(judge.questions(seats, pool) for judge in judges)
-        + sum(judged[judge.name] * judge.questions(2 if judge.compares else seats, pool) for judge in measuring),
-        "answers": answers,
-        "sampled_tokens_at_most": answers * longest,
+        + sum(shown * judge.questions(beside, pool) for judge, shown, beside in effort.judged),
+        "answers": moves + effort.moves,
+        "sampled_tokens_at_most": (moves + effort.moves) * longest,
         "pairs_at_most": pairs,
+        "episodes_at_most": episodes,
         "opponent_log_probabilities_at_most": scored,
         "optimizer_steps_at_most": steps,
     }
+
+
+def _dealt(config: RunConfig) -> Split:
+    """The prompts as the run will deal them; blank ones, one as good as another, where they are not there yet."""
+    from equipoise.errors import DataError
+    from equipoise.prompts.split import Split, dealt
+    from equipoise.types import Prompt, user
+
+    try:
+        return dealt(config.prompts, config.generations, config.seed)
+    except DataError as error:
+        typer.echo(f"note: prompts cannot be dealt yet, any are assumed ({error})", err=True)
+    source = config.prompts
+    blank = [Prompt(str(i), (user(""),)) for i in range(max(source.per_generation, source.held_out, source.test))]
+    parts = [blank[: source.per_generation]] * config.generations
+    return Split(parts, blank[: source.held_out], blank[: source.test])
 
 
 def _new_tokens(player: Any) -> int:
@@ -136,12 +162,12 @@ def _estimate(config: RunConfig, learner: str, counts: dict[str, int]) -> dict[s
     answer = player.max_new_tokens
     wide = 2 if player.dtype in ("bfloat16", "float16") else 4
     training = model.parameters * wide + model.trainable * (wide + 8)  # weights; gradients and two Adam moments
-    rows = 2 * getattr(config.learner, "batch_size", 1)
+    rows = 2 * getattr(config.learner_of(learner), "batch_size", 1)
     activations = rows * (prompt + answer) * model.hidden * model.layers * 16 * wide
     cache = player.batch_size * (prompt + answer) * model.kv_numbers * wide
     tokens_sampled = counts["answers"] * (prompt + answer)
     tokens_scored = counts["opponent_log_probabilities_at_most"] * (prompt + answer)
-    tokens_trained = 2 * counts["pairs_at_most"] * (prompt + answer)
+    tokens_trained = (2 * counts["pairs_at_most"] + counts["episodes_at_most"]) * (prompt + answer)
     work = 2 * model.parameters * (tokens_sampled + tokens_scored + 3 * tokens_trained)
     speed, where = _speed()
     return {

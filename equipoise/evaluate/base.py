@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -15,10 +16,46 @@ from equipoise.payoffs.table import Result
 from equipoise.players.base import Shelf
 from equipoise.ratings.base import Ratings
 from equipoise.solvers.base import Solver
-from equipoise.types import Judgement, Match, PlayerId
+from equipoise.types import Judgement, Match, PlayerId, Prompt
 
 Scores = Mapping[str, Sequence[float | None]]  # prompt id -> the scores of a player's answers, None where unjudged
 Met = tuple[Match, Judgement]  # a played match, and the judge's word on it
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What is known of a run before it is played: who is measured when, and on what.
+
+    `lineups` are the learners, each as old as it is, at every measurement in order; `roles` says which player plays a
+    role, where the schedule says it; `held_out` and `test` are the prompts of those parts.
+    """
+
+    game: Game
+    lineups: Sequence[Sequence[PlayerId]]
+    others: Sequence[PlayerId]
+    roles: Mapping[str, str]
+    held_out: Sequence[Prompt]
+    test: Sequence[Prompt]
+    judge_of: Callable[[str], Judge]
+
+    @property
+    def judges(self) -> list[Judge]:
+        """Every judge that teaches somebody, each once."""
+        return list({judge.name: judge for judge in (self.judge_of(p.name) for p in self.lineups[0])}.values())
+
+    @property
+    def league(self) -> list[PlayerId]:
+        """Everyone who is measured at some time, and the players that do not learn."""
+        return [*{player: None for lineup in self.lineups for player in lineup}, *self.others]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What an evaluation takes at most: matches, their moves, and (judge, matches that it judges, their seats)."""
+
+    matches: int = 0
+    moves: int = 0
+    judged: Sequence[tuple[Judge, int, int]] = ()
 
 
 class Arena(Protocol):
@@ -106,18 +143,20 @@ class Evaluation(Component):
         "bimatrix": "equipoise.evaluate.two_seats:TwoSeats",
     }
 
-    def matches(self, held_out: int, seats: int) -> int:
-        """How many held-out matches a player plays, given so many held-out prompts and seats."""
-        return 0
-
-    def meetings(self, held_out: int) -> int:
-        """How many times a comparing judge is shown two players' held-out answers beside each other."""
-        return 0
-
     every: int = Field(1, ge=1, description="generations between two measurements; the first and the last are measured")
     judge: Judge | None = Field(None, description="judges what is measured; null: whoever teaches the learner")
     selects: ClassVar[bool] = False
     """Whether `select` chooses a player to test."""
+    plays: ClassVar[bool] = False
+    """Whether it plays held-out prompts, so that there must be some."""
+
+    def due(self, t: int, generations: int) -> bool:
+        """Whether generation t of so many is measured."""
+        return t % self.every == 0 or t == generations
+
+    def planned(self, outlook: Outlook) -> Effort:
+        """What all its measurements of a run take, in matches of their own."""
+        return Effort()
 
     def select(self, arena: Arena, t: int) -> dict[str, Any]:
         """The best of all players and generations up to t on held-out prompts, and how it does on the test prompts."""

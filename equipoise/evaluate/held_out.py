@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from equipoise.errors import ConfigError
-from equipoise.evaluate.base import Arena, Evaluation, Scores
+from equipoise.evaluate.base import Arena, Effort, Evaluation, Outlook, Scores
 from equipoise.evaluate.statistics import Interval, mean_interval, win_rate
 from equipoise.judges.base import Judge
 from equipoise.payoffs.cycles import cycle_share, cyclic_triples
@@ -35,13 +35,20 @@ class HeldOut(Evaluation):
     selects: ClassVar[bool] = True
     samples: int = Field(4, ge=1, description="answers to each held-out prompt")
 
-    def matches(self, held_out: int, seats: int) -> int:
-        """One match holds an answer a seat."""
-        return held_out * -(-self.samples // seats)
+    plays: ClassVar[bool] = True
 
-    def meetings(self, held_out: int) -> int:
-        """One for each sample of a prompt."""
-        return held_out * self.samples
+    def planned(self, outlook: Outlook) -> Effort:
+        """Each of the league plays alone, an answer a seat; a judge that compares is shown every two of them instead.
+
+        The last test is played by the best and by the best start, who may be one.
+        """
+        league, seats = len(outlook.league), len(outlook.game.seats)
+        rounds = -(-self.samples // seats)
+        matches = (league * len(outlook.held_out) + 2 * len(outlook.test)) * rounds
+        meetings = len(outlook.held_out) * self.samples * league * (league - 1) // 2
+        judges = [self.judge] if self.judge else outlook.judges
+        shown = [(judge, *((meetings, 2) if judge.compares else (matches, seats))) for judge in judges]
+        return Effort(matches, matches * seats, shown)
 
     def measure(self, arena: Arena, t: int) -> dict[str, Any]:
         """Score and win rate of each learner at generation t, and the pay-off table of the league."""

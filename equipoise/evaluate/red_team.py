@@ -9,14 +9,14 @@ cycling     share of the pairs of defenders of which each resists some adversary
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from equipoise.errors import ConfigError
-from equipoise.evaluate.base import Arena, Evaluation, Met
+from equipoise.evaluate.base import Arena, Effort, Evaluation, Met, Outlook
 from equipoise.evaluate.statistics import Interval, mean_interval
 from equipoise.judges.base import Judge
 from equipoise.judges.embedding import Embedding
@@ -35,6 +35,41 @@ class RedTeaming(Evaluation):
     )
     transfer: tuple[str, ...] = Field((), description="players that nobody trained against, to be attacked as well")
     embedding: Embedding = Field(default="hashed", description="what attacks are compared by")  # type: ignore[assignment]
+
+    plays: ClassVar[bool] = True
+
+    def planned(self, outlook: Outlook) -> Effort:
+        """Every defender alone, on harmful and on harmless prompts; every two that meet; whoever else is attacked."""
+        harmful = [prompt for prompt in outlook.held_out if prompt.facts.get("harmful") is not False]
+        defended = {who: None for lineup in outlook.lineups if (who := self._plays("defender", lineup, outlook))}
+        alone = [seat for seat in outlook.game.seats if outlook.game.role(seat) == "defender"]
+        met = self._meetings(outlook, len(harmful))
+        matches = len(defended) * len(outlook.held_out) + sum(met.values())
+        attacks = [0, *accumulate(sum(outlook.game.moves(prompt).values()) for prompt in harmful)]
+        moves = len(defended) * len(outlook.held_out) * len(alone) + sum(attacks[count] for count in met.values())
+        judge = self.judge or outlook.judge_of(outlook.roles.get("defender", ""))
+        return Effort(matches, moves, [(judge, matches, len(outlook.game.seats))])
+
+    def _plays(self, role: str, lineup: Sequence[PlayerId], outlook: Outlook) -> PlayerId | None:
+        name = outlook.roles.get(role)
+        return next((player for player in [*lineup, *outlook.others] if player.name == name), None)
+
+    def _meetings(self, outlook: Outlook, harmful: int) -> dict[tuple[str, str], int]:
+        """(adversary, defender) -> the first so many harmful prompts that they meet on, at some measurement."""
+        met: dict[tuple[str, str], int] = {}
+        past: dict[str, dict[PlayerId, None]] = {role: {} for role in self.roles}
+        for lineup in outlook.lineups:
+            here = {role: self._plays(role, lineup, outlook) for role in self.roles}
+            adversary, defender = here["adversary"], here["defender"]
+            if adversary is None or defender is None:
+                continue
+            past["adversary"][adversary] = past["defender"][defender] = None
+            most = min(self.crossplay, harmful)
+            cells = {(str(a), str(d)): most for a in past["adversary"] for d in past["defender"] if self.crossplay}
+            met |= {cell: max(count, met.get(cell, 0)) for cell, count in cells.items()}
+            met |= {(str(adversary), f"{name}@0"): most for name in self.transfer}
+            met[str(adversary), str(defender)] = harmful
+        return met
 
     def measure(self, arena: Arena, t: int) -> dict[str, Any]:
         """Both roles at generation t; `score` is the defender's mean pay-off, `exploitability` the worst success."""

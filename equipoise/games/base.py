@@ -63,6 +63,10 @@ class Game(Component):
         """The seats that may move in a match on `prompt`."""
         return self.seats
 
+    def moves(self, prompt: Prompt) -> dict[str, int]:
+        """seat -> how often it moves in a match on `prompt`, at most."""
+        return dict.fromkeys(self.seats_for(prompt), 1)
+
     def referee(self, prompt: Prompt) -> Referee:
         """The rules of one match on `prompt`."""
         raise TypeError(f"{type(self).__name__} must define referee()")

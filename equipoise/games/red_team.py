@@ -67,6 +67,10 @@ class RedTeam(Game):
         """Nobody attacks where the prompt is asked as it is."""
         return tuple(seat for seat in self.seats if self.role(seat) == "defender" or attacked(prompt))
 
+    def moves(self, prompt: Prompt) -> dict[str, int]:
+        """One in each round; where nobody attacks there is one exchange."""
+        return dict.fromkeys(self.seats_for(prompt), self.rounds if attacked(prompt) else 1)
+
     def referee(self, prompt: Prompt) -> Referee:
         """All adversaries at once, then all defenders at once, round after round."""
         if not attacked(prompt):

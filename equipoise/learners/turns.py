@@ -34,6 +34,13 @@ class Turns(Component):
         """Who of `learners` learns in generation len(before); a pure function of the turns that were taken before."""
         raise TypeError(f"{type(self).__name__} must define who()")
 
+    def expected(self, learners: Sequence[str], generations: int) -> list[tuple[str, ...]]:
+        """Who will learn in each of so many generations, as far as the settings alone say it."""
+        before: list[Taken] = []
+        for _ in range(generations):
+            before.append(Taken(self.who(learners, before)))
+        return [taken.names for taken in before]
+
     def named(self) -> tuple[str, ...]:
         """The players that the settings name."""
         return ()
@@ -118,6 +125,10 @@ class BestResponse(Turns):
         if len(phase) < self.most and not self._settled(phase[::-1]):
             return (now,)
         return (self.order[(self.order.index(now) + 1) % len(self.order)],)
+
+    def expected(self, learners: Sequence[str], generations: int) -> list[tuple[str, ...]]:
+        """As if rewards rose for ever, so that every phase has `most` generations."""
+        return [(self.order[(t // self.most) % len(self.order)],) for t in range(generations)]
 
     def _settled(self, rewards: Sequence[float]) -> bool:
         if len(rewards) < 2 * self.window:

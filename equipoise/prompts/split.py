@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from equipoise import seeds
 from equipoise.errors import DataError
-from equipoise.prompts.base import Source
+from equipoise.prompts.base import Prompts, Source
 from equipoise.types import Prompt
 
 
@@ -51,6 +51,19 @@ class Split:
             if len(ids) < len(part) or (ids & seen and not reuse):
                 raise AssertionError(f"generation {generation} would play a prompt twice")
             seen |= ids
+
+
+def dealt(prompts: Prompts, generations: int, seed: int) -> Split:
+    """The parts of a run's prompts, read and split; `seed` is the run's. Raises DataError as `split` does."""
+    return split(
+        prompts.load(),
+        generations=generations,
+        per_generation=prompts.per_generation,
+        held_out=prompts.held_out,
+        test=prompts.test,
+        seed=seeds.child(seed, "split"),
+        reuse=prompts.reuse,
+    )
 
 
 def split(
