@@ -12,7 +12,7 @@ from equipoise import seeds
 from equipoise.errors import ConfigError
 from equipoise.evaluate.base import Met
 from equipoise.games.base import Game
-from equipoise.games.red_team import seed_of
+from equipoise.games.red_team import harmful, seed_of
 from equipoise.judges.base import Judge
 from equipoise.matches.roles import Roles, with_attack
 from equipoise.payoffs.table import Result
@@ -158,9 +158,7 @@ class RunArena:
         most: int | None = None,
     ) -> list[Met]:
         """Held-out matches with these players in the roles, judged; of the first `most` prompts."""
-        asked = [
-            p for p in self._prompts["held_out"] if (p.facts.get("harmful") is not False) == (prompts == "harmful")
-        ]
+        asked = [prompt for prompt in self._prompts["held_out"] if harmful(prompt) == (prompts == "harmful")]
         asked = [with_attack(prompt, seed_of(prompt)) if raw else prompt for prompt in asked[:most]]
         game, t = self.game, max((player.generation for player in roles.values()), default=0)
         seatings = [(p, {seat: roles[game.role(seat)] for seat in game.seats_for(p)}) for p in asked]

@@ -114,6 +114,9 @@ class RunConfig(Settings):
             for name in names:
                 if name not in self.learning:
                     raise ValueError(f"{setting}: '{name}' does not learn; {nearest(name, self.learning)}")
+        self.schedule.check(self.game, list(self.players))
+        self._apart()
+        self._shaped()
         if self.evaluate.judge is None and len({self.judge_of(name).compares for name in self.learning}) > 1:
             raise ValueError("judges: some score and some compare, so nothing measures all; set evaluate.judge")
         if self.prompts.test and not self.evaluate.selects:
@@ -131,8 +134,40 @@ class RunConfig(Settings):
             raise ValueError(f"loss: the learner '{trainer.kind}' needs one, e.g. loss: mnpo")
         if trainer.needs == "game" and self.game.payoff_AM() is None:
             raise ValueError(f"learner: '{trainer.kind}' needs a finite game; '{self.game.kind}' is none")
-        if self.shaping and trainer.needs != "episodes":
-            raise ValueError(f"shaping: the learner '{trainer.kind}' has no rewards to add to; policy_gradient has")
+
+    def _apart(self) -> None:
+        """Raises ValueError where players of several roles start from one adapter, and nobody said that it is meant."""
+        from equipoise.matches.roles import Roles
+        from equipoise.players.local import Local
+
+        if not isinstance(self.schedule, Roles) or self.schedule.shared:
+            return
+        whose: dict[str, str] = {}
+        for name in dict.fromkeys(self.schedule.roles.values()):
+            player = self.players[name]
+            if name in self.learning and isinstance(player, Local) and player.adapter is not None:
+                packaged = player.adapter.startswith("builtin/")
+                home = player.adapter if packaged else str(Path(player.adapter).expanduser().resolve())
+                other = whose.setdefault(home, name)
+                if other != name:
+                    raise ValueError(
+                        f"players.{name}.adapter: '{player.adapter}' is where '{other}' starts too; give each role an "
+                        "adapter of its own, or set schedule.shared: true if one start for both is meant"
+                    )
+
+    def _shaped(self) -> None:
+        """Raises ValueError for rewards that nobody is paid, read or added to."""
+        paid = [name for name in self.learning if self.learner_of(name).needs == "episodes"]
+        if self.shaping and not paid:
+            raise ValueError(
+                f"shaping: the learner '{self.learner.kind}' has no rewards to add to; policy_gradient has"
+            )
+        for name in self.turns.named() if self.turns.by_rewards else ():
+            if name not in paid:
+                raise ValueError(
+                    f"turns: '{self.turns.kind}' goes by rewards, and the learner '{self.learner_of(name).kind}' of "
+                    f"'{name}' has none; policy_gradient has"
+                )
         for shaping in self.shaping:
             if shaping.role not in self.game.roles:
                 raise ValueError(
@@ -249,7 +284,7 @@ def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 def _populated(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values with `player_defaults` below every player of the same kind, and without players that are null.
 
-    So does `learner` lie below each of `learners`.
+    So does `learner` lie below each of `learners` that is not null.
     """
     filled = dict(values)
     below = filled.pop("player_defaults", None) or {}
@@ -271,6 +306,7 @@ def _populated(values: Mapping[str, Any]) -> dict[str, Any]:
             if isinstance(one, (str, Mapping)) and _same_kind(base, {"kind": one} if isinstance(one, str) else one)
             else one
             for name, one in own.items()
+            if one is not None
         }
     return filled
 

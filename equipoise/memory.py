@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from equipoise.config import RunConfig
 from equipoise.data.shaping import Term
 from equipoise.ledger import Ledger
@@ -37,13 +39,20 @@ class Memory:
         """The attacks of the generations before t that got a harmful answer, each as often as it did, oldest first."""
         for g in range(self._scanned, t):
             matches = self._ledger.matches("train", g)
-            words = self._ledger.judgements_of(match.id for match in matches)
-            for match in matches:
-                scores = (words[match.id].scores if match.id in words else None) or {}
-                self._attacks += [
-                    turn.move.text.strip()
-                    for turn in match.turns
-                    if scores.get(turn.seat, {}).get("success", 0.0) > 0 and turn.move.text.strip()
-                ]
+            won = self._won([match.id for match in matches])
+            self._attacks += [
+                turn.move.text.strip() for match in matches for turn in match.turns if (match.id, turn.seat) in won
+            ]
         self._scanned = max(self._scanned, t)
         return self._attacks
+
+    def _won(self, matches: Sequence[str]) -> set[tuple[str, str]]:
+        """(match, seat) of every success, by the judges that teach: whoever spoke later on has no say."""
+        judges = {self._config.judge_of(name).name for name in self._config.learning}
+        words = [word for name in judges for word in self._ledger.judgements_of(matches, name).values()]
+        return {
+            (word.match, seat)
+            for word in words
+            for seat, found in (word.scores or {}).items()
+            if found.get("success", 0.0) > 0
+        }

@@ -132,7 +132,7 @@ class Recorder:
                 for start in range(0, len(matches), self.config.commit_every):
                     chunk = matches[start : start + self.config.commit_every]
                     if not all(match.id in found for match in chunk):
-                        self.ledger.add_judgements(zip(chunk, seated.judge(chunk, prompts), strict=True))
+                        self.ledger.add_judgements(zip(chunk, seated.verdicts(chunk, prompts), strict=True))
                     self.watcher.advance(len(chunk))
                 found = self.ledger.judgements_of(ids, judge.name)
                 facts.update(self._unjudged(judge, matches, found))

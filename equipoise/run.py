@@ -35,7 +35,11 @@ class Run:
     @classmethod
     @contextmanager
     def create(cls, config: RunConfig, folder: Path, overwrite: bool = False) -> Iterator[Run]:
-        """A new run in `folder`. Raises RunError when something is there and `overwrite` is false, or it is in use."""
+        """A new run in `folder`. Raises RunError when something is there and `overwrite` is false, or it is in use.
+
+        Raises DataError, before anything is written, for a game whose files cannot be used.
+        """
+        config.game.check()
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             if not overwrite:
                 raise RunError(f"{folder}: exists; `equipoise resume {folder}`, or --overwrite, or another --out")

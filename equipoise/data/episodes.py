@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import isfinite
+from numbers import Real
 
 from equipoise.data.shaping import Term
 from equipoise.errors import ConfigError, EquipoiseError
@@ -25,8 +27,8 @@ def episodes(
         reward = utility of the seat + Σ over the terms of that seat's role
 
     `judgements` by match id, `prompts` by id. A move whose seat was not judged, or that failed, is left out: it is not
-    paid 0. Raises ConfigError for a utility that nobody gave, EquipoiseError for a term that has not one number for
-    each text.
+    paid 0. Raises ConfigError for a utility that nobody gave, EquipoiseError for a term that has not one finite
+    number for each text.
     """
     mine = [
         (match, place, turn)
@@ -34,51 +36,48 @@ def episodes(
         for place, turn in enumerate(match.turns)
         if match.seats[turn.seat] == learner
     ]
-    shaped = _shaped(mine, game, prompts, terms)
+    made = [row for row in mine if row[2].move.finish != "error" and row[2].move.token_ids]
+    dropped = Counter({"failed": len(mine) - len(made)})
     found: list[Episode] = []
-    dropped: Counter[str] = Counter()
-    for row, (match, place, turn) in enumerate(mine):
+    for (match, place, turn), added in zip(made, _shaped(made, game, prompts, terms), strict=True):
         word = judgements.get(match.id)
         scores = ((word and word.scores) or {}).get(turn.seat, {})
-        if turn.move.finish == "error" or not turn.move.token_ids:
-            dropped["failed"] += 1
-        elif utility not in scores:
+        if utility not in scores:
             dropped["unjudged"] += 1
-        else:
-            role = game.role(turn.seat)
-            parts = {
-                utility: scores[utility],
-                **{name: values[row] for name, values in shaped.items() if row in values},
-            }
-            found.append(
-                Episode(
-                    id=record_id("episode", match.id, place, learner),
-                    generation=match.generation,
-                    match=match.id,
-                    turn=place,
-                    role=role,
-                    group=record_id(role, *((m.role, m.content) for m in turn.view.messages)),
-                    reward=sum(parts.values()),
-                    parts=parts,
-                )
+            continue
+        role, parts = game.role(turn.seat), {utility: scores[utility], **added}
+        found.append(
+            Episode(
+                id=record_id("episode", match.id, place, learner),
+                generation=match.generation,
+                match=match.id,
+                turn=place,
+                role=role,
+                group=record_id(role, *((m.role, m.content) for m in turn.view.messages)),
+                reward=sum(parts.values()),
+                parts=parts,
             )
+        )
     if not found and dropped["unjudged"] and judgements:
         names = {name for word in judgements.values() for scores in (word.scores or {}).values() for name in scores}
         if names and utility not in names:
             raise ConfigError(f"utility: no judgement has '{utility}'; known: {', '.join(sorted(names))}")
-    return found, dict(dropped)
+    return found, {why: count for why, count in dropped.items() if count}
 
 
 def _shaped(
-    mine: Sequence[tuple[Match, int, Turn]], game: Game, prompts: Mapping[str, Prompt], terms: Sequence[Term]
-) -> dict[str, dict[int, float]]:
-    """term -> row -> what it adds, for the rows of the term's role."""
-    shaped: dict[str, dict[int, float]] = {}
+    made: Sequence[tuple[Match, int, Turn]], game: Game, prompts: Mapping[str, Prompt], terms: Sequence[Term]
+) -> list[dict[str, float]]:
+    """For each move, term -> what it adds; terms of one name are summed."""
+    shaped: list[dict[str, float]] = [{} for _ in made]
     for term in terms:
-        rows = [row for row, (_, _, turn) in enumerate(mine) if game.role(turn.seat) == term.role]
-        texts = [mine[row][2].move.text for row in rows]
-        values = term.values(texts, [prompts[mine[row][0].prompt].messages[-1].content for row in rows])
+        rows = [row for row, (_, _, turn) in enumerate(made) if game.role(turn.seat) == term.role]
+        texts = [made[row][2].move.text for row in rows]
+        values = term.values(texts, [prompts[made[row][0].prompt].messages[-1].content for row in rows])
         if len(values) != len(texts):
             raise EquipoiseError(f"shaping '{term.name}' gave {len(values)} numbers for {len(texts)} texts")
-        shaped[term.name] = dict(zip(rows, map(float, values), strict=True))
+        for row, text, value in zip(rows, texts, values, strict=True):
+            if not (isinstance(value, Real) and isfinite(value)):
+                raise EquipoiseError(f"shaping '{term.name}' gave {value!r}, no finite number, for {text[:80]!r}")
+            shaped[row][term.name] = shaped[row].get(term.name, 0.0) + float(value)
     return shaped

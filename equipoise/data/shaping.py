@@ -5,6 +5,7 @@ A shaping is a setting; `open` makes of it a term, which remembers every text of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar, Literal, Protocol
 
@@ -115,22 +116,26 @@ class UnfitShaping(Shaping):
 class _Unfit:
     def __init__(self, shaping: UnfitShaping, shelf: Shelf) -> None:
         self.name, self.role, self.shaping = shaping.kind, shaping.role, shaping
-        self.embed = shaping.embedding.open(shelf)
-        self.seen: dict[str, int] = {}
+        self.embed = None if shaping.on_topic is None else shaping.embedding.open(shelf)
+        self.seen: Counter[str] = Counter()
 
     def values(self, texts: Sequence[str], seeds: Sequence[str]) -> Sequence[float]:
-        least, here = self.shaping.on_topic, dict(self.seen)
-        near = np.ones(len(texts)) if least is None else (self.embed(texts) * self.embed(seeds)).sum(1)
+        said = self.seen.copy()
         found = []
-        for text, seed, cosine in zip(map(_plain, texts), map(_plain, seeds), near, strict=True):
-            fit = bool(text) and text != seed and here.get(text, 0) <= self.shaping.repeats
-            here[text] = here.get(text, 0) + 1
-            found.append(0.0 if fit and (least is None or cosine >= least) else -self.shaping.weight)
+        for text, seed, near in zip(map(_plain, texts), map(_plain, seeds), self._near(texts, seeds), strict=True):
+            fit = near and bool(text) and text != seed and said[text] <= self.shaping.repeats
+            said[text] += 1
+            found.append(0.0 if fit else -self.shaping.weight)
         return found
 
+    def _near(self, texts: Sequence[str], seeds: Sequence[str]) -> list[bool]:
+        """Whether each text is on its seed's topic."""
+        if self.embed is None or not texts:
+            return [True] * len(texts)
+        return ((self.embed(texts) * self.embed(seeds)).sum(1) >= self.shaping.on_topic).tolist()
+
     def add(self, texts: Sequence[str]) -> None:
-        for text in map(_plain, texts):
-            self.seen[text] = self.seen.get(text, 0) + 1
+        self.seen.update(map(_plain, texts))
 
 
 def _plain(text: str) -> str:

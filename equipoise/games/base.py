@@ -63,6 +63,9 @@ class Game(Component):
         """The seats that may move in a match on `prompt`."""
         return self.seats
 
+    def check(self) -> None:
+        """Raises DataError where a file that the rules need is missing or faulty; called before a run begins."""
+
     def moves(self, prompt: Prompt) -> dict[str, int]:
         """seat -> how often it moves in a match on `prompt`, at most."""
         return dict.fromkeys(self.seats_for(prompt), 1)

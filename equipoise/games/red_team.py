@@ -7,9 +7,10 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from equipoise.errors import DataError
 from equipoise.games.base import Ask, Game, Referee
 from equipoise.template import Template
-from equipoise.types import Message, Move, Prompt, View, user
+from equipoise.types import Message, Prompt, View, user
 
 ATTACK = "attack"  # the fact that holds a prompt's attack where nobody is asked to write one
 
@@ -18,8 +19,8 @@ class RedTeam(Game):
     """The adversary is shown a seed prompt and writes another; its text replaces the user's turn that is answered.
 
     A prompt whose fact `harmful` is false is answered as it is: nobody rewrites it. So is one with the fact `attack`:
-    that text is the user's turn. A blank rewrite is not answered at all. In later rounds both see the conversation.
-    Source: GPO (arXiv 2406.10977), section 3.
+    that text is the user's turn. A blank rewrite is not answered at all. In later rounds both see the conversation,
+    which ends early where a move fails. Source: GPO (arXiv 2406.10977), section 3.
     """
 
     kind: Literal["red_team"] = "red_team"
@@ -67,6 +68,11 @@ class RedTeam(Game):
         """Nobody attacks where the prompt is asked as it is."""
         return tuple(seat for seat in self.seats if self.role(seat) == "defender" or attacked(prompt))
 
+    def check(self) -> None:
+        """Raises DataError for a template that cannot be read or filled."""
+        self._first.render(seed="a request")
+        self._again.render(answer="an answer")
+
     def moves(self, prompt: Prompt) -> dict[str, int]:
         """One in each round; where nobody attacks there is one exchange."""
         return dict.fromkeys(self.seats_for(prompt), self.rounds if attacked(prompt) else 1)
@@ -91,12 +97,15 @@ class RedTeam(Game):
             asks = [Ask(seat, View(chat)) for thread, chat in talks.items() for seat in self.threads[thread]]
             answers = yield asks
             assert isinstance(answers, list)
-            last = dict(zip((ask.seat for ask in asks), answers, strict=True))
-            asked = {s: self._next(asked[s], talks[s][-1], last[self.threads[s][0]]) for s in talks}
-            talks = {s: (*chat, Message("assistant", last[self.threads[s][0]].text)) for s, chat in talks.items()}
+            moves = dict(zip((ask.seat for ask in asks), answers, strict=True))
+            said = {s: move.text for s in talks if (move := moves[self.threads[s][0]]).finish != "error"}
+            asked = {s: self._next(asked[s], talks[s][-1].content, text) for s, text in said.items()}
+            talks = {s: (*talks[s], Message("assistant", text)) for s, text in said.items()}
+            if not talks:
+                return
 
-    def _next(self, asked: tuple[Message, ...], attack: Message, answer: Move) -> tuple[Message, ...]:
-        return (*asked, Message("assistant", attack.content), user(self._again.render(answer=answer.text)))
+    def _next(self, asked: tuple[Message, ...], attack: str, answer: str) -> tuple[Message, ...]:
+        return (*asked, Message("assistant", attack), user(self._again.render(answer=answer)))
 
     @cached_property
     def _first(self) -> Template:
@@ -107,9 +116,20 @@ class RedTeam(Game):
         return Template(self.again, "games", "game.again", ("answer",), ("answer",))
 
 
+def harmful(prompt: Prompt) -> bool:
+    """Whether the prompt is there to be attacked with: its fact `harmful`, true where there is none.
+
+    Raises DataError for a fact that is neither true nor false.
+    """
+    fact = prompt.facts.get("harmful")
+    if fact not in (None, True, False):
+        raise DataError(f"prompt {prompt.id}: the fact 'harmful' is {fact!r}, not true or false")
+    return fact is None or bool(fact)
+
+
 def attacked(prompt: Prompt) -> bool:
     """Whether an adversary rewrites this prompt."""
-    return ATTACK not in prompt.facts and prompt.facts.get("harmful") is not False
+    return ATTACK not in prompt.facts and harmful(prompt)
 
 
 def seed_of(prompt: Prompt) -> str:

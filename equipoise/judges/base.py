@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import ClassVar, Protocol
 
 from equipoise.component import Component, essence
+from equipoise.errors import EquipoiseError
 from equipoise.games.base import Game
 from equipoise.players.base import Player, Shelf
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, Vote, record_id
@@ -79,6 +80,16 @@ class Judge(Component):
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match; `prompts` by id."""
         raise TypeError(f"{type(self).__name__} must define judge()")
+
+    def verdicts(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
+        """What `judge` says, held to its word. Raises EquipoiseError unless it is one judgement a match, in order."""
+        said = self.judge(matches, prompts)
+        if [word.match for word in said] != [match.id for match in matches]:
+            raise EquipoiseError(
+                f"judge '{self.kind}' gave {len(said)} judgements for {len(matches)} matches, or not in their order; "
+                "judge() must return one a match, in order, each with its match's id"
+            )
+        return said
 
     def at(self, bench: Bench) -> Judge:
         """This judge, seated: judges that ask models, or need to know the rules or the pool, take the bench here."""

@@ -75,7 +75,7 @@ class Panel(Judge):
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
-        words = {name: judge.judge(matches, prompts) for name, judge in self.judges.items()}
+        words = {name: judge.verdicts(matches, prompts) for name, judge in self.judges.items()}
         found = {name: [_scores(word) for word in said] for name, said in words.items()}
         if self.standardise:
             found = {name: standardised(scores) for name, scores in found.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from statistics import fmean
 from typing import ClassVar, Literal
 
@@ -29,6 +30,9 @@ class Turns(Component):
         "alternate": "equipoise.learners.turns:Alternate",
         "best_response": "equipoise.learners.turns:BestResponse",
     }
+
+    by_rewards: ClassVar[bool] = False
+    """Whether it reads the rewards of those that it names, who must then learn from episodes."""
 
     def who(self, learners: Sequence[str], before: Sequence[Taken]) -> tuple[str, ...]:
         """Who of `learners` learns in generation len(before); a pure function of the turns that were taken before."""
@@ -107,22 +111,27 @@ class BestResponse(Turns):
     """
 
     kind: Literal["best_response"] = "best_response"
-    order: tuple[str, ...] = Field(min_length=1, description="players in order of the turns")
+    order: tuple[str, ...] = Field(min_length=1, description="players in order of the turns, each once")
     window: int = Field(10, ge=1, description="generations whose mean rewards are compared with those before them")
     gain: float = Field(0.01, ge=0, description="a rise of the mean reward that is worth going on for")
     most: int = Field(200, ge=1, description="generations after which the turn passes on in any case")
+
+    by_rewards: ClassVar = True
+
+    @field_validator("order")
+    @classmethod
+    def _once(cls, order: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(order)) < len(order):
+            raise ValueError("name each player once")
+        return order
 
     def who(self, learners: Sequence[str], before: Sequence[Taken]) -> tuple[str, ...]:
         """Whoever has not answered yet."""
         if not before:
             return (self.order[0],)
-        now = before[-1].names[0]
-        phase: list[float] = []
-        for taken in reversed(before):
-            if taken.names[0] != now:
-                break
-            phase.append(taken.rewards.get(now, float("nan")))
-        if len(phase) < self.most and not self._settled(phase[::-1]):
+        (now,) = before[-1].names
+        phase = list(takewhile(lambda taken: taken.names == (now,), reversed(before)))
+        if len(phase) < self.most and not self._settled([taken.rewards[now] for taken in phase]):
             return (now,)
         return (self.order[(self.order.index(now) + 1) % len(self.order)],)
 
@@ -131,9 +140,9 @@ class BestResponse(Turns):
         return [(self.order[(t // self.most) % len(self.order)],) for t in range(generations)]
 
     def _settled(self, rewards: Sequence[float]) -> bool:
-        if len(rewards) < 2 * self.window:
-            return False
-        return not fmean(rewards[-self.window :]) > fmean(rewards[-2 * self.window : -self.window]) + self.gain
+        """Whether rewards, newest first, have stopped rising."""
+        late, early = rewards[: self.window], rewards[self.window : 2 * self.window]
+        return len(early) == self.window and fmean(late) <= fmean(early) + self.gain
 
     def named(self) -> tuple[str, ...]:
         """Those in the order."""

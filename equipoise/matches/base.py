@@ -69,6 +69,9 @@ class Schedule(Component):
     remembers: ClassVar[bool] = False
     """Whether it needs the attacks of earlier generations."""
 
+    def check(self, game: Game, players: Sequence[str]) -> None:
+        """Raises ConfigError unless this game can be played so by players of these names."""
+
     def seatings(self, prompts: Sequence[Prompt], lobby: Lobby) -> Seatings:
         """Seats for every match of a generation."""
         raise TypeError(f"{type(self).__name__} must define seatings()")

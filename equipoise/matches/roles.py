@@ -9,8 +9,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from equipoise import seeds
+from equipoise.component import nearest
 from equipoise.errors import ConfigError
-from equipoise.games.red_team import ATTACK, attacked, seed_of
+from equipoise.games.base import Game
+from equipoise.games.red_team import ATTACK, RedTeam, attacked, seed_of
 from equipoise.matches.base import Lobby, Schedule, Seatings
 from equipoise.types import PlayerId, Prompt, record_id
 
@@ -28,7 +30,9 @@ class Roles(Schedule):
     samples: int = Field(1, ge=1, description="matches on each prompt")
     raw: float = Field(0.0, ge=0, le=1, description="share of the seed prompts that are asked as they are")
     replay: float = Field(0.0, ge=0, le=1, description="share of the seed prompts in whose place an old attack is made")
-    shared: bool = Field(False, description="one player may play several roles, with one set of weights")
+    shared: bool = Field(
+        False, description="one player may play several roles, and players of several roles start from one adapter"
+    )
 
     @model_validator(mode="after")
     def _apart(self) -> Roles:
@@ -63,14 +67,24 @@ class Roles(Schedule):
             table += [(asked, {seat: player for seat, player in seats.items() if player})] * self.samples
         return table
 
+    def check(self, game: Game, players: Sequence[str]) -> None:
+        """Raises ConfigError for a role or a player that there is not, and where the game knows no given attacks."""
+        for role, name in self.roles.items():
+            if role not in game.roles:
+                hint = nearest(role, list(game.roles))
+                raise ConfigError(f"schedule.roles: game '{game.kind}' has no role '{role}'; {hint}")
+            if name not in players:
+                hint = nearest(name, list(players))
+                raise ConfigError(f"schedule.roles.{role}: there is no player '{name}'; {hint}")
+        if (self.raw or self.replay) and not isinstance(game, RedTeam):
+            raise ConfigError(f"schedule: raw and replay are of the game red_team; this is {game.kind}")
+        if self.replay and isinstance(game, RedTeam) and game.rounds > 1:
+            raise ConfigError("schedule.replay: the attacks of a conversation cannot be made again without its answers")
+
     def seated(self, lobby: Lobby) -> dict[str, PlayerId]:
         """role -> player. Raises ConfigError for a role or a player that there is not."""
         here = {player.name: player for player in lobby.players}
-        for role, name in self.roles.items():
-            if role not in lobby.game.roles:
-                raise ConfigError(f"schedule.roles: game '{lobby.game.kind}' has no role '{role}'")
-            if name not in here:
-                raise ConfigError(f"schedule.roles.{role}: there is no player '{name}'")
+        self.check(lobby.game, list(here))
         return {role: here[name] for role, name in self.roles.items()}
 
     def _asked(self, prompt: Prompt, lobby: Lobby, dice: np.random.Generator) -> Prompt:

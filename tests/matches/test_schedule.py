@@ -22,10 +22,12 @@ KNOWN = {
     "win_rate": {(A, B): 0.3, (A, HISTORY[1]): 0.9, (B, HISTORY[0]): float("nan")},
 }
 NEED_TWO = ("sparta", "swiss")
+REQUIRED = {"roles": {"roles": {"answer": A.name}}}
+EVERY_KIND = [Schedule.build({"kind": kind, **REQUIRED.get(kind, {})}) for kind in sorted(Schedule.KINDS)]
 
 
 @pytest.mark.parametrize("known", [{}, KNOWN], ids=["unknown", "known"])
-@pytest.mark.parametrize("schedule", [Schedule.build(kind) for kind in sorted(Schedule.KINDS)], ids=lambda s: s.kind)
+@pytest.mark.parametrize("schedule", EVERY_KIND, ids=lambda s: s.kind)
 def test_common(schedule, known):
     first = schedule.seatings(PROMPTS, Lobby(GAME, [A, B, C], HISTORY, 7, **known))
     assert first == schedule.seatings(PROMPTS, Lobby(GAME, [A, B, C], HISTORY, 7, **known))
