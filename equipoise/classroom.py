@@ -208,12 +208,14 @@ class Classroom:
 
     def _live(self, who: PlayerId) -> Actor | None:
         """The actor of a learner in memory, where `who` is its newest generation."""
+        if self.ledger.finished(f"{self.config.generations}/measure") is not None:
+            self._pupils.clear()  # all is on disk, from where a resumed run would take it, too
+            return None
         here = self._pupils.get(who.name)
         if here is not None and here.who == who:
             return here.actor
-        over = self.ledger.finished(f"{self.config.generations}/measure") is not None
         newest = who == next(one for one in self._stages.learners(self._stages.now) if one.name == who.name)
-        return self._pupil(who).actor if newest and not over else None
+        return self._pupil(who).actor if newest else None
 
     def _pupil(self, who: PlayerId) -> Pupil:
         """The learner in memory at this generation, brought there from what is on disk and in the ledger."""

@@ -38,12 +38,13 @@ class Critic(nn.Module):
         torch.manual_seed(seeds.child(seed, "critic") % 2**32)
         body: Any = load_model(
             settings.critic_model or player.model,
-            None if settings.critic_model or player.lora is not None else player.start,
             dtype="float32",
             device="cpu",
             attention=player.attention,
         )
         body.requires_grad_(True)
+        if settings.gradient_checkpointing:
+            body.gradient_checkpointing_enable({"use_reentrant": False})
         trunk = body.base_model
         return cls(trunk, body.config.get_text_config().hidden_size)
 

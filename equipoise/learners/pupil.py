@@ -5,7 +5,7 @@
     each step           clipped surrogate + kl · k3 (kl_in: loss) − entropy · H + ½ clipped squares of the critic
 
 What it samples with and what it trains are one model; `assert_agreement` holds the sampler's path against the
-learner's after each update. Training runs on accelerate, in this process.
+learner's after each update. Training runs in this process, on one device.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
-from accelerate import Accelerator
 from torch import nn
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from equipoise import seeds
 from equipoise.data import advantages
@@ -32,7 +33,7 @@ from equipoise.losses import kl as kls
 from equipoise.losses import policy_gradient as losses
 from equipoise.players.adapters import load_adapter
 from equipoise.players.base import Actor, Player, Shelf
-from equipoise.players.loading import load_model, quiet
+from equipoise.players.loading import device_of, load_model, quiet
 from equipoise.players.local import Local, LocalActor
 from equipoise.players.logprobs import Answers, pack, shares_prompts
 from equipoise.players.output_head import AnswerHead
@@ -48,22 +49,18 @@ class Pupil:
     def __init__(self, settings: PolicyGradient, player: Local, name: str, seed: int) -> None:
         """`player` as it is given, at generation 0. Raises ConfigError, ModelError."""
         self.settings, self.player, self.who, self.seed = settings, player, PlayerId(name), seed
-        self.accelerator = Accelerator(
-            cpu=player.device == "cpu", mixed_precision="bf16" if settings.precision == "bf16" else "no"
-        )
         model, self.encoding, _ = model_to_train(settings, settings.precision, name, player, player.start, seed)
+        self.device = device_of(player.device)
         if settings.gradient_checkpointing:
             model.gradient_checkpointing_enable({"use_reentrant": False})
             model.enable_input_require_grads()
         self.temperature = player.temperature or 1.0
-        self.critic = None if settings.critic is None else Critic.make(settings, player, model, seed)
+        self.model: Any = model.to(self.device)
+        self.critic = None if settings.critic is None else Critic.make(settings, player, model, seed).to(self.device)
         groups = [{"params": [p for p in model.parameters() if p.requires_grad], "lr": settings.learning_rate}]
         if self.critic is not None:
             groups.append({"params": list(self.critic.parameters()), "lr": settings.critic_learning_rate})
-        optimizer = torch.optim.AdamW(groups, weight_decay=settings.weight_decay)
-        self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
-        if self.critic is not None:
-            self.critic = self.critic.to(self.device)
+        self.optimizer = torch.optim.AdamW(groups, weight_decay=settings.weight_decay)
         self.reference = self._reference() if settings.kl else None
         self.kl, self.steps = settings.kl, 0
         self.baselines: dict[str, float] = {}
@@ -82,18 +79,15 @@ class Pupil:
             )
         return cls(settings, player, name, seed)
 
-    @property
-    def device(self) -> torch.device:
-        """Where it learns."""
-        return self.accelerator.device
-
     @contextmanager
     def _lend(self) -> Iterator[Any]:
-        """The model for sampling."""
-        model = self.accelerator.unwrap_model(self.model)
-        model.eval()
-        with self.accelerator.autocast():
-            yield model
+        """The model for sampling, its adapter in it."""
+        self.model.eval()
+        with self._autocast():
+            yield self.model if self.player.lora is None else self.model.get_base_model()
+
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16")
 
     def _reference(self) -> Any:
         """(frozen model, or None for the policy without its adapter): where KL is measured from."""
@@ -116,7 +110,7 @@ class Pupil:
         Raises EquipoiseError when a loss, a gradient or the KL is no longer sound, or the sampler was another policy;
         the learner must not be used then.
         """
-        started = time.perf_counter()
+        started, self._shares = time.perf_counter(), None
         batch = rollouts(episodes, turns, self.encoding, self.device)
         self.model.eval()  # without dropout: what is learned from is what was sampled
         self._before(batch)
@@ -125,19 +119,16 @@ class Pupil:
         if self.settings.whiten_advantages:
             advantage_BT = advantages.whitened(advantage_BT, batch.mask_BT)
         return_BT = advantage_BT if self.critic is None else self._returns(batch)
-        sums: dict[str, float] = {}
-        for rows in self._minibatches(len(batch), seed):
-            for name, value in self._step(batch, rows, advantage_BT, return_BT).items():
-                sums[name] = sums.get(name, 0.0) + value
-        facts |= {name: value / self.settings.steps(0) for name, value in sums.items()}
+        done = [self._step(batch, rows, advantage_BT, return_BT) for rows in self._minibatches(len(batch), seed)]
+        facts |= {name: fmean(step[name] for step in done) for name in done[0]}
         self._adapt(facts, len(batch))
         if not self.probe:
             chosen = list(range(min(self.settings.probes, len(batch))))
             self.probe = [(batch.prompts[b], batch.answers[b][:PROBE_TOKENS]) for b in chosen]
         self.who = PlayerId(self.who.name, self.who.generation + 1)
         speed = batch.tokens / (time.perf_counter() - started)
-        log({"step": self.steps, "steps": self.settings.steps(0), **facts, "tokens_per_second": speed})
-        return {"steps": self.settings.steps(0), **facts, "examples": len(batch)}
+        log({"step": self.steps, "steps": len(done), **facts, "tokens_per_second": speed})
+        return {"steps": len(done), **facts, "examples": len(batch)}
 
     def _before(self, batch: Rollouts) -> None:
         """Fill in what the tokens' log-probabilities and values are before the update."""
@@ -162,11 +153,11 @@ class Pupil:
         if settings.kl:
             distance = ((batch.old_BT - batch.reference_BT) * batch.mask_BT).sum(1).mean().item()
             facts |= {"kl": distance, "kl_weight": self.kl}
-            if not math.isfinite(distance) or distance > settings.max_kl:
-                raise EquipoiseError(
-                    f"{self.who} is {distance:.3g} nats an answer away from its start, more than learner.max_kl = "
-                    f"{settings.max_kl:g}; lower learner.learning_rate (now {settings.learning_rate:g}) or raise "
-                    f"learner.kl (now {self.kl:g}). Its last sound generation is kept"
+            if not distance <= settings.max_kl:
+                raise self._unsound(
+                    f"it is {distance:.3g} nats an answer away from its start, more than learner.max_kl = "
+                    f"{settings.max_kl:g}",
+                    f"raise learner.kl (now {self.kl:g}) or ",
                 )
         return facts
 
@@ -205,15 +196,16 @@ class Pupil:
         """The rows of each optimizer step: each epoch a new permutation, cut evenly."""
         for epoch in range(self.settings.epochs):
             order = seeds.generator(seed, "epoch", epoch).permutation(count).tolist()
-            size = math.ceil(count / self.settings.minibatches)
-            yield from (order[begin : begin + size] for begin in range(0, count, size))
+            parts = min(self.settings.minibatches, count)
+            yield from (order[count * n // parts : count * (n + 1) // parts] for n in range(parts))
 
     def _step(
         self, batch: Rollouts, rows: Sequence[int], advantage_BT: torch.Tensor, return_BT: torch.Tensor
     ) -> dict[str, float]:
         """One optimizer step on these rows; its numbers."""
+        self._checkpointing()
         settings, at = self.settings, torch.tensor(rows, device=self.device)
-        length = batch.mask_BT.shape[1] if settings.over == "constant" else None
+        length = self.player.max_new_tokens if settings.over == "constant" else None
         weight_BT = torch.zeros_like(batch.old_BT)
         weight_BT[at] = losses.weights(batch.mask_BT[at], settings.over, length)
         even_BT = torch.zeros_like(batch.old_BT)
@@ -229,34 +221,29 @@ class Pupil:
                 terms["kl_loss"] = self.kl * kls.k3(logprob_BT, batch.reference_BT[here])
             if settings.entropy:
                 terms["entropy_loss"] = -settings.entropy * found["entropy"]
-            loss = sum((term * weight_BT[here]).sum() for term in terms.values())
+            loss = torch.stack([(term * weight_BT[here]).sum() for term in terms.values()]).sum()
             if self.critic is not None:
                 errors_BT = losses.clipped_value(
                     found["value"], batch.value_BT[here], return_BT[here], settings.value_clip
                 )
                 terms["value_loss"] = errors_BT
                 loss = loss + (errors_BT * even_BT[here]).sum()
-            self.accelerator.backward(loss)
+            loss.backward()
             clipped_BT = losses.is_clipped(logprob_BT, old_BT, gain_BT, settings.clip, settings.clip_high)
             for name, value in {**terms, "clip_share": clipped_BT.float()}.items():
                 share = weight_BT[here] if name in ("policy_loss", "kl_loss", "entropy_loss") else even_BT[here]
                 sums[name] = sums.get(name, torch.zeros((), device=self.device)) + (value.detach() * share).sum()
-        return {name: value.item() for name, value in sums.items()} | self._stepped(sums)
+        found = {name: value.item() for name, value in sums.items()}
+        return found | self._stepped(found)
 
-    def _stepped(self, sums: dict[str, torch.Tensor]) -> dict[str, float]:
+    def _stepped(self, sums: dict[str, float]) -> dict[str, float]:
         """Move the weights. Raises EquipoiseError when the loss or its gradient is no number."""
         settings = self.settings
-        norm = self.accelerator.clip_grad_norm_(
-            [p for p in self.model.parameters() if p.requires_grad], settings.max_grad_norm
-        )
-        if self.critic is not None:
-            self.accelerator.clip_grad_norm_(list(self.critic.parameters()), settings.max_grad_norm)
-        norm = float(norm) if norm is not None else math.nan
-        if not math.isfinite(norm) or not all(bool(torch.isfinite(value)) for value in sums.values()):
-            raise EquipoiseError(
-                f"{self.who}: the loss or its gradient is no number any more (gradient norm {norm}); lower "
-                f"learner.learning_rate (now {settings.learning_rate:g}). Its last sound generation is kept"
-            )
+        cut = nn.utils.clip_grad_norm_
+        norm = cut([p for p in self.model.parameters() if p.requires_grad], settings.max_grad_norm).item()
+        norms = [norm] if self.critic is None else [norm, cut(self.critic.parameters(), settings.max_grad_norm).item()]
+        if not all(map(math.isfinite, [*norms, *sums.values()])):
+            raise self._unsound(f"the loss or its gradient is no number any more (gradient norm {norm})")
         factor = min(1.0, (self.steps + 1) / settings.warmup_steps) if settings.warmup_steps else 1.0
         rates = (settings.learning_rate, settings.critic_learning_rate or 0.0)
         for group, rate in zip(self.optimizer.param_groups, rates, strict=False):
@@ -266,9 +253,23 @@ class Pupil:
         self.steps += 1
         return {"grad_norm": norm}
 
+    def _unsound(self, what: str, remedy: str = "") -> EquipoiseError:
+        return EquipoiseError(
+            f"{self.who}: {what}; {remedy}lower learner.learning_rate (now {self.settings.learning_rate:g}). Its last "
+            "sound generation is kept"
+        )
+
     def _adapt(self, facts: dict[str, float], count: int) -> None:
         if self.settings.kl_target is not None:
             self.kl = kls.adapted(self.kl, facts["kl"], self.settings.kl_target, self.settings.kl_horizon, count)
+
+    def _checkpointing(self) -> None:
+        """Layers forget their activations only in training mode; what is in them stays as it is, without dropout."""
+        if self.settings.gradient_checkpointing:
+            for body in (self.model, self.critic):
+                for module in body.modules() if body is not None else ():
+                    if isinstance(module, GradientCheckpointingLayer):
+                        module.training = True
 
     # -- forward passes --------------------------------------------------------------------------------------------
 
@@ -285,7 +286,7 @@ class Pupil:
             self._shares = shares_prompts(self.head, self.model, groups[0], longest)
         packed = pack(groups, self.encoding.pad_id, shared=self._shares).to(self.device)
         width = batch.mask_BT.shape[1]
-        with self.accelerator.autocast():
+        with self._autocast():
             logprob_N = packed.tokens(self.head, self.model)
             hidden_NH = self.head.hidden_NH
             found = {"logprob": logprob_N}
@@ -299,9 +300,9 @@ class Pupil:
     def _referred(self, batch: Rollouts, rows: list[int]) -> tuple[list[int], torch.Tensor]:
         """(the rows, the reference's log-probabilities [rows, T])."""
         packed = pack(batch.grouped(rows), self.encoding.pad_id, shared=bool(self._shares)).to(self.device)
-        with self.accelerator.autocast():
+        with self._autocast():
             if self.reference is None:
-                with self.accelerator.unwrap_model(self.model).disable_adapter():
+                with self.model.disable_adapter():
                     logprob_N = packed.tokens(self.head, self.model)
             else:
                 head = AnswerHead(self.reference, temperature=self.temperature)
@@ -326,8 +327,10 @@ class Pupil:
         prompts, answers = [p for p, _ in self.probe], [a for _, a in self.probe]
         self.model.eval()
         packed = pack([Answers(p, [a]) for p, a in self.probe], self.encoding.pad_id, shared=False).to(self.device)
-        with self.accelerator.autocast():
+        with self._autocast():
             own_BT = packed.by_answer(packed.tokens(self.head, self.model).float())
+        if not bool(own_BT.isfinite().all()):
+            raise self._unsound("its log-probabilities are no numbers any more")
         told = actor.retraced(prompts, answers)
         gaps = [
             abs(x - y) for row, said in zip(own_BT.tolist(), told, strict=True) for x, y in zip(row, said, strict=False)
@@ -347,7 +350,7 @@ class Pupil:
     def save(self, folder: Path) -> None:
         """The policy and its tokenizer, as `from_pretrained` reads them."""
         with quiet():
-            self.accelerator.unwrap_model(self.model).save_pretrained(str(folder))
+            self.model.save_pretrained(str(folder))
         self.encoding.tokenizer.save_pretrained(str(folder))
 
     def save_state(self, folder: Path) -> None:
@@ -379,7 +382,7 @@ class Pupil:
         self.who = PlayerId(self.who.name, generation)
 
     def _trained(self) -> dict[str, torch.Tensor]:
-        model: nn.Module = self.accelerator.unwrap_model(self.model)
+        model: nn.Module = self.model
         return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
 
 

@@ -9,7 +9,7 @@ import torch
 
 from equipoise.errors import ConfigError, NoSignal
 from equipoise.players.encoding import Encoding
-from equipoise.players.logprobs import Answers
+from equipoise.players.logprobs import LONGEST_SHARED, Answers
 from equipoise.types import Episode, Turn
 
 
@@ -45,13 +45,17 @@ class Rollouts:
         return sorted(rows, key=lambda b: (len(self.prompts[b]), self.prompts[b], b))
 
     def grouped(self, rows: Sequence[int]) -> list[Answers]:
-        """The rows in order, as prompts with their answers."""
+        """The rows in order, as prompts with the answers that are to share a row with them."""
         found: list[Answers] = []
+        length = 0
         for b in rows:
-            if found and found[-1].prompt == self.prompts[b]:
-                found[-1] = Answers(found[-1].prompt, [*found[-1].answers, self.answers[b]])
+            prompt, answer = self.prompts[b], self.answers[b]
+            length += len(answer)
+            if found and found[-1].prompt == prompt and length <= LONGEST_SHARED:
+                found[-1] = Answers(prompt, [*found[-1].answers, answer])
             else:
-                found.append(Answers(self.prompts[b], [self.answers[b]]))
+                found.append(Answers(prompt, [answer]))
+                length = len(prompt) + len(answer)
         return found
 
     def terminal(self) -> torch.Tensor:
@@ -72,7 +76,8 @@ def rollouts(episodes: Sequence[Episode], turns: Sequence[Turn], encoding: Encod
     for episode in episodes:
         if not torch.isfinite(torch.tensor(episode.reward)):
             raise ConfigError(f"the reward of match {episode.match}, turn {episode.turn}, is {episode.reward}")
-    prompts = [encoding.prompt_ids(turn.view.messages) for turn in turns]
+    known = {chat: encoding.prompt_ids(chat) for chat in {turn.view.messages: None for turn in turns}}
+    prompts = [known[turn.view.messages] for turn in turns]
     answers = [list(turn.move.token_ids) for turn in turns]
     longest = max(map(len, answers))
     number = {group: n for n, group in enumerate(dict.fromkeys(episode.group for episode in episodes))}

@@ -116,7 +116,7 @@ def load_model(
     if weights is not None and holds_adapter(weights, lora):
         base = load_model(model, dtype=dtype, device=device, attention=attention)
         return load_adapter(base, model, weights, "default", trainable=trainable).eval()
-    target = _device(device)
+    target = device_of(device)
     kind = _dtype(dtype, target, lambda: load_config(model))
     base = _load_whole(model if weights is None else str(weights), kind, target, attention)
     if not trainable:
@@ -141,7 +141,7 @@ def load_classifier(
     """
     config = load_config(model, trust_remote_code)
     own_code = "AutoModelForSequenceClassification" in (getattr(config, "auto_map", None) or {})
-    target = _device(device)
+    target = device_of(device)
     extra: dict[str, Any] = {} if head is None else {"key_mapping": {rf"^{re.escape(head)}\.": "score."}}
     kind = _dtype(dtype, target, lambda: config)
     reader = "AutoModelForSequenceClassification"
@@ -164,7 +164,7 @@ def load_encoder(
     config = load_config(model, trust_remote_code)
     if config.is_encoder_decoder:
         raise ModelError(f"model '{model}' is an encoder with a decoder behind it; name an encoder, such as a BERT")
-    target = _device(device)
+    target = device_of(device)
     kind = _dtype(dtype, target, lambda: config)
     built = _load_whole(model, kind, target, attention, "AutoModel", trust_remote_code, ("pooler.",))
     return built.requires_grad_(False)
@@ -245,8 +245,8 @@ def _dtype(name: Dtype, device: Any, config: Callable[[], Any]) -> Any:
     return (device.type != "cpu" and config().dtype) or torch.float32
 
 
-def _device(name: str) -> Any:
-    """The torch device for "auto" (an accelerator if there is one), or for a device's name."""
+def device_of(name: str) -> Any:
+    """The torch device for "auto" (an accelerator if there is one), or for a device's name. Raises ModelError."""
     import torch
 
     if name == "auto":
