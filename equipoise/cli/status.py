@@ -33,6 +33,8 @@ def _facts(run: Any) -> dict[str, Any]:
     numbers = {k: v for k, v in measured[-1][1].items() if isinstance(v, int | float)} if measured else {}
     records = run.ledger.counts()
     done = measured[-1][0] if measured else None
+    turns = [facts["learn"] for _, _, stage, facts, _ in stages if stage == "turn"]
+    alternate = any(set(names) != set(turns[-1]) for names in turns)
     return {
         "run": str(run.folder),
         "name": run.config.name,
@@ -40,6 +42,7 @@ def _facts(run: Any) -> dict[str, Any]:
         "generations": run.config.generations,
         "finished": done == run.config.generations,
         "last_stage": stages[-1][0] if stages else None,
+        **({"turn": ", ".join(turns[-1])} if alternate else {}),
         "records": records,
         "spent": {
             account: {"calls": spent.calls, "tokens": spent.tokens, "money": round(spent.money, 6)}

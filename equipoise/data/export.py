@@ -2,6 +2,7 @@
 
 prompts.parquet    TRL's conversational prompt-only format, with split, generation and facts (JSON)
 pairs.parquet      TRL's conversational preference format: prompt, chosen, rejected, and both scores
+episodes.parquet   one row a paid move: its match and turn, its reward, and the parts of that (JSON)
 matches.parquet    one row a match
 turns.parquet      one row a move: seat, player, text, finish, tokens
 scores.parquet     one row a (match, judge, seat, utility); a judgement without scores is one row with its reason
@@ -20,7 +21,7 @@ from typing import Any
 import msgspec
 
 from equipoise.ledger import Ledger
-from equipoise.types import Judgement, Match, Message, Pair, Prompt
+from equipoise.types import Episode, Judgement, Match, Message, Pair, Prompt
 
 Row = dict[str, Any]
 CHUNK = 10_000  # rows held in memory at a time
@@ -79,6 +80,13 @@ def _pairs(ledger: Ledger) -> Iterator[Row]:
             "rejected": _chat([Message("assistant", pair.rejected)]),
             "score_chosen": pair.chosen_score, "score_rejected": pair.rejected_score,
         }  # fmt: skip
+
+
+def _episodes(ledger: Ledger) -> Iterator[Row]:
+    decode = msgspec.json.Decoder(Episode).decode
+    for learner, record in ledger.rows("SELECT learner, record FROM episodes ORDER BY rowid"):
+        episode = decode(record)
+        yield {**msgspec.structs.asdict(episode), "learner": learner, "parts": _json(episode.parts)}
 
 
 def _every_match(ledger: Ledger) -> Iterator[Match]:
@@ -155,6 +163,13 @@ TABLES: dict[str, tuple[dict[str, str], Callable[[Ledger], Iterator[Row]]]] = {
             "rejected": "chat", "score_chosen": "float", "score_rejected": "float",
         },
         _pairs,
+    ),
+    "episodes": (
+        {
+            "id": "text", "generation": "int", "learner": "text", "match": "text", "turn": "int", "role": "text",
+            "group": "text", "reward": "float", "parts": "text",
+        },
+        _episodes,
     ),
     "matches": (
         {

@@ -18,11 +18,11 @@ import numpy as np
 from equipoise.arena import MEETING
 from equipoise.evaluate.judges import judge_report
 from equipoise.payoffs.cycles import cyclic_warning
-from equipoise.report import measured, played
-from equipoise.report.facts import Account, Answer, Curve, Curves, Facts, Headline, MatchCard, Series
+from equipoise.report import attacked, measured, played
+from equipoise.report.facts import Account, Answer, Attack, Curve, Curves, Facts, Headline, MatchCard, Series
 from equipoise.report.terminal import Change
 from equipoise.run import Run
-from equipoise.types import Judgement, Match
+from equipoise.types import Judgement, Match, Message, Prompt
 
 Stage = tuple[str, int, str, dict[str, Any], float]  # key, generation, stage, facts, seconds
 CARDS = 400  # matches shown in the browser, spread evenly over generations and splits
@@ -62,7 +62,7 @@ def facts(run: Run, cards: int = CARDS, sample: int = SAMPLE) -> Facts:
         pool=tuple(pool),
         standing=tuple(measured.standing(pool, [(t, rated) for _, t, _, rated, _ in run.ledger.stages("rate")])),
         standing_unit=run.config.standing.kind.replace("_", " "),
-        met=played.met(read, pool, own, run.config.utility),
+        met=None if _attacked(run) else played.met(read, pool, own, run.config.utility),  # other roles, other pay
         met_judge=own,
         judges={} if exact else judge_report(read.matches, read.words, run.config.utility),
         selection=measured.selection(run.ledger.finished("select")),
@@ -72,19 +72,47 @@ def facts(run: Run, cards: int = CARDS, sample: int = SAMPLE) -> Facts:
         counts=counts,
         dropped=dropped,
         matches=tuple(_cards(run, cards, _judges(run, stages))),
-        warnings=tuple(_warnings(last, counts)),
+        attack=_attack(run, stages, read) if _attacked(run) else None,
+        warnings=(*_warnings(last, counts), *(attacked.alarms(stages, found) if _attacked(run) else ())),
     )
 
 
 def changes(run: Run) -> list[Change]:
-    """The held-out score of every learner, at the start and now."""
-    return measured.changes(run.config.learning, _measured(run))
+    """What was measured of attack and defence, and the held-out score of every learner, at the start and now."""
+    found, learners = _measured(run), run.config.learning
+    rows = attacked.changes(found, attacking=set(learners) == {_adversary(run)}) if _attacked(run) else []
+    seen = {(row.before, row.after) for row in rows}  # a zero-sum adversary is paid its success
+    return rows + [row for row in measured.changes(learners, found) if (row.before, row.after) not in seen]
 
 
 def headlines(run: Run) -> Iterator[Headline]:
     """The numbers that matter, newest generation against the start."""
-    yield from measured.headlines(run.config.learning, _measured(run))
+    found = _measured(run)
+    if _attacked(run):
+        yield from attacked.headlines(found)
+    yield from measured.headlines(run.config.learning, found)
     yield from measured.tested(run.ledger.finished("select"))
+
+
+def _attacked(run: Run) -> bool:
+    """Whether this is a game of attack and defence: its texts are harmful."""
+    return run.config.game.kind == "red_team"
+
+
+def _adversary(run: Run) -> str | None:
+    """Who plays the adversary; None where the schedule names nobody."""
+    return run.config.schedule.model_dump().get("roles", {}).get("adversary")
+
+
+def _attack(run: Run, stages: Sequence[Stage], read: played.Sample) -> Attack:
+    """The numbers of attack and defence, and attacks of the sample by the word of the judge that measures."""
+    judge = run.config.evaluate.judge or run.config.judge_of(run.config.learning[0])
+    wanted = {match.prompt for match in read.matches}
+    prompts = map(
+        msgspec.json.Decoder(Prompt).decode, (row for (row,) in run.ledger.rows("SELECT record FROM prompts"))
+    )
+    seeds: dict[str, tuple[Message, ...]] = {prompt.id: prompt.messages for prompt in prompts if prompt.id in wanted}
+    return attacked.attack(stages, _measured(run), *attacked.attacks(read, judge.name, seeds))
 
 
 def _alone(group: Curves) -> Iterator[Curve]:
@@ -116,20 +144,37 @@ def _judges(run: Run, stages: Sequence[Stage]) -> list[str]:
 
 
 def _losses(run: Run) -> Iterator[Series]:
-    """Loss and margin over all optimizer steps, generation after generation."""
-    lines = [line for line in run.metrics() if "/learn/" in line["stage"] and "loss" in line]
+    """Loss and margin over all optimizer steps, generation after generation; of policy gradients what they log."""
+    lines = [line for line in run.metrics() if "/learn/" in line["stage"]]
     for learner in run.config.learning:
         own = [line for line in lines if line["stage"].endswith(f"/learn/{learner}")]
-        for name in ("loss", "margin", "accuracy"):
-            x, y, boundaries, before = [], [], [], 0.0
-            for stage in dict.fromkeys(line["stage"] for line in own):
-                part = [line for line in own if line["stage"] == stage and name in line]
-                boundaries.append(before)
-                x += [before + line.get("step", i + 1) for i, line in enumerate(part)]
-                y += [line[name] for line in part]
-                before = x[-1] if x else before
-            if x:
-                yield Series(f"{name} of {learner}", tuple(x), tuple(y), tuple(boundaries))
+        if any("loss" in line for line in own):
+            yield from _restarted(learner, [line for line in own if "loss" in line])
+        else:
+            yield from _continued(learner, own)
+
+
+def _restarted(learner: str, own: Sequence[dict[str, Any]]) -> Iterator[Series]:
+    """Of a learner whose steps begin anew in each generation."""
+    for name in ("loss", "margin", "accuracy"):
+        x, y, boundaries, before = [], [], [], 0.0
+        for stage in dict.fromkeys(line["stage"] for line in own):
+            part = [line for line in own if line["stage"] == stage and name in line]
+            boundaries.append(before)
+            x += [before + line.get("step", i + 1) for i, line in enumerate(part)]
+            y += [line[name] for line in part]
+            before = x[-1] if x else before
+        if x:
+            yield Series(f"{name} of {learner}", tuple(x), tuple(y), tuple(boundaries))
+
+
+def _continued(learner: str, own: Sequence[dict[str, Any]]) -> Iterator[Series]:
+    """Of a learner that counts its steps through all generations: one curve, for each of them is a few steps only."""
+    for name in ("policy_loss", "value_loss", "kl", "grad_norm", "reward"):
+        part = [line for line in own if name in line]
+        x = [line.get("step", i + 1) for i, line in enumerate(part)]
+        if x:
+            yield Series(f"{name.replace('_', ' ')} of {learner}", tuple(x), tuple(line[name] for line in part))
 
 
 def _counts(run: Run, stages: Sequence[Stage]) -> tuple[dict[str, Any], dict[str, int]]:

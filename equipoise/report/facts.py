@@ -115,6 +115,50 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
+class Phase:
+    """Generations `first` to `last`, in which `names` learned and nobody else."""
+
+    names: tuple[str, ...]
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class CrossPlay:
+    """`success_AD[a, d]` is the attack success of `adversaries[a]` with `defenders[d]`, on `prompts` seed prompts.
+
+    `value` and the two mixtures solve the zero-sum game of choosing a generation; None and empty where not known.
+    """
+
+    adversaries: tuple[str, ...]
+    defenders: tuple[str, ...]
+    success_AD: np.ndarray
+    prompts: int
+    forgetting: float | None = None
+    cycling: float | None = None
+    value: float | None = None
+    adversary: Mapping[str, float] = field(default_factory=dict)
+    defender: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """What a game of attack and defence adds to a run; its texts are harmful.
+
+    `trained` are measures over every generation's training, `phases` whose turn it was then; `measured` are on held-out
+    prompts. `diverse` lists (generation, diversity, attack success). `cards` are attacks out of `seen` that were read.
+    """
+
+    trained: tuple[Curves, ...] = ()
+    phases: tuple[Phase, ...] = ()
+    measured: tuple[Curves, ...] = ()
+    diverse: tuple[tuple[int, float, float], ...] = ()
+    crossplay: CrossPlay | None = None
+    cards: tuple[MatchCard, ...] = ()
+    seen: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What is known of a run.
 
@@ -159,4 +203,5 @@ class Facts:
     counts: Mapping[str, int | float] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
     matches: tuple[MatchCard, ...] = ()
+    attack: Attack | None = None
     warnings: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from equipoise.report import cost, judging, learning, population, records, standing
+from equipoise.report import attack, cost, judging, learning, population, records, standing
 from equipoise.report.facts import Facts
 from equipoise.report.section import Figure, Section, clean
 
@@ -25,6 +25,9 @@ SECTIONS: tuple[Callable[[Facts], Section | None], ...] = (
     learning.headline,
     learning.curves,
     learning.selection,
+    attack.success,
+    attack.crossplay,
+    attack.rewards,
     population.payoffs,
     population.equilibrium,
     population.ratings,
@@ -35,6 +38,7 @@ SECTIONS: tuple[Callable[[Facts], Section | None], ...] = (
     learning.losses,
     records.counts,
     cost.cost,
+    attack.attacks,
     records.matches,
     records.configuration,
 )

@@ -34,15 +34,23 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
+def at(name: str, t: int, found: Mapping[str, Any]) -> PlayerId:
+    """The player as old as it was when `found` was measured at generation t; without `ages`, t."""
+    return PlayerId(name, found.get("ages", {}).get(name, t))
+
+
+def _of(field: str, name: str, t: int, found: Mapping[str, Any]) -> Interval | None:
+    """What `field` says of the player as it was at generation t."""
+    return interval(found.get(field, {}).get(str(at(name, t, found))))
+
+
 def changes(learners: Sequence[str], measured: Measured) -> list[Change]:
     """The held-out score of every learner, at the start and now."""
     if not measured:
         return []
-    (t, last), first = measured[-1], measured[0][1]
     found = []
     for name in learners:
-        before = interval(first.get("scores", {}).get(f"{name}@0"))
-        after = interval(last.get("scores", {}).get(f"{name}@{t}"))
+        before, after = (_of("scores", name, t, facts) for t, facts in (measured[0], measured[-1]))
         if before and after:
             share = all(0 <= bound <= 1 for bound in (before.low, before.high, after.low, after.high))
             whose = f" of {name}" if len(learners) > 1 else ""
@@ -54,44 +62,60 @@ def headlines(learners: Sequence[str], measured: Measured) -> Iterator[Headline]
     """The numbers that matter, newest generation against the start."""
     if not measured:
         return
-    (t, last), first = measured[-1], measured[0][1]
+    (t, last), (began, first) = measured[-1], measured[0]
     if len(learners) > MANY and "averages" not in last:
         yield from _of_many(learners, measured)
         return
     for name in learners:
-        now, start = PlayerId(name, t), PlayerId(name, 0)
-        score = interval(last.get("scores", {}).get(str(now)))
-        before = interval(first.get("scores", {}).get(str(start)))
+        now, start = at(name, t, last), at(name, began, first)
+        score, before = _of("scores", name, t, last), _of("scores", name, began, first)
         if score and before:
             yield Headline(f"held-out score of {now}", _shown(score), f"{start}: {_shown(before)}")
-        wins = interval(last.get("win_rates", {}).get(str(now)))
+        wins = _of("win_rates", name, t, last)
         if wins:
             yield Headline(f"win rate of {now} over {start}", wins.percent(), "a tie counts half; 95 % interval")
-        if "averages" in last:
-            gap = last["gap"][str(now)]
-            began = f"{first['gap'][str(start)]:.4f} at the start"
-            yield Headline(f"exploitability of {name}'s average policy", f"{gap:.4f}", began)
-            yield Headline(f"exploitability of {now} alone", f"{last['last_gap'][str(now)]:.4f}", "the last iterate")
-        elif "gap" in last:
-            began = max(row[last["players"].index(str(start))] for row in last["payoff"])
-            note = f"what the league's best member wins against it, of 1; against {start}: {began:.3f}"
-            yield Headline(f"exploitability of {now}", f"{last['gap'][str(now)]:.3f}", note)
+        if str(now) in last.get("gap", {}):
+            yield from _gap(now, start, last, first)
+    if _two_seats(last):
+        note = f"what both best replies gain together; {first['exploitability']:.4f} at the start"
+        yield Headline("exploitability of the average policies", f"{last['exploitability']:.4f}", note)
+
+
+def _gap(now: PlayerId, start: PlayerId, last: Mapping[str, Any], first: Mapping[str, Any]) -> Iterator[Headline]:
+    """How exploitable one learner is: its average and its last policy in a finite game, itself in a league."""
+    gap = last["gap"][str(now)]
+    if "averages" in last:
+        before = first.get("gap", {}).get(str(start))
+        began = "" if before is None else f"{before:.4f} at the start"
+        yield Headline(f"exploitability of {now.name}'s average policy", f"{gap:.4f}", began)
+        yield Headline(f"exploitability of {now} alone", f"{last['last_gap'][str(now)]:.4f}", "the last iterate")
+        return
+    note = "what the league's best member wins against it, of 1"
+    if "payoff" in last and str(start) in last["players"]:
+        before = max(row[last["players"].index(str(start))] for row in last["payoff"])
+        note += f"; against {start}: {before:.3f}"
+    yield Headline(f"exploitability of {now}", f"{gap:.3f}", note)
+
+
+def _two_seats(found: Mapping[str, Any]) -> bool:
+    """Whether two players share the gap of a finite game that has a value, instead of each having its own."""
+    return "averages" in found and "value" in found
 
 
 def _of_many(learners: Sequence[str], measured: Measured) -> Iterator[Headline]:
     """The best, the mean and the most exploitable: one number each, since nobody reads three for each of many."""
     (t, last), (began, first) = measured[-1], measured[0]
-    scores = {name: interval(last.get("scores", {}).get(f"{name}@{t}")) for name in learners}
+    scores = {name: _of("scores", name, t, last) for name in learners}
     known = {name: score for name, score in scores.items() if score}
     if known:
         best = max(known, key=lambda name: known[name].mean)
-        before = interval(first.get("scores", {}).get(f"{best}@{began}"))
-        note = f"{best}@{began}: {_shown(before)}" if before else ""
-        yield Headline(f"best held-out score, {best}@{t}", _shown(known[best]), note)
+        before = _of("scores", best, began, first)
+        note = f"{at(best, began, first)}: {_shown(before)}" if before else ""
+        yield Headline(f"best held-out score, {at(best, t, last)}", _shown(known[best]), note)
     for field, title in (("scores", "mean held-out score"), ("win_rates", "mean win rate over the start")):
         means = {
-            at: [score.mean for name in learners if (score := interval(found.get(field, {}).get(f"{name}@{at}")))]
-            for at, found in ((began, first), (t, last))
+            g: [score.mean for name in learners if (score := _of(field, name, g, found))]
+            for g, found in ((began, first), (t, last))
         }
         if means[t]:
             share = all(0 <= mean <= 1 for known in means.values() for mean in known)
@@ -127,7 +151,7 @@ def curves(learners: Sequence[str], measured: Measured) -> list[Curves]:
     for field, title in (("scores", "held-out score"), ("win_rates", "win rate over the start")):
         drawn = []
         for name in learners:
-            points = [(t, interval(facts.get(field, {}).get(f"{name}@{t}"))) for t, facts in measured]
+            points = [(t, _of(field, name, t, facts)) for t, facts in measured]
             known = [(float(t), point.mean, point.low, point.high) for t, point in points if point]
             if known:
                 drawn.append((name, *zip(*known, strict=True)))
@@ -143,9 +167,11 @@ def exploitability(learners: Sequence[str], measured: Measured) -> Curve | None:
     if "averages" in last:
         points = [(float(t), found["exploitability"]) for t, found in measured]
         note = "gain of a best reply against the average policy, in pay-off units"
+        if _two_seats(last):
+            note = "what both best replies gain against the average policies, together, in pay-off units"
     elif "payoff" in last:
         gains = dict(zip(last["players"], np.max(last["payoff"], axis=0), strict=True))
-        points = [(float(t), max(gains[f"{name}@{t}"] for name in learners)) for t, _ in measured]
+        points = [(float(t), max(gains[str(at(name, t, found))] for name in learners)) for t, found in measured]
         note = "what the best member of the league, as it is now, wins against each generation: P(win) − P(loss)"
     else:
         return None
@@ -157,7 +183,7 @@ def gaps(learners: Sequence[str], measured: Measured) -> Curves | None:
     """Where several learn, each one's gap at each generation, as it was measured then."""
     drawn = []
     for name in learners if len(learners) > 1 else ():
-        points = [(float(t), _number(found.get("gap", {}).get(f"{name}@{t}"))) for t, found in measured]
+        points = [(float(t), _number(found.get("gap", {}).get(str(at(name, t, found))))) for t, found in measured]
         if any(math.isfinite(gap) for _, gap in points):
             x, y = zip(*points, strict=True)
             drawn.append(Curve(name, "", x, y))

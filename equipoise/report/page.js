@@ -194,7 +194,7 @@
       cards.forEach(unfold);
       const range = found.length ? `${whole(start + 1)}–${whole(start + cards.length)} of ${whole(found.length)}` : "None";
       const sample = total > rows.length ? `a sample of ${whole(rows.length)} of the run's ${whole(total)} matches` : `all ${whole(rows.length)} matches of the run`;
-      status.textContent = `${range} shown, from ${sample}.`;
+      status.textContent = `${range} shown, from ${browser.dataset.source ?? sample}.`;
       pager.hidden = found.length <= PAGE;
       pager.querySelector("span").textContent = `page ${whole(page + 1)} of ${whole(Math.max(Math.ceil(found.length / PAGE), 1))}`;
       pager.querySelector("[name=previous]").disabled = page === 0;
@@ -229,6 +229,7 @@
         browser.scrollIntoView();
       });
     }
+    browser.closest("details")?.addEventListener("toggle", show); // what is long shows only once it is on the page
     filter();
   }
 

@@ -18,7 +18,11 @@ def payoffs(facts: Facts) -> Section | None:
     """The pay-off table between players or generations."""
     value_NN, n = facts.payoff_NN, len(facts.players)
     if value_NN is None or n == 0 or not np.isfinite(value_NN).any():
-        return Section("payoffs", "Who beats whom", reason="no two players have met in judged matches")
+        return (
+            None
+            if facts.attack
+            else Section("payoffs", "Who beats whom", reason="no two players have met in judged matches")
+        )
     unknown_NN = np.full((n, n), np.nan)
     se_NN = unknown_NN if facts.se_NN is None else facts.se_NN
     count_NN = unknown_NN if facts.count_NN is None else facts.count_NN
@@ -74,7 +78,7 @@ def equilibrium(facts: Facts) -> Section | None:
             weights = shown
         blocks.append(bars("Equilibrium mixture", weights, note))
     if not blocks:
-        return Section("equilibrium", "Equilibrium", reason="no pay-off table to solve")
+        return None if facts.attack else Section("equilibrium", "Equilibrium", reason="no pay-off table to solve")
     lead = "Exploitability is what the best answer to the mixture gains over it; zero at a Nash equilibrium."
     return Section("equilibrium", "Equilibrium", tuple(blocks), lead)
 
@@ -82,7 +86,7 @@ def equilibrium(facts: Facts) -> Section | None:
 def ratings(facts: Facts) -> Section | None:
     """One number a player."""
     if not facts.ratings:
-        return Section("ratings", "Ratings", reason="no duels to rate")
+        return None if facts.attack else Section("ratings", "Ratings", reason="no duels to rate")
     figure = dots("Rating with 95 % interval", facts.ratings, facts.rating_unit)
     lead = "A rating puts everyone on one ladder; where preferences cycle, read the pay-off table instead." + caution(
         facts

@@ -7,6 +7,7 @@ from typing import Any
 from equipoise.report.facts import Facts, MatchCard
 from equipoise.report.section import Cards, Section, Table, Tile, Tiles, Verbatim, clean, known, number
 
+HARMFUL = "Show them: attacks and answers that may be harmful"
 LONGEST = 6000  # characters of one message or answer on the page; the ledger holds the rest
 
 
@@ -31,7 +32,8 @@ def _clipped(text: str) -> dict[str, Any]:
     return {"text": clean(text[:LONGEST]), "more": max(len(text) - LONGEST, 0)}
 
 
-def _card(card: MatchCard) -> dict[str, Any]:
+def row(card: MatchCard) -> dict[str, Any]:
+    """The match as the page's browser reads it."""
     return {
         "id": clean(card.id),
         "generation": card.generation,
@@ -46,11 +48,12 @@ def _card(card: MatchCard) -> dict[str, Any]:
 
 
 def matches(facts: Facts) -> Section | None:
-    """A browser of matches: prompt, answers, verdict."""
+    """A browser of matches: prompt, answers, verdict; folded away where they are attacks."""
     if not facts.matches:
         return Section("matches", "Matches", reason="no match to show")
     total = int(facts.counts.get("matches", len(facts.matches)))
-    return Section("matches", "Matches", (Cards([_card(card) for card in facts.matches], total),))
+    folded = HARMFUL if facts.attack else ""
+    return Section("matches", "Matches", (Cards([row(card) for card in facts.matches], total, folded),))
 
 
 def configuration(facts: Facts) -> Section | None:

@@ -101,11 +101,16 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """Matches to browse; `total` is how many the run holds, of which `rows` are a sample."""
+    """Matches to browse; `total` is how many the run holds, of which `rows` are a sample.
+
+    `folded` is what stands in their place until a reader asks for them; `source` says what they are a choice of.
+    """
 
     kind: ClassVar[str] = "cards"
     rows: Sequence[Mapping[str, Any]]
     total: int
+    folded: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,11 @@ def standing(facts: Facts) -> Section | None:
     if len(facts.pool) < 2:
         return None
     if not facts.standing:
-        return Section("standing", "Standing over time", reason="no standing has been recorded yet")
+        return (
+            None
+            if facts.attack
+            else Section("standing", "Standing over time", reason="no standing has been recorded yet")
+        )
     unit = facts.standing_unit
     figure = lines_figure("Rating after the matches of each generation", facts.standing, "generation", unit)
     lead = (
@@ -38,7 +42,11 @@ def match_ups(facts: Facts) -> Section | None:
         return None
     table = facts.met
     if table is None:
-        return Section("match-ups", "Match-ups", reason="no two players have met in training matches")
+        return (
+            None
+            if facts.attack
+            else Section("match-ups", "Match-ups", reason="no two players have met in training matches")
+        )
     n = len(table.players)
     met_NN = table.count_NN + table.unjudged_NN
     written = [

@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import siege_run
 
+from equipoise.report import attack, records
+from equipoise.report.facts import Answer, Attack, Facts, MatchCard
 from equipoise.report.html import render
 from equipoise.report.section import clean
+from equipoise.types import Message
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = (
@@ -240,6 +244,26 @@ def test_pages_turn_and_finds_are_marked(browser, pages, facts):
     before = browser.do(folded)
     browser.do("document.querySelector('.unfold').click()")
     assert browser.do(folded) == before - 1 >= 0
+
+
+def test_attacks_are_shown_when_they_are_asked_for_and_only_as_text(browser, tmp_path):
+    answers = (Answer("red@1", siege_run.ATTACK, 1.0), Answer("blue@1", siege_run.LONG, 0.0))
+    cards = (MatchCard("m1", 3, "train", (Message("seed prompt", "s"),), answers),)
+    path = tmp_path / "attacks.html"
+    content = Facts("siege", attack=Attack(cards=cards, seen=7), sample=(9, 9), matches=cards)
+    path.write_text(render(content, (attack.attacks, records.matches)), encoding="utf-8")
+    browser.open(path)
+    visible = "[...document.querySelectorAll('.card')].filter((e) => e.checkVisibility()).length"
+    assert browser.do(visible) == 0
+    browser.do("document.querySelector('#attacks summary').click()")
+    browser.until(f"{visible} === 1")
+    browser.until(
+        "document.querySelectorAll('#attacks .unfold').length === 1"
+    )  # of the long answer, now that it is seen
+    assert browser.do(TEXTS.format("#attacks .text")) == ["s", siege_run.ATTACK, siege_run.LONG]
+    assert browser.do(TEXTS.format("#attacks .shown")) == ["1–1 of 1 shown, from 1 of 7 attacks of the run."]
+    assert browser.do("document.title") == "siege" and browser.do("document.querySelectorAll('.card b').length") == 0
+    assert browser.complaints() == []
 
 
 def test_charts_follow_light_and_dark_and_paper(browser, pages):
