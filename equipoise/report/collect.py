@@ -96,7 +96,7 @@ def headlines(run: Run) -> Iterator[Headline]:
 
 def _attacked(run: Run) -> bool:
     """Whether this is a game of attack and defence: its texts are harmful."""
-    return run.config.game.kind == "red_team"
+    return "red_team" in (run.config.game.kind, run.config.evaluate.kind)
 
 
 def _adversary(run: Run) -> str | None:
