@@ -9,6 +9,7 @@ from bench import TestBench
 
 from equipoise.judges.base import Judge
 from equipoise.judges.classifier import Classifier
+from equipoise.judges.guard import Guard
 from equipoise.judges.quoting import block
 from equipoise.players.base import Player
 
@@ -23,7 +24,7 @@ def snippets(language: str) -> list[str]:
 def test_every_recipe_of_a_judge_can_be_seated(snippet):
     judge = Judge.build(yaml.safe_load(snippet)["judge"])
     names = ("first", "second", "third")
-    if not isinstance(judge, Classifier):  # whose model, named there, is not here
+    if not isinstance(judge, Classifier | Guard):  # whose models, named there, are not here
         judge.at(TestBench(players={name: Player.build({"kind": "scripted", "text": "7"}) for name in names}))
     assert Judge.build(judge.settings()) == judge
 
