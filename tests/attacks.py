@@ -49,6 +49,7 @@ def played(rules: RedTeam, prompt: Prompt, generation: int = 0, **said: str | Se
             rounds = rules.referee(prompt)
             asks = next(rounds, None)
             while asks is not None:
+                assert isinstance(asks, list)
                 order.extend(ask.seat for ask in asks)
                 heard = yield asks
                 try:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar, Literal, Protocol
 
-import numpy as np
 from pydantic import Field
 
 from equipoise.component import Component
@@ -51,7 +50,7 @@ class Shaping(Component):
 
 
 class Diversity(Shaping):
-    """−weight · the mean likeness to every text of the role so far."""
+    """−weight · the mean likeness to every text of the role so far; of a blank text it is 1, where there are any."""
 
     window: int | None = Field(None, ge=1, description="compare with the newest so many texts; null: with all")
 
@@ -64,7 +63,10 @@ class _Measured:
         self.weight, self.measure = shaping.weight, measure
 
     def values(self, texts: Sequence[str], seeds: Sequence[str]) -> Sequence[float]:
-        return (-self.weight * np.asarray(self.measure.score(texts))).tolist()
+        # A blank text shares nothing with any other; were it paid for that, silence would be the best attack.
+        blank = float(len(self.measure) > 0)
+        alike = self.measure.score(texts)
+        return [-self.weight * (value if text.strip() else blank) for text, value in zip(texts, alike, strict=True)]
 
     def add(self, texts: Sequence[str]) -> None:
         self.measure.add(texts)

@@ -28,6 +28,14 @@ def test_diversity_is_minus_weight_times_the_measure(kind, weight):
     assert mine.values(TEXTS, TEXTS) == mine.values(TEXTS, TEXTS), "looking is not remembering"
 
 
+@pytest.mark.parametrize("kind", ["self_bleu", "cosine"])
+def test_silence_does_not_pay(kind):
+    mine = term(kind, weight=2.0)
+    assert mine.values(["", " \n"], TEXTS) == [0.0, 0.0]
+    mine.add(HISTORY)
+    assert mine.values(["", "xylophone", " \n"], TEXTS)[::2] == [-2.0, -2.0]
+
+
 def test_a_window_forgets():
     for kind in ("self_bleu", "cosine"):
         short = term(kind, window=1)

@@ -227,6 +227,8 @@ def test_words_stay_with_their_matches():
 def test_a_guard_without_probabilities_is_refused():
     with pytest.raises(ConfigError, match=r"judge.guard: 'reads' gave p_safe = 3\.5"):
         word(seed(), adversary="a", defender="3.5")
+    with pytest.raises(ConfigError, match="which is no probability"):
+        word(seed(), game(rounds=2), adversary=["a", "b"], defender=["0.5", "1.5"])
 
 
 def test_a_judge_that_forgets_a_match_is_refused():
