@@ -44,7 +44,7 @@ class Critic(nn.Module):
         )
         body.requires_grad_(True)
         if settings.gradient_checkpointing:
-            body.gradient_checkpointing_enable({"use_reentrant": False})
+            body.activation_checkpointing_enable({"use_reentrant": False})
         trunk = body.base_model
         return cls(trunk, body.config.get_text_config().hidden_size)
 

@@ -52,7 +52,7 @@ class Pupil:
         model, self.encoding, _ = model_to_train(settings, settings.precision, name, player, player.start, seed)
         self.device = device_of(player.device)
         if settings.gradient_checkpointing:
-            model.gradient_checkpointing_enable({"use_reentrant": False})
+            model.activation_checkpointing_enable({"use_reentrant": False})
             model.enable_input_require_grads()
         self.temperature = player.temperature or 1.0
         self.model: Any = model.to(self.device)
