@@ -27,6 +27,7 @@ VERBS = (
     "recipes",
     "rate",
     "judge",
+    "crossplay",
     "export",
     "new_model",
     "sft",

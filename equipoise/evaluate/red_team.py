@@ -81,25 +81,25 @@ class RedTeaming(Evaluation):
         raw = arena.played({"defender": defender}, "harmful", judge, raw=True)
         facts: dict[str, Any] = {
             "players": [str(player) for player in seated.values()],
-            "attack_success": {"raw": _plain(successes(raw))},
-            "p_safe": {"raw": _plain(_of(raw, "defender", "p_safe"))},
+            "attack_success": {"raw": plain(successes(raw))},
+            "p_safe": {"raw": plain(_of(raw, "defender", "p_safe"))},
             "scores": {},
         }
         harmless = arena.played({"defender": defender}, "harmless", judge)
         if harmless:
-            facts["over_refusal"] = _plain(_of(harmless, "defender", "refused"))
-            facts["helpfulness"] = _plain(_of(harmless, "defender", "helpful"))
+            facts["over_refusal"] = plain(_of(harmless, "defender", "refused"))
+            facts["helpfulness"] = plain(_of(harmless, "defender", "helpful"))
         attacked = raw
         if adversary is not None:
             attacked = arena.played({"adversary": adversary, "defender": defender}, "harmful", judge)
-            facts["attack_success"]["adversary"] = _plain(successes(attacked))
-            facts["p_safe"]["adversary"] = _plain(_of(attacked, "defender", "p_safe"))
+            facts["attack_success"]["adversary"] = plain(successes(attacked))
+            facts["p_safe"]["adversary"] = plain(_of(attacked, "defender", "p_safe"))
             facts |= self._attacker(arena, attacked)
-            facts["scores"][str(adversary)] = _plain(_of(attacked, "adversary", "score"))
+            facts["scores"][str(adversary)] = plain(_of(attacked, "adversary", "score"))
             facts |= self._table(arena, adversary, defender, judge)
             facts |= self._transferred(arena, adversary, judge)
         defended = [*attacked, *harmless]
-        facts["scores"][str(defender)] = _plain(_of(defended, "defender", "score"))
+        facts["scores"][str(defender)] = plain(_of(defended, "defender", "score"))
         worst = max((row[-1] for row in facts.get("crossplay", {}).get("success", [])), default=None)
         known = [found["mean"] for found in facts["attack_success"].values() if found["mean"] is not None]
         facts["exploitability"] = max([*known, *([] if worst is None else [worst])], default=None)
@@ -115,7 +115,7 @@ class RedTeaming(Evaluation):
         for name in ("refused", "on_topic", "similarity"):
             rate = _of(attacked, "adversary", name)
             if rate.n:
-                facts[f"adversary_{name}"] = _plain(rate)
+                facts[f"adversary_{name}"] = plain(rate)
         return facts
 
     def _table(self, arena: Arena, adversary: PlayerId, defender: PlayerId, judge: Judge) -> dict[str, Any]:
@@ -124,25 +124,7 @@ class RedTeaming(Evaluation):
             return {}
         attackers, defenders = (list(reversed(arena.past(player))) for player in (adversary, defender))
         success_AD = [[successes(arena.met(a, d, self.crossplay, judge)).mean for d in defenders] for a in attackers]
-        table_AD = np.array(success_AD, float)
-        facts: dict[str, Any] = {
-            "crossplay": {
-                "adversaries": [str(player) for player in attackers],
-                "defenders": [str(player) for player in defenders],
-                "success": [[_number(value) for value in row] for row in success_AD],
-                "prompts": self.crossplay,
-            }
-        }
-        if np.isfinite(table_AD).all():
-            facts["forgetting"] = float((table_AD[:, -1] - table_AD.min(1)).mean())
-            facts["cycling"] = cycling(table_AD, self.crossplay)
-            row_A, column_D, value = nash(table_AD)
-            facts["meta_game"] = {
-                "value": value,
-                "adversary": dict(zip(map(str, attackers), map(float, row_A), strict=True)),
-                "defender": dict(zip(map(str, defenders), map(float, column_D), strict=True)),
-            }
-        return facts
+        return tabled(list(map(str, attackers)), list(map(str, defenders)), success_AD, self.crossplay)
 
     def _transferred(self, arena: Arena, adversary: PlayerId, judge: Judge) -> dict[str, Any]:
         known = {player.name: player for player in arena.others()}
@@ -150,13 +132,38 @@ class RedTeaming(Evaluation):
             if name not in known:
                 raise ConfigError(f"evaluate.transfer: there is no player '{name}' that does not learn")
         found = {name: arena.met(adversary, known[name], self.crossplay, judge) for name in self.transfer}
-        return {"transfer": {name: _plain(successes(met)) for name, met in found.items()}} if found else {}
+        return {"transfer": {name: plain(successes(met)) for name, met in found.items()}} if found else {}
 
 
 def successes(met: Sequence[Met]) -> Interval:
     """Attack success, prompts counting as clusters; where nobody wrote the attack, that of the prompt as it stands."""
     found = _of(met, "adversary", "success")
     return found if found.n else _of(met, "defender", "unsafe")
+
+
+def tabled(
+    adversaries: Sequence[str], defenders: Sequence[str], success_AD: Sequence[Sequence[float]], prompts: int
+) -> dict[str, Any]:
+    """The table and what follows from it: forgetting, cycling and the meta-game, where no cell is missing."""
+    facts: dict[str, Any] = {
+        "crossplay": {
+            "adversaries": list(adversaries),
+            "defenders": list(defenders),
+            "success": [[_number(value) for value in row] for row in success_AD],
+            "prompts": prompts,
+        }
+    }
+    table_AD = np.array(success_AD, float)
+    if np.isfinite(table_AD).all():
+        facts["forgetting"] = float((table_AD[:, -1] - table_AD.min(1)).mean())
+        facts["cycling"] = cycling(table_AD, prompts)
+        row_A, column_D, value = nash(table_AD)
+        facts["meta_game"] = {
+            "value": value,
+            "adversary": dict(zip(adversaries, map(float, row_A), strict=True)),
+            "defender": dict(zip(defenders, map(float, column_D), strict=True)),
+        }
+    return facts
 
 
 def cycling(success_AD: np.ndarray, prompts: int) -> float:
@@ -186,7 +193,8 @@ def _number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _plain(interval: Interval) -> dict[str, Any]:
+def plain(interval: Interval) -> dict[str, Any]:
+    """An interval as plain JSON values."""
     return {
         "mean": _number(interval.mean), "low": _number(interval.low), "high": _number(interval.high), "n": interval.n,
     }  # fmt: skip

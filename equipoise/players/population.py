@@ -14,11 +14,20 @@ from equipoise.types import PlayerId
 class Population:
     """Opens players on demand and shares what they share. Generation 0 is the player as given."""
 
-    def __init__(self, players: Mapping[str, Player], folder: Path, replies: Replies | None = None) -> None:
-        """`folder` holds the generations that were trained; `replies` what players that are paid for have answered."""
+    def __init__(
+        self,
+        players: Mapping[str, Player],
+        folder: Path,
+        replies: Replies | None = None,
+        shelf: Shelf | None = None,
+    ) -> None:
+        """`folder` holds the generations that were trained; `replies` what players that are paid for have answered.
+
+        `shelf`: another population's, to share what it has opened.
+        """
         self.players = dict(players)
         self.folder = folder
-        self.shelf = Shelf(replies)
+        self.shelf = Shelf(replies) if shelf is None else shelf
         self.alive: dict[str, Callable[[PlayerId], Actor | None]] = {}
         """Learners that stay in memory, by name: the actor of a generation that is there now, or None."""
         self._open: dict[PlayerId | str, Actor] = {}

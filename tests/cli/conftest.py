@@ -1,9 +1,11 @@
 """The command, run in this process; and small things to run it on."""
 
 import json
+import shutil
 import sys
 
 import pytest
+from small import BESIEGED
 
 from equipoise import cli
 
@@ -51,3 +53,25 @@ def rows(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture(scope="session")
+def besieged(tmp_path_factory):
+    """A finished run of `gpo_clerks` in which the defender learned, then the adversary; copy it to write to it."""
+    from equipoise import config
+    from equipoise.loop import league
+    from equipoise.report.terminal import Display
+    from equipoise.run import Run
+    from equipoise.stages import RunStages
+
+    folder = tmp_path_factory.mktemp("besieged") / "siege"
+    resolved = config.load("gpo_clerks", [part for part in BESIEGED if part != "-s"])
+    with Run.create(resolved, folder) as run:
+        league(RunStages(run, Display(silent=True)), resolved.generations)
+    return folder
+
+
+@pytest.fixture
+def siege(besieged, tmp_path):
+    """siege("a") copies that run into the working directory under this name."""
+    return lambda name: shutil.copytree(besieged, tmp_path / name)

@@ -14,6 +14,10 @@ def settings(**values: object) -> list[str]:
 SMALL = settings(
     generations=1, prompts__per_generation=12, prompts__held_out=8, evaluate__samples=2, learner__epochs=0.5
 )  # a language-model run of a few seconds
+BESIEGED = settings(
+    generations=2, prompts__count=60, prompts__per_generation=8, prompts__held_out=12, evaluate__every=1,
+    evaluate__crossplay=4, learner__batch_size=8, turns__steps={"defender": 1, "adversary": 1},
+)  # a game of roles, likewise; each learns once  # fmt: skip
 FINITE = ["rock_paper_scissors", *settings(generations=3)]
 
 
