@@ -106,6 +106,12 @@ class Matrix(Game):
             actions, payoff_AM = KNOWN[self.name][0], np.array(KNOWN[self.name][1], float)
         return (actions, actions), payoff_AM, payoff_AM.T.copy()
 
+    @property
+    def symmetric(self) -> bool:
+        """Whether each seat gets from its moves what the other would."""
+        _, payoff_AM, column_AM = self.rules
+        return payoff_AM.shape == column_AM.T.shape and bool(np.allclose(payoff_AM, column_AM.T))
+
     def payoff_AM(self) -> np.ndarray:
         """What row gets, [A, M], when it plays a and column plays m."""
         return self.rules[1].copy()

@@ -13,6 +13,7 @@ ROLES = settings(
 )  # a game of roles, likewise
 OWN = {
     "rock_paper_scissors": settings(generations=1),
+    "gpo_matrix": settings(generations=1),
     "quickstart": SMALL,
     "gpo_clerks": [*ROLES, *settings(prompts__count=40)],
     "sparta_clerks": [*SMALL, *settings(prompts__per_generation=6, prompts__test=4)],
@@ -28,10 +29,11 @@ REQUESTS = [
 TINY = {"model": "builtin", "max_length": 128, "max_new_tokens": 12, "temperature": 1.0}
 TINY_JUDGES = {**TINY, "max_length": 256, "lora": {"r": 4, "alpha": 8}}
 SIEGE = {"model": "builtin/siege", "max_length": 128, "max_new_tokens": 12}
+GUARDED = settings(judge__guard="clerk_guard", game__text="rewrite_compact")
+BOTH = [*settings(players__defender=SIEGE, players__adversary=SIEGE), *GUARDED]
 SIEGES = {  # recipes for a game of roles that ask for models, a guard and prompts
-    "gpo": settings(
-        players__defender=SIEGE, players__adversary=SIEGE, judge__guard="clerk_guard", game__text="rewrite_compact"
-    ),
+    **dict.fromkeys(("gpo", "gpo_no_diversity", "rlhf"), BOTH),
+    "self_play": [*settings(players__policy=SIEGE), *GUARDED],
 }
 PLAYERS = {
     "mnpo": settings(players__policy=TINY),
