@@ -15,12 +15,13 @@ IDS = {
     "matches": "id",
     "judgements": "id",
     "pairs": "id, learner",
+    "episodes": "id, learner, record",
     "logprobs": "player, text, total",
     "players": "name, generation",
     "stages": "key",
 }
 
-WEIGHTS = ("policy.json", "model.safetensors", "adapter_model.safetensors")
+WEIGHTS = ("policy.json", "model.safetensors", "adapter_model.safetensors", "state.pt")
 
 
 def finish(process: subprocess.Popen) -> list[dict]:
@@ -64,7 +65,7 @@ def check(tmp_path: Path, recipe: list[str], kills: int) -> None:
     assert records(killed) == records(calm)
     assert losses(killed) == losses(calm)
     assert weights(killed) == weights(calm)
-    assert not list((killed / "players").rglob(".*")), "a draft was left behind"
+    assert {path.name for path in (killed / "players").rglob(".*")} <= {".state"}, "a draft was left behind"
 
 
 def test_the_finite_game(tmp_path):
@@ -81,3 +82,10 @@ def test_a_pool_killed_ten_times(tmp_path):
     small = settings(generations=2, prompts__per_generation=60, prompts__held_out=30, prompts__test=20,
                      evaluate__samples=2, commit_every=32)  # fmt: skip
     check(tmp_path, ["sparta_clerks", *small], 10)
+
+
+@pytest.mark.slow
+def test_an_attack_and_its_defence_killed_ten_times_in_either_phase(tmp_path):
+    small = settings(generations=7, prompts__count=60, prompts__per_generation=6, prompts__held_out=6, evaluate__every=4,
+                     turns__steps="{defender: 2, adversary: 2}", learner__save_every=3, evaluate__crossplay=8)  # fmt: skip
+    check(tmp_path, ["gpo_clerks", *small], 10)
