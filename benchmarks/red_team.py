@@ -96,12 +96,13 @@ def seed_runs(seed: int, arms: list[str], place: Path, generations: int, answers
         overrides = [f"generations={answers}", *RESPONSE, f"players.defender.model={model}"]
         replies[arm] = run(place / f"against_{named[arm]}-{seed}", seed, overrides)
     every = map(str, [*folders.values(), *replies.values()])
-    table = json.loads(equipoise("crossplay", *every, "--generations", "last", "--json"))
+    table = json.loads(equipoise("crossplay", *every, "--generations", "last", "--json"))["crossplay"]
     found = {}
     for arm in (START, *arms):
         folder = folders.get(arm, replies[START])
         facts = measured(folder, 0 if arm == START else -1)
-        column = table["defenders"].index(f"{folder.name}/{defender(folder)}")
+        name = "/defender@0" if arm == START else f"{folder.name}/{defender(folder)}"
+        column = next(d for d, known in enumerate(table["defenders"]) if known.endswith(name))
         found[arm] = {
             "raw": facts["attack_success"]["raw"]["mean"],
             "adversary": facts["attack_success"]["adversary"]["mean"],
