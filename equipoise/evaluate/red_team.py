@@ -18,6 +18,7 @@ from pydantic import Field
 from equipoise.errors import ConfigError
 from equipoise.evaluate.base import Arena, Effort, Evaluation, Met, Outlook
 from equipoise.evaluate.statistics import Interval, mean_interval
+from equipoise.games.red_team import harmful
 from equipoise.judges.base import Judge
 from equipoise.judges.embedding import Embedding
 from equipoise.payoffs.diversity import diversity
@@ -40,12 +41,12 @@ class RedTeaming(Evaluation):
 
     def planned(self, outlook: Outlook) -> Effort:
         """Every defender alone, on harmful and on harmless prompts; every two that meet; whoever else is attacked."""
-        harmful = [prompt for prompt in outlook.held_out if prompt.facts.get("harmful") is not False]
+        asked = [prompt for prompt in outlook.held_out if harmful(prompt)]
         defended = {who: None for lineup in outlook.lineups if (who := self._plays("defender", lineup, outlook))}
         alone = [seat for seat in outlook.game.seats if outlook.game.role(seat) == "defender"]
-        met = self._meetings(outlook, len(harmful))
+        met = self._meetings(outlook, len(asked))
         matches = len(defended) * len(outlook.held_out) + sum(met.values())
-        attacks = [0, *accumulate(sum(outlook.game.moves(prompt).values()) for prompt in harmful)]
+        attacks = [0, *accumulate(sum(outlook.game.moves(prompt).values()) for prompt in asked)]
         moves = len(defended) * len(outlook.held_out) * len(alone) + sum(attacks[count] for count in met.values())
         judge = self.judge or outlook.judge_of(outlook.roles.get("defender", ""))
         return Effort(matches, moves, [(judge, matches, len(outlook.game.seats))])
@@ -54,7 +55,7 @@ class RedTeaming(Evaluation):
         name = outlook.roles.get(role)
         return next((player for player in [*lineup, *outlook.others] if player.name == name), None)
 
-    def _meetings(self, outlook: Outlook, harmful: int) -> dict[tuple[str, str], int]:
+    def _meetings(self, outlook: Outlook, asked: int) -> dict[tuple[str, str], int]:
         """(adversary, defender) -> the first so many harmful prompts that they meet on, at some measurement."""
         met: dict[tuple[str, str], int] = {}
         past: dict[str, dict[PlayerId, None]] = {role: {} for role in self.roles}
@@ -64,11 +65,11 @@ class RedTeaming(Evaluation):
             if adversary is None or defender is None:
                 continue
             past["adversary"][adversary] = past["defender"][defender] = None
-            most = min(self.crossplay, harmful)
+            most = min(self.crossplay, asked)
             cells = {(str(a), str(d)): most for a in past["adversary"] for d in past["defender"] if self.crossplay}
             met |= {cell: max(count, met.get(cell, 0)) for cell, count in cells.items()}
             met |= {(str(adversary), f"{name}@0"): most for name in self.transfer}
-            met[str(adversary), str(defender)] = harmful
+            met[str(adversary), str(defender)] = asked
         return met
 
     def measure(self, arena: Arena, t: int) -> dict[str, Any]:
