@@ -86,6 +86,7 @@ def test_a_pool_killed_ten_times(tmp_path):
 
 @pytest.mark.slow
 def test_an_attack_and_its_defence_killed_ten_times_in_either_phase(tmp_path):
-    small = settings(generations=7, prompts__count=60, prompts__per_generation=6, prompts__held_out=6, evaluate__every=4,
-                     turns__steps="{defender: 2, adversary: 2}", learner__save_every=3, evaluate__crossplay=8)  # fmt: skip
+    small = settings(generations=7, prompts__count=60, prompts__per_generation=6, prompts__held_out=6,
+                     turns__steps="{defender: 2, adversary: 2}", learner__save_every=3, evaluate__every=4,
+                     evaluate__crossplay=8)  # fmt: skip
     check(tmp_path, ["gpo_clerks", *small], 10)
