@@ -15,6 +15,7 @@ SHORT: dict[str, list[str]] = {
     "population": [],
     "diversity": ["--stored", "1000", "10000"],
     "guard": [],
+    "policy_gradient": ["bandit", "tilt", "speed", "shape", "--seeds", "1", "--repeats", "1", "--group", "4"],
 }
 
 for name, arguments in SHORT.items():
