@@ -39,7 +39,7 @@ def make(model_folder):
         given = {"kind": "local", "model": str(model_folder("llama")), "learns": True, "device": "cpu",
                  "max_new_tokens": 5, "max_length": 128, **(player or {})}  # fmt: skip
         trainer = PolicyGradient.model_validate({"learning_rate": 1e-3, "warmup_steps": 0, **settings})
-        return Pupil.open(trainer, Player.build(given), "policy", Shelf(), 3)
+        return Pupil(trainer, Player.build(given), "policy", 3)
 
     return build
 
