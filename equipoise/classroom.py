@@ -24,11 +24,13 @@ from equipoise.errors import NoSignal
 from equipoise.learners.base import Lesson, Rival
 from equipoise.players.base import Actor
 from equipoise.recorder import Recorder
-from equipoise.types import Episode, Judgement, Match, Pair, PlayerId
+from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Turn
 
 if TYPE_CHECKING:
     from equipoise.learners.pupil import Pupil
     from equipoise.stages import RunStages
+
+Log = Callable[[dict[str, Any]], None]
 
 
 class Classroom:
@@ -102,7 +104,7 @@ class Classroom:
                 stage = self.recorder.titled("learn", learner.name)
                 if trainer.needs == "episodes":
                     self.watcher.stage(stage, None, t)
-                    facts.update(self._update(newborn, self._logger(key)))
+                    facts.update(self._update(newborn, self._logger(key, tracked=learner)))
                     pupil = self._pupils[newborn.name]
                     if newborn.generation % pupil.settings.save_every == 0:
                         self._write_state(pupil)
@@ -185,9 +187,13 @@ class Classroom:
         here = [other for other in self._stages.learners(t) + self._stages.others() if other.name != learner.name]
         return {other.name: Rival(self.config.players[other.name], self.population.weights(other)) for other in here}
 
-    def _logger(self, key: str) -> Callable[[dict[str, Any]], None]:
+    def _logger(self, key: str, tracked: PlayerId | None = None) -> Log:
+        """Lines of metrics go to the run and its watcher, and those of a learner in memory to its trackers."""
+
         def log(line: dict[str, Any]) -> None:
             self.run.metric(key, **line)
+            if tracked is not None:
+                self._pupils[tracked.name].track(line)
             self.watcher.advance(int(line.get("steps", 0)))
             self.watcher.numbers(**{name: line[name] for name in ("loss", "kl", "tokens_per_second") if name in line})
 
@@ -195,15 +201,40 @@ class Classroom:
 
     # -- learners that live on -------------------------------------------------------------------------------------
 
-    def _update(self, newborn: PlayerId, log: Callable[[dict[str, Any]], None]) -> dict[str, float]:
+    def _update(self, newborn: PlayerId, log: Log) -> dict[str, float]:
         """One update of the learner in memory; what it says of itself."""
         learner = PlayerId(newborn.name, newborn.generation - 1)
         pupil = self._pupil(learner)
         taught = self.ledger.episodes(learner)
         found = self.ledger.matches_of({episode.match for episode in taught})
         turns = [found[episode.match].turns[episode.turn] for episode in taught]
-        facts = pupil.learn(taught, turns, seeds.child(self.config.seed, "learn", learner), log)
+        facts = self._taught(pupil, newborn, taught, turns, log)
         pupil.assert_agreement(self.population.actor(newborn))
+        return facts
+
+    def _taught(
+        self, pupil: Pupil, newborn: PlayerId, taught: list[Episode], turns: list[Turn], log: Log
+    ) -> dict[str, float]:
+        """The update: by the learner in memory, or by processes that begin with its state and end with the next."""
+        trainer, learner = pupil.settings, pupil.who
+        seed = seeds.child(self.config.seed, "learn", learner)
+        if trainer.launch is None:
+            return pupil.learn(taught, turns, seed, log)
+        scratch = self._states(learner.name) / "launch"
+        before, after = (scratch / "before", scratch / "after")
+        whole(before, pupil.save_state)
+        facts: dict[str, float] = {}
+
+        def in_processes(home: Path) -> None:
+            lesson = Lesson(
+                learner, pupil.player, None, home, scratch, seed, self.config.game,
+                episodes=taught, turns=turns, state=before, log=log,
+            )  # fmt: skip
+            facts.update(trainer.learn(lesson))
+
+        whole(after, in_processes)
+        pupil.load(after, newborn.generation)
+        shutil.rmtree(scratch)
         return facts
 
     def _live(self, who: PlayerId) -> Actor | None:
@@ -234,7 +265,8 @@ class Classroom:
         newest = max((generation for generation in kept if generation <= who.generation), default=0)
         self._pupils.pop(who.name, None)
         seed = seeds.child(self.config.seed, "pupil", who.name)
-        pupil = Pupil.open(trainer, player, who.name, self.population.shelf, seed)
+        logs = str(self.run.folder / "logs" / "tensorboard")
+        pupil = Pupil.open(trainer, player, who.name, seed, self.config.report_to, logs)
         if newest:
             pupil.load(self._states(who.name) / str(newest), newest)
         return pupil
@@ -248,19 +280,19 @@ class Classroom:
             if who.generation and who.name in self.population.alive:
                 pupil, home = self._pupil(who), self.population.home(who)
                 if not home.is_dir():
-                    _whole(home, pupil.save)
+                    whole(home, pupil.save)
                 self._write_state(pupil)
 
     def _write_state(self, pupil: Pupil) -> None:
         states, now = self._states(pupil.who.name), pupil.who.generation
         if not (states / str(now)).is_dir():
-            _whole(states / str(now), pupil.save_state)
+            whole(states / str(now), pupil.save_state)
         for old in states.glob("[0-9]*"):
             if int(old.name) < now:
                 shutil.rmtree(old)
 
 
-def _whole(folder: Path, write: Callable[[Path], None]) -> None:
+def whole(folder: Path, write: Callable[[Path], None]) -> None:
     """`folder` appears with all that `write` writes into it, or not at all."""
     from equipoise.learners.checkpoints import disk_errors
 

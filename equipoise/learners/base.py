@@ -13,7 +13,7 @@ from equipoise.component import Component
 from equipoise.games.base import Game
 from equipoise.losses.base import PreferenceLoss
 from equipoise.players.base import Player
-from equipoise.types import Pair, PlayerId
+from equipoise.types import Episode, Pair, PlayerId, Turn
 
 
 class Rival(NamedTuple):
@@ -32,7 +32,9 @@ class Lesson:
     weights; `opponent_chosen_KB` and `opponent_rejected_KB` their answer log-probability sums on `pairs`, in nats.
     `past_weights` are the folders of the learner's generations, newest first (for learners that need the policies
     themselves). `rivals` are the run's other players by name, as they were when this generation began, whoever of them
-    has learned since. `log` takes one line of metrics.
+    has learned since. `episodes` are what the learner's own moves were paid, `turns` the moves, and `state` is
+    the folder of a living learner's state, where one learns from episodes in other processes. `log` takes one line of
+    metrics.
     """
 
     who: PlayerId
@@ -49,6 +51,9 @@ class Lesson:
     opponent_rejected_KB: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     past_weights: list[Path | None] = field(default_factory=list)
     rivals: dict[str, Rival] = field(default_factory=dict)
+    episodes: list[Episode] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
+    state: Path | None = None
     report_to: tuple[str, ...] = ()
     log: Callable[[dict[str, Any]], None] = lambda line: None
 

@@ -103,6 +103,23 @@ class Launch(Settings):
         ]
 
 
+class Launchable(Learner):
+    """A learner that trains in this process, or in several that are started for it. It defines `learn_here`."""
+
+    launch: Launch | None = Field(None, description="train in several processes; null: in this one")
+
+    def learn(self, lesson: Lesson) -> dict[str, float]:
+        """`learn_here`, in this process or in those that `launch` asks for."""
+        return self.learn_here(lesson) if self.launch is None else learn(self.launch, self, lesson)
+
+    def learn_here(self, lesson: Lesson) -> dict[str, float]:
+        """Write the next generation into `lesson.home`; return the numbers that sum the training up.
+
+        Every process of the training calls it with the same lesson.
+        """
+        raise TypeError(f"{type(self).__name__} must define learn_here()")
+
+
 def learn(launch: Launch, learner: Learner, lesson: Lesson) -> dict[str, float]:
     """What `learner.learn_here(lesson)` returns, computed by several processes; metrics arrive while they work.
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from equipoise import errors
 from equipoise.errors import ConfigError
-from equipoise.learners.launch import read
-from equipoise.learners.training import Training, world_size
+from equipoise.learners.launch import Launchable, read
+from equipoise.learners.training import world_size
 
 
 def main(folder: Path) -> None:
@@ -42,7 +42,7 @@ def _learn(folder: Path) -> dict[str, float]:
             metrics.flush()
 
         learner, lesson = read(folder, log)
-        assert isinstance(learner, Training) and learner.launch is not None
+        assert isinstance(learner, Launchable) and learner.launch is not None
         if world_size() != learner.launch.processes:
             raise ConfigError(
                 f"learner.launch asks for {learner.launch.processes} processes, but accelerate started {world_size()}; "

@@ -16,12 +16,13 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from equipoise.learners.base import Learner
+from equipoise.learners.base import Lesson
+from equipoise.learners.launch import Launchable
 
 Estimator = Literal["gae", "group_relative", "leave_one_out", "batch", "role_baseline"]
 
 
-class PolicyGradient(Learner):
+class PolicyGradient(Launchable):
     """Raises the probability of moves that were paid more than expected, by the clipped surrogate of PPO.
 
     Sources: PPO arXiv 1707.06347, its details arXiv 2203.02155 and 1909.08593; GRPO arXiv 2402.03300; RLOO arXiv
@@ -102,9 +103,24 @@ class PolicyGradient(Learner):
             raise ValueError("critic_learning_rate: goes with a critic, and only with one")
         if self.critic_model is not None and self.critic != "model":
             raise ValueError("critic_model: is read by critic: model only")
+        if self.launch is not None and self.launch.accelerate().get("distributed_type") in ("FSDP", "DEEPSPEED"):
+            raise ValueError("launch: policy_gradient divides batches among processes, not the model; use ddp")
         if self.kl_target is not None and not self.kl:
             raise ValueError("kl_target: adapts the weight `kl`, which is 0")
         return self
+
+    def learn_here(self, lesson: Lesson) -> dict[str, float]:
+        """One update from `lesson.state`, in several processes; the next state is written into `lesson.home`."""
+        from equipoise.learners.pupil import Pupil
+
+        assert lesson.state is not None
+        pupil = Pupil.open(self, lesson.player, lesson.who.name, lesson.seed)
+        pupil.load(lesson.state, lesson.who.generation)
+        first = pupil.accelerator.is_main_process
+        facts = pupil.learn(lesson.episodes, lesson.turns, lesson.seed, lesson.log if first else lambda line: None)
+        if first:
+            pupil.save_state(lesson.home)
+        return facts
 
     def steps(self, examples: int) -> int:
         """Optimizer steps of an update."""

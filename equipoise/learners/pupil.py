@@ -5,7 +5,7 @@
     each step           clipped surrogate + kl · k3 (kl_in: loss) − entropy · H + ½ clipped squares of the critic
 
 What it samples with and what it trains are one model; `assert_agreement` holds the sampler's path against the
-learner's after each update. Training runs in this process, on one device.
+learner's after each update. Several processes (accelerate) each compute a part of every step and add up gradients.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from statistics import fmean
 from typing import Any
 
 import torch
+from accelerate import Accelerator
 from torch import nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -28,11 +29,11 @@ from equipoise.errors import ConfigError, EquipoiseError
 from equipoise.learners.critic import Critic
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.learners.rollouts import Rollouts, rollouts
-from equipoise.learners.training import model_to_train
+from equipoise.learners.training import model_to_train, world_size
 from equipoise.losses import kl as kls
 from equipoise.losses import policy_gradient as losses
 from equipoise.players.adapters import load_adapter
-from equipoise.players.base import Actor, Player, Shelf
+from equipoise.players.base import Actor, Player
 from equipoise.players.loading import device_of, load_model, quiet
 from equipoise.players.local import Local, LocalActor
 from equipoise.players.logprobs import Answers, pack, shares_prompts
@@ -46,11 +47,30 @@ PROBE_TOKENS = 8  # of each probe's answer: enough to find other weights by, few
 class Pupil:
     """One learner's living state. `who` says which generation it is."""
 
-    def __init__(self, settings: PolicyGradient, player: Local, name: str, seed: int) -> None:
-        """`player` as it is given, at generation 0. Raises ConfigError, ModelError."""
+    def __init__(
+        self,
+        settings: PolicyGradient,
+        player: Local,
+        name: str,
+        seed: int,
+        trackers: Sequence[str] = (),
+        logs: str | None = None,
+    ) -> None:
+        """`player` as it is given, at generation 0. `track` writes to the trackers, their files below `logs`.
+
+        Raises ConfigError, ModelError.
+        """
         self.settings, self.player, self.who, self.seed = settings, player, PlayerId(name), seed
+        on_cpu = device_of(player.device).type == "cpu"
+        # Processes on CPUs find each other only where a CPU is asked for; alone, whoever came first has decided.
+        self.accelerator = Accelerator(
+            cpu=on_cpu and world_size() > 1, log_with=list(trackers) or None, project_dir=logs
+        )
+        if trackers:
+            self.accelerator.init_trackers(name)
         model, self.encoding, _ = model_to_train(settings, settings.precision, name, player, player.start, seed)
-        self.device = device_of(player.device)
+        several = self.accelerator.num_processes > 1
+        self.device = self.accelerator.device if several else device_of(player.device)
         if settings.gradient_checkpointing:
             model.activation_checkpointing_enable({"use_reentrant": False})
             model.enable_input_require_grads()
@@ -70,14 +90,20 @@ class Pupil:
         self.actor: Actor = LocalActor(player, self.encoding, self._lend)
 
     @classmethod
-    def open(cls, settings: Any, player: Player, name: str, shelf: Shelf, seed: int) -> Pupil:
+    def open(
+        cls, settings: Any, player: Player, name: str, seed: int, trackers: Sequence[str] = (), logs: str | None = None
+    ) -> Pupil:
         """The learner at generation 0. Raises ConfigError for a player that is no local model."""
         if not isinstance(player, Local):
             raise ConfigError(
                 f"learner '{settings.kind}' trains players of kind 'local', but players.{name} is of kind "
                 f"'{player.kind}'"
             )
-        return cls(settings, player, name, seed)
+        return cls(settings, player, name, seed, trackers, logs)
+
+    def track(self, line: dict[str, Any]) -> None:
+        """Send a line of metrics to the trackers."""
+        self.accelerator.log({name: value for name, value in line.items() if name != "steps"}, step=self.steps)
 
     @contextmanager
     def _lend(self) -> Iterator[Any]:
@@ -211,7 +237,7 @@ class Pupil:
         even_BT = torch.zeros_like(batch.old_BT)
         even_BT[at] = losses.weights(batch.mask_BT[at], "token")
         sums: dict[str, torch.Tensor] = {}
-        for part in self._portions(batch, rows):
+        for part, share in self._mine(self._portions(batch, rows)):
             here = torch.tensor(part, device=self.device)
             _, found = self._forward(batch, part)
             old_BT, mask_BT, gain_BT = batch.old_BT[here], batch.mask_BT[here], advantage_BT[here]
@@ -228,13 +254,31 @@ class Pupil:
                 )
                 terms["value_loss"] = errors_BT
                 loss = loss + (errors_BT * even_BT[here]).sum()
-            loss.backward()
+            (loss * share).backward()
             clipped_BT = losses.is_clipped(logprob_BT, old_BT, gain_BT, settings.clip, settings.clip_high)
             for name, value in {**terms, "clip_share": clipped_BT.float()}.items():
-                share = weight_BT[here] if name in ("policy_loss", "kl_loss", "entropy_loss") else even_BT[here]
-                sums[name] = sums.get(name, torch.zeros((), device=self.device)) + (value.detach() * share).sum()
-        found = {name: value.item() for name, value in sums.items()}
+                counts_BT = weight_BT[here] if name in ("policy_loss", "kl_loss", "entropy_loss") else even_BT[here]
+                part_of = (value.detach() * counts_BT).sum() * share
+                sums[name] = sums.get(name, torch.zeros((), device=self.device)) + part_of
+        found = {name: value.item() for name, value in self._added_up(sums).items()}
         return found | self._stepped(found)
+
+    def _mine(self, portions: list[list[int]]) -> list[tuple[list[int], float]]:
+        """The portions of a step that this process computes; where there is none for it, one that counts 0."""
+        mine = portions[self.accelerator.process_index :: self.accelerator.num_processes]
+        return [(part, 1.0) for part in mine] or [(portions[0], 0.0)]
+
+    def _added_up(self, sums: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The sums over all processes; the gradients become so, too."""
+        if self.accelerator.num_processes == 1:
+            return sums
+        for group in self.optimizer.param_groups:
+            for weight in group["params"]:
+                weight.grad = self.accelerator.reduce(
+                    torch.zeros_like(weight) if weight.grad is None else weight.grad, "sum"
+                )
+        total: Any = self.accelerator.reduce(torch.stack(list(sums.values())), "sum")
+        return dict(zip(sums, total, strict=True))
 
     def _stepped(self, sums: dict[str, float]) -> dict[str, float]:
         """Move the weights. Raises EquipoiseError when the loss or its gradient is no number."""
@@ -341,8 +385,9 @@ class Pupil:
         if not gap <= self.settings.max_disagreement:
             raise EquipoiseError(
                 f"{self.who}: sampler and learner differ by {gap:.3g} nats a token on {what}, more than "
-                f"learner.max_disagreement = {self.settings.max_disagreement:g}: they do not hold the same weights, or "
-                "compute in different precision"
+                f"learner.max_disagreement = {self.settings.max_disagreement:g}: they do not hold the same weights, "
+                "compute in different precision, or the weights have grown until rounding shows (lower "
+                f"learner.learning_rate, now {self.settings.learning_rate:g})"
             )
 
     # -- on disk -----------------------------------------------------------------------------------------------------
@@ -370,7 +415,7 @@ class Pupil:
 
     def load(self, folder: Path, generation: int) -> None:
         """Take up the state that `save_state` wrote at this generation."""
-        state = torch.load(folder / "state.pt", map_location=self.device, weights_only=True)
+        state = torch.load(folder / "state.pt", map_location="cpu", weights_only=True)
         with torch.no_grad():
             for name, weight in self._trained().items():
                 weight.copy_(state["weights"][name])

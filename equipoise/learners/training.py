@@ -19,9 +19,9 @@ from pydantic import Field
 
 from equipoise import seeds
 from equipoise.errors import ConfigError, NoSignal
-from equipoise.learners.base import Learner, Lesson
+from equipoise.learners.base import Learner
 from equipoise.learners.checkpoints import disk_errors, resumable
-from equipoise.learners.launch import Launch, learn
+from equipoise.learners.launch import Launchable
 from equipoise.players.base import Player
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ WINDOW = 16  # small steps that are sorted by length together: little padding, a
 LARGE = 64  # a step of so many examples is sorted within itself alone, which leaves its batches little padding, too
 
 
-class Training(Learner):
+class Training(Launchable):
     """How long and how fast to train. Batches count examples (pairs, for preferences) in one forward on one process.
 
     A learner of this kind defines `learn_here`.
@@ -64,18 +64,6 @@ class Training(Learner):
     save_steps: int = Field(
         200, ge=0, description="optimizer steps between checkpoints, rounded up to whole log_steps; 0 keeps none"
     )
-    launch: Launch | None = Field(None, description="train in several processes; null: in this one")
-
-    def learn(self, lesson: Lesson) -> dict[str, float]:
-        """`learn_here`, in this process or in those that `launch` asks for."""
-        return self.learn_here(lesson) if self.launch is None else learn(self.launch, self, lesson)
-
-    def learn_here(self, lesson: Lesson) -> dict[str, float]:
-        """Write the next generation into `lesson.home`; return the numbers that sum the training up.
-
-        Every process of the training calls it with the same lesson.
-        """
-        raise TypeError(f"{type(self).__name__} must define learn_here()")
 
     def steps(self, examples: int) -> int:
         """Optimizer steps, over all processes."""
