@@ -266,7 +266,7 @@ class Classroom:
         self._pupils.pop(who.name, None)
         seed = seeds.child(self.config.seed, "pupil", who.name)
         logs = str(self.run.folder / "logs" / "tensorboard")
-        pupil = Pupil.open(trainer, player, who.name, seed, self.config.report_to, logs)
+        pupil = Pupil.open(trainer, player, who.name, seed, self.config.report_to, logs, self.population.shelf)
         if newest:
             pupil.load(self._states(who.name) / str(newest), newest)
         return pupil

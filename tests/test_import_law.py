@@ -25,7 +25,7 @@ DOORS = {
     ("judges.embedding", "payoffs.hashing"): "what is on topic and what is diverse is measured by the same vectors",
     ("judges", "worlds.clerk"): "the built-in world knows its best answers",
     ("data", "ledger"): "log-probabilities are kept in the ledger, and the ledger is exported",
-    ("learners.pupil", "data.advantages"): "advantages are made where values and log-probabilities are known",
+    ("learners.estimation", "data.advantages"): "advantages are made where values and log-probabilities are known",
     ("data.shaping", "judges.embedding"): "texts are compared by their embeddings, as topics are judged",
     ("evaluate.red_team", "games.red_team"): "which prompts are there to be attacked with is the game's to say",
     ("evaluate.red_team", "judges.embedding"): "attacks are compared as they were when they were rewarded",

@@ -30,9 +30,11 @@ class Critic(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     @classmethod
-    def make(cls, settings: PolicyGradient, player: Local, policy: Any, seed: int) -> Critic:
-        """The critic that the settings ask for, as it starts. Raises ModelError."""
-        width = policy.config.get_text_config().hidden_size
+    def make(cls, settings: PolicyGradient, player: Local, width: int, seed: int) -> Critic:
+        """The critic that the settings ask for, as it starts; the policy's hidden states are of `width`.
+
+        Raises ModelError.
+        """
         if settings.critic == "head":
             return cls(None, width)
         torch.manual_seed(seeds.child(seed, "critic") % 2**32)

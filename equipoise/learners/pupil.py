@@ -24,17 +24,17 @@ from torch import nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from equipoise import seeds
-from equipoise.data import advantages
 from equipoise.errors import ConfigError, EquipoiseError
+from equipoise.learners.body import Body
 from equipoise.learners.critic import Critic
+from equipoise.learners.estimation import estimated
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.learners.rollouts import Rollouts, rollouts
-from equipoise.learners.training import model_to_train, world_size
+from equipoise.learners.training import world_size
 from equipoise.losses import kl as kls
 from equipoise.losses import policy_gradient as losses
-from equipoise.players.adapters import load_adapter
-from equipoise.players.base import Actor, Player
-from equipoise.players.loading import device_of, load_model, quiet
+from equipoise.players.base import Actor, Player, Shelf
+from equipoise.players.loading import device_of
 from equipoise.players.local import Local, LocalActor
 from equipoise.players.logprobs import Answers, pack, shares_prompts
 from equipoise.players.output_head import AnswerHead
@@ -55,8 +55,11 @@ class Pupil:
         seed: int,
         trackers: Sequence[str] = (),
         logs: str | None = None,
+        shelf: Shelf | None = None,
     ) -> None:
         """`player` as it is given, at generation 0. `track` writes to the trackers, their files below `logs`.
+
+        Learners with adapters on one base share it through the shelf.
 
         Raises ConfigError, ModelError.
         """
@@ -68,20 +71,19 @@ class Pupil:
         )
         if trackers:
             self.accelerator.init_trackers(name)
-        model, self.encoding, _ = model_to_train(settings, settings.precision, name, player, player.start, seed)
+        self.encoding = player.encoding()
         several = self.accelerator.num_processes > 1
         self.device = self.accelerator.device if several else device_of(player.device)
-        if settings.gradient_checkpointing:
-            model.activation_checkpointing_enable({"use_reentrant": False})
-            model.enable_input_require_grads()
         self.temperature = player.temperature or 1.0
-        self.model: Any = model.to(self.device)
-        self.critic = None if settings.critic is None else Critic.make(settings, player, model, seed).to(self.device)
-        groups = [{"params": [p for p in model.parameters() if p.requires_grad], "lr": settings.learning_rate}]
+        self.body = Body(settings, player, name, seed, self.device, shelf or Shelf())
+        self.model: Any = self.body.model
+        self.critic = None
+        if settings.critic is not None:
+            self.critic = Critic.make(settings, player, self.body.width, seed).to(self.device)
+        groups = [{"params": list(self.body.trained().values()), "lr": settings.learning_rate}]
         if self.critic is not None:
             groups.append({"params": list(self.critic.parameters()), "lr": settings.critic_learning_rate})
         self.optimizer = torch.optim.AdamW(groups, weight_decay=settings.weight_decay)
-        self.reference = self._reference() if settings.kl else None
         self.kl, self.steps = settings.kl, 0
         self.baselines: dict[str, float] = {}
         self.probe: list[tuple[list[int], list[int]]] = []
@@ -91,7 +93,14 @@ class Pupil:
 
     @classmethod
     def open(
-        cls, settings: Any, player: Player, name: str, seed: int, trackers: Sequence[str] = (), logs: str | None = None
+        cls,
+        settings: Any,
+        player: Player,
+        name: str,
+        seed: int,
+        trackers: Sequence[str] = (),
+        logs: str | None = None,
+        shelf: Shelf | None = None,
     ) -> Pupil:
         """The learner at generation 0. Raises ConfigError for a player that is no local model."""
         if not isinstance(player, Local):
@@ -99,7 +108,7 @@ class Pupil:
                 f"learner '{settings.kind}' trains players of kind 'local', but players.{name} is of kind "
                 f"'{player.kind}'"
             )
-        return cls(settings, player, name, seed, trackers, logs)
+        return cls(settings, player, name, seed, trackers, logs, shelf)
 
     def track(self, line: dict[str, Any]) -> None:
         """Send a line of metrics to the trackers."""
@@ -110,22 +119,10 @@ class Pupil:
         """The model for sampling, its adapter in it."""
         self.model.eval()
         with self._autocast():
-            yield self.model if self.player.lora is None else self.model.get_base_model()
+            yield self.body.sampler()
 
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16")
-
-    def _reference(self) -> Any:
-        """(frozen model, or None for the policy without its adapter): where KL is measured from."""
-        player = self.player
-        if player.lora is None:
-            return load_model(
-                player.model, player.start, dtype="float32", device=str(self.device), attention=player.attention
-            )
-        if player.start is not None:
-            base = load_model(player.model, dtype="float32", device=str(self.device), attention=player.attention)
-            return load_adapter(base, player.model, player.start, "reference").eval()
-        return None
 
     # -- one update ------------------------------------------------------------------------------------------------
 
@@ -141,10 +138,7 @@ class Pupil:
         self.model.eval()  # without dropout: what is learned from is what was sampled
         self._before(batch)
         facts = self._judged(batch)
-        advantage_BT = self._advantages(batch)
-        if self.settings.whiten_advantages:
-            advantage_BT = advantages.whitened(advantage_BT, batch.mask_BT)
-        return_BT = advantage_BT if self.critic is None else self._returns(batch)
+        advantage_BT, return_BT, self.baselines = estimated(self.settings, batch, self.kl, self.baselines)
         done = [self._step(batch, rows, advantage_BT, return_BT) for rows in self._minibatches(len(batch), seed)]
         facts |= {name: fmean(step[name] for step in done) for name in done[0]}
         self._adapt(facts, len(batch))
@@ -186,37 +180,6 @@ class Pupil:
                     f"raise learner.kl (now {self.kl:g}) or ",
                 )
         return facts
-
-    def _rewards(self, batch: Rollouts) -> torch.Tensor:
-        """reward_BT, with the KL taken off where that is asked for."""
-        reward_BT = batch.terminal()
-        if self.settings.kl and self.settings.kl_in == "reward":
-            reward_BT = reward_BT - self.kl * kls.k1(batch.old_BT, batch.reference_BT) * batch.mask_BT
-        return reward_BT
-
-    def _advantages(self, batch: Rollouts) -> torch.Tensor:
-        """advantage_BT by the estimator."""
-        settings, reward_BT = self.settings, self._rewards(batch)
-        if settings.estimator == "gae":
-            if settings.whiten_rewards:
-                reward_BT = advantages.whitened(reward_BT, batch.mask_BT, shift=False)
-            return advantages.gae(reward_BT, batch.value_BT, batch.mask_BT, settings.gamma, settings.lam)
-        if settings.estimator == "batch":
-            return advantages.whitened(advantages.discounted(reward_BT, batch.mask_BT, settings.gamma), batch.mask_BT)
-        reward_B = reward_BT.sum(1)
-        if settings.estimator == "group_relative":
-            advantage_B = advantages.group_relative(reward_B, batch.group_B, scale=settings.scale_by_group)
-        elif settings.estimator == "leave_one_out":
-            advantage_B = advantages.leave_one_out(reward_B, batch.group_B)
-        else:
-            advantage_B, self.baselines = advantages.role_baseline(
-                reward_B, batch.roles, self.baselines, decay=settings.role_decay
-            )
-        return advantage_B[:, None] * batch.mask_BT
-
-    def _returns(self, batch: Rollouts) -> torch.Tensor:
-        """What the critic learns: advantages, not whitened, and the values that they are over."""
-        return (self._advantages(batch) + batch.value_BT) * batch.mask_BT
 
     def _minibatches(self, count: int, seed: int) -> Iterator[list[int]]:
         """The rows of each optimizer step: each epoch a new permutation, cut evenly."""
@@ -284,7 +247,7 @@ class Pupil:
         """Move the weights. Raises EquipoiseError when the loss or its gradient is no number."""
         settings = self.settings
         cut = nn.utils.clip_grad_norm_
-        norm = cut([p for p in self.model.parameters() if p.requires_grad], settings.max_grad_norm).item()
+        norm = cut(self.body.trained().values(), settings.max_grad_norm).item()
         norms = [norm] if self.critic is None else [norm, cut(self.critic.parameters(), settings.max_grad_norm).item()]
         if not all(map(math.isfinite, [*norms, *sums.values()])):
             raise self._unsound(f"the loss or its gradient is no number any more (gradient norm {norm})")
@@ -324,6 +287,7 @@ class Pupil:
 
     def _forward(self, batch: Rollouts, rows: list[int]) -> tuple[list[int], dict[str, torch.Tensor]]:
         """(the rows, their `logprob`, and where it is needed `value` and `entropy`), each [rows, T]."""
+        self.body.mine()
         groups = batch.grouped(rows)
         if self._shares is None:
             longest = max(len(p) + len(a) for p, a in zip(batch.prompts, batch.answers, strict=True))
@@ -344,14 +308,10 @@ class Pupil:
     def _referred(self, batch: Rollouts, rows: list[int]) -> tuple[list[int], torch.Tensor]:
         """(the rows, the reference's log-probabilities [rows, T])."""
         packed = pack(batch.grouped(rows), self.encoding.pad_id, shared=bool(self._shares)).to(self.device)
-        with self._autocast():
-            if self.reference is None:
-                with self.model.disable_adapter():
-                    logprob_N = packed.tokens(self.head, self.model)
-            else:
-                head = AnswerHead(self.reference, temperature=self.temperature)
-                head.tail = self.head.tail
-                logprob_N = packed.tokens(head, self.reference)
+        with self._autocast(), self.body.reference() as model:
+            head = AnswerHead(model, temperature=self.temperature)
+            head.tail = self.head.tail
+            logprob_N = packed.tokens(head, model)
         return rows, _wide(packed.by_answer(logprob_N.float()), batch.mask_BT.shape[1])
 
     def _assembled(self, batch: Rollouts, parts: Sequence[tuple[list[int], torch.Tensor]]) -> torch.Tensor:
@@ -369,7 +329,7 @@ class Pupil:
         if not isinstance(actor, LocalActor):
             return
         prompts, answers = [p for p, _ in self.probe], [a for _, a in self.probe]
-        self.model.eval()
+        self.body.mine().eval()
         packed = pack([Answers(p, [a]) for p, a in self.probe], self.encoding.pad_id, shared=False).to(self.device)
         with self._autocast():
             own_BT = packed.by_answer(packed.tokens(self.head, self.model).float())
@@ -394,15 +354,14 @@ class Pupil:
 
     def save(self, folder: Path) -> None:
         """The policy and its tokenizer, as `from_pretrained` reads them."""
-        with quiet():
-            self.model.save_pretrained(str(folder))
+        self.body.save(folder)
         self.encoding.tokenizer.save_pretrained(str(folder))
 
     def save_state(self, folder: Path) -> None:
         """All that the next update depends on."""
         torch.save(
             {
-                "weights": self._trained(),
+                "weights": self.body.trained(),
                 "critic": None if self.critic is None else self.critic.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
                 "kl": self.kl,
@@ -417,7 +376,7 @@ class Pupil:
         """Take up the state that `save_state` wrote at this generation."""
         state = torch.load(folder / "state.pt", map_location="cpu", weights_only=True)
         with torch.no_grad():
-            for name, weight in self._trained().items():
+            for name, weight in self.body.trained().items():
                 weight.copy_(state["weights"][name])
         if self.critic is not None:
             self.critic.load_state_dict(state["critic"])
@@ -425,10 +384,6 @@ class Pupil:
         self.kl, self.steps, self.baselines = state["kl"], state["steps"], state["baselines"]
         self.probe = [(list(prompt), list(answer)) for prompt, answer in state["probe"]]
         self.who = PlayerId(self.who.name, generation)
-
-    def _trained(self) -> dict[str, torch.Tensor]:
-        model: nn.Module = self.model
-        return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
 
 
 def _wide(value_BT: torch.Tensor, width: int) -> torch.Tensor:

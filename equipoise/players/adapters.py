@@ -70,9 +70,9 @@ def holds_adapter(weights: Path, lora: Lora | None) -> bool:
     return adapter
 
 
-def add_adapter(base: Any, lora: Lora) -> Any:
-    """A PEFT model with a fresh adapter, to be trained."""
-    from peft import LoraConfig, get_peft_model
+def add_adapter(base: Any, lora: Lora, name: str = "default") -> Any:
+    """`base`, a plain model or a PEFT model with other adapters, with a fresh one to be trained; a PEFT model."""
+    from peft import LoraConfig, PeftModel, get_peft_model
 
     settings = LoraConfig(
         task_type="CAUSAL_LM",
@@ -82,7 +82,10 @@ def add_adapter(base: Any, lora: Lora) -> Any:
         target_modules=lora.target_modules,
     )
     try:
-        return get_peft_model(base, settings)
+        if isinstance(base, PeftModel):
+            base.add_adapter(name, settings)
+            return base
+        return get_peft_model(base, settings, name)
     except ValueError as error:
         raise ModelError(f"lora.target_modules = {lora.target_modules!r}: {first_line(error)}") from error
 

@@ -8,6 +8,7 @@ import torch
 from trl_losses import trl_grpo
 
 from equipoise.errors import ConfigError, EquipoiseError, NoSignal
+from equipoise.learners.estimation import estimated
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.learners.pupil import Pupil
 from equipoise.learners.rollouts import rollouts
@@ -35,11 +36,11 @@ CHATS = ("How much is three and four?", "When does the train to the lake leave?"
 def make(model_folder):
     """make(player={…}, **settings) -> a learner of the tiny Llama at generation 0."""
 
-    def build(player=None, **settings) -> Pupil:
+    def build(player=None, name="policy", shelf=None, **settings) -> Pupil:
         given = {"kind": "local", "model": str(model_folder("llama")), "learns": True, "device": "cpu",
                  "max_new_tokens": 5, "max_length": 128, **(player or {})}  # fmt: skip
         trainer = PolicyGradient.model_validate({"learning_rate": 1e-3, "warmup_steps": 0, **settings})
-        return Pupil(trainer, Player.build(given), "policy", 3)
+        return Pupil(trainer, Player.build(given), name, 3, shelf=shelf)
 
     return build
 
@@ -65,18 +66,18 @@ def batch_of(pupil, taught):
     batch = rollouts(*taught, pupil.encoding, pupil.device)
     pupil.model.eval()
     pupil._before(batch)
-    gain_BT = pupil._advantages(batch)
-    return batch, gain_BT, gain_BT if pupil.critic is None else pupil._returns(batch)
+    gain_BT, return_BT, _ = estimated(pupil.settings, batch, pupil.kl, pupil.baselines)
+    return batch, gain_BT, return_BT
 
 
 def weights(pupil):
     critic = {} if pupil.critic is None else {f"critic.{k}": v for k, v in pupil.critic.state_dict().items()}
-    return {name: value.detach().clone() for name, value in {**pupil._trained(), **critic}.items()}
+    return {name: value.detach().clone() for name, value in {**pupil.body.trained(), **critic}.items()}
 
 
 def trained(pupil):
     """The parameters that learn, the critic's too."""
-    return [*pupil._trained().values(), *([] if pupil.critic is None else pupil.critic.parameters())]
+    return [*pupil.body.trained().values(), *([] if pupil.critic is None else pupil.critic.parameters())]
 
 
 def loss_and_gradient(pupil, batch, gain_BT, return_BT, monkeypatch):
@@ -236,7 +237,6 @@ def test_the_sampler_and_the_learner_give_a_token_one_probability(make, temperat
 
 def test_a_fresh_adapters_reference_is_the_model_without_it(make):
     pupil = make({"lora": {"r": 2, "alpha": 4}}, estimator="batch", learning_rate=1e-2)
-    assert pupil.reference is None
     first = played(pupil)
     assert learn(pupil, first)["kl"] == pytest.approx(0, abs=1e-6)
     pupil.assert_agreement(pupil.actor)
@@ -246,7 +246,7 @@ def test_a_fresh_adapters_reference_is_the_model_without_it(make):
     assert (batch.old_BT - batch.reference_BT).abs().max() > 1e-2
     for own, said in zip(batch.reference_BT.tolist(), base.retraced(batch.prompts, batch.answers), strict=True):
         assert own[: len(said)] == pytest.approx(said, abs=1e-5)
-    assert all("lora_" in name for name in pupil._trained())
+    assert all("lora_" in name for name in pupil.body.trained())
 
 
 def test_a_given_adapters_reference_is_a_frozen_copy_of_it(make, adapter_folder):
@@ -259,6 +259,29 @@ def test_a_given_adapters_reference_is_a_frozen_copy_of_it(make, adapter_folder)
     assert (batch.old_BT - batch.reference_BT).abs().max() > 1e-2
     for own, said in zip(batch.reference_BT.tolist(), start.retraced(batch.prompts, batch.answers), strict=True):
         assert own[: len(said)] == pytest.approx(said, abs=1e-5)
+
+
+def test_two_learners_with_adapters_share_one_base_and_nothing_else(make, adapter_folder):
+    _, folder = adapter_folder("llama", 1)
+    shelf, lora = Shelf(), {"lora": {"r": 2, "alpha": 4}}
+    settings = {"estimator": "batch", "learning_rate": 1e-2}
+    ann = make(lora, name="ann", shelf=shelf, **settings)
+    ben = make({**lora, "adapter": str(folder)}, name="ben", shelf=shelf, **settings)
+    alone = make(lora, name="ann", **settings)
+    assert ann.model.get_base_model() is ben.model.get_base_model()
+    learn(alone, played(alone))
+    learn(ben, played(ben))
+    before = weights(ben)
+    taught = played(ann)
+    assert learn(ann, taught)["kl"] == pytest.approx(0, abs=1e-6)
+    assert all(torch.equal(value, before[name]) for name, value in weights(ben).items())
+    assert all(torch.equal(a, b) for a, b in zip(weights(ann).values(), weights(alone).values(), strict=True))
+    batch, _, _ = batch_of(ben, played(ben, seed=1))
+    start = ben.player.open(ben.player.start, Shelf())
+    for own, said in zip(batch.reference_BT.tolist(), start.retraced(batch.prompts, batch.answers), strict=True):
+        assert own[: len(said)] == pytest.approx(said, abs=1e-5)
+    for pupil in (ann, ben):
+        pupil.assert_agreement(pupil.actor)
 
 
 @pytest.mark.parametrize("player", [{}, {"lora": {"r": 2, "alpha": 4}}], ids=["whole", "adapter"])
