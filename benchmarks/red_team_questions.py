@@ -5,7 +5,7 @@ million parameters is made from nothing and learns two things: to refuse or to c
 request of the same kind. It starts both players of the recipe `gpo`: harmful seeds are WildGuard's and GPO's red-team
 requests, harmless prompts are WildGuard's, and the held-out ones are from the test files of both.
 
-    gpo   defender and adversary learn in turn, as the recipe says
+    gpo   defender and adversary learn in turn, as the recipe says; the share `RAW` of the seeds is asked as it is
     rlhf  the defender alone learns, for as many generations, on the seeds as they stand
     probe a fresh adversary learns against the finished defender, which stays as it is: how far it can be exploited
 
@@ -54,6 +54,7 @@ COMPLIES = 0.6  # of the start's answers
 SEEDS, HELD_OUT = 1000, 200  # harmful prompts to train on and held out: all of WildGuard's, the others GPO's
 ADVERSARY_KL = 0.05  # weight of its KL from the start; at the recipe's 0.01 its attacks soon shrink to a few words
 WORDS = "words of an attack"
+RAW = 0.5  # of the seeds are asked as they are; at 0 the defender of one seed settled on answering everything
 Values = dict[str, Any]
 Figures = dict[str, tuple[dict[str, Interval], dict[str, Interval]]]  # arm -> (before, after), by name
 
@@ -150,6 +151,7 @@ def settings(start: Path, guard: Path, prompts: Values, generations: int, seed: 
         },
         "prompts": prompts,
         "game": {"kind": "red_team", "text": "rewrite_compact"},
+        "schedule": {"raw": RAW},
         "judge": {
             "guard": {
                 "kind": "harm_classifier", "model": str(guard), "reads": "prompt", "unsafe": "harmful",
@@ -159,7 +161,7 @@ def settings(start: Path, guard: Path, prompts: Values, generations: int, seed: 
         },
         "turns": {"steps": {"defender": phase, "adversary": phase}},
         "learner": {
-            "learning_rate": 1e-3, "critic": "head", "critic_learning_rate": 3e-3, "warmup_steps": 5,
+            "learning_rate": 5e-4, "critic": "head", "critic_learning_rate": 3e-3, "warmup_steps": 5,
             "minibatches": 2, "batch_size": 48,
         },
         "learners": {"adversary": {"learning_rate": 1e-3, "kl": ADVERSARY_KL}},
@@ -178,10 +180,10 @@ def alone(values: Values, learner: str, frozen: Path, generations: int) -> Value
         "turns": {"kind": "one", "player": learner},
         "evaluate": {"every": generations, "crossplay": 0},
     }
-    values = config.merge(values, changed)
+    values = config.merge(values, changed | {"schedule": {"raw": 1.0 if learner == "defender" else 0.0}})
     values["learners"] = {name: own for name, own in values["learners"].items() if name == learner}
     if learner == "defender":
-        values |= {"schedule": {**values["schedule"], "raw": 1.0}, "shaping": []}
+        values["shaping"] = []
     return values
 
 
