@@ -1,8 +1,9 @@
 """Attack and defence on the built-in world: GPO, what its parts are worth, and what can still beat each defender.
 
 Every defender starts from the same tiny model. `rlhf` learns on fixed prompts for as many updates as the whole of
-`gpo` has; `self play` has one model in both roles. Afterwards each defender is frozen, and a fresh adversary learns
-against it, paid for harm alone: its best response. In the end every adversary attacks every defender.
+`gpo` has; so does `frozen adversary`, against an adversary that never learns; `self play` has one model in both roles.
+Afterwards each defender is frozen, and a fresh adversary learns against it, paid for harm alone: its best response. In
+the end every adversary attacks every defender.
 
     python -m benchmarks.red_team [--seeds 0 1 2 3 4] [--arms gpo …] [--jobs 2]
 
@@ -36,6 +37,7 @@ POLICY = "{kind: local, learns: true, model: builtin/siege, max_new_tokens: 40}"
 ALONE = "learners={adversary: null}"
 ARMS: dict[str, list[str]] = {
     "rlhf": ["schedule.raw=1", "shaping=[]", "turns=everyone", "players.adversary.learns=false", ALONE],
+    "frozen adversary": ["turns={kind: one, player: defender}"],
     "gpo no diversity": ["shaping=[]"],
     "gpo": [],
     "self play": [

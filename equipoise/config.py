@@ -124,6 +124,10 @@ class RunConfig(Settings):
         for tracker in self.report_to:
             if find_spec(tracker) is None:
                 raise ValueError(f"report_to: '{tracker}' is not installed; pip install {tracker}")
+        if self.keep != "all" and self.evaluate.meets_the_past:
+            raise ValueError(
+                "keep: cross-play meets every measured generation, so all must be kept; or set crossplay: 0"
+            )
         if self.keep != "all" and self.loss is not None and self.loss.memory > self.keep:
             raise ValueError(f"keep: the loss meets {self.loss.memory} past generations, but only {self.keep} are kept")
         return self

@@ -42,6 +42,12 @@ def adapters(red: str, blue: str, **schedule) -> dict:
     }
 
 
+def test_cross_play_needs_every_generation():
+    with pytest.raises(ConfigError, match="keep: cross-play"):
+        build(settings(keep=2), "mine.yaml")
+    build(settings(keep=2, evaluate={"kind": "red_team", "crossplay": 0}), "mine.yaml")
+
+
 def test_it_is_sound_without_a_fault():
     assert build(settings(), "mine.yaml").learning == ["red", "blue"]
     assert build(settings(**RED_LEARNS_PAIRS, shaping=["cosine"]), "mine.yaml").learner_of("red").kind == "preference"

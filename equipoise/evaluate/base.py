@@ -150,6 +150,11 @@ class Evaluation(Component):
     plays: ClassVar[bool] = False
     """Whether it plays held-out prompts, so that there must be some."""
 
+    @property
+    def meets_the_past(self) -> bool:
+        """Whether it lets past generations play anew, so that their weights have to stay."""
+        return False
+
     def due(self, t: int, generations: int) -> bool:
         """Whether generation t of so many is measured."""
         return t % self.every == 0 or t == generations

@@ -72,6 +72,11 @@ class RedTeaming(Evaluation):
             met[str(adversary), str(defender)] = asked
         return met
 
+    @property
+    def meets_the_past(self) -> bool:
+        """Where there is cross-play."""
+        return self.crossplay > 0
+
     def measure(self, arena: Arena, t: int) -> dict[str, Any]:
         """Both roles at generation t; `score` is the defender's mean pay-off, `exploitability` the worst success."""
         seated = arena.seated()

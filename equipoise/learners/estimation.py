@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from equipoise.data import advantages
+from equipoise.errors import NoSignal
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.learners.rollouts import Rollouts
 from equipoise.losses import kl as kls
@@ -20,8 +21,14 @@ def estimated(
     """(advantage_BT to learn by, return_BT for the critic, the roles' baselines afterwards).
 
     `kl` is the weight of the KL now. Advantages are whitened where the settings say so; returns are of those that are
-    not, and mean nothing without a critic.
+    not, and mean nothing without a critic. Raises NoSignal where moves are compared with their group and every group is
+    of one move.
     """
+    if settings.estimator in ("group_relative", "leave_one_out") and len(batch.group_B.unique()) == len(batch):
+        raise NoSignal(
+            f"learner.estimator: {settings.estimator} compares moves that answer one chat, and here no two of "
+            f"{len(batch)} do; raise game.samples, game.answers, game.rewrites or schedule.samples, or take another estimator"
+        )
     mask_BT = batch.mask_BT
     plain_BT, after = _advantages(settings, batch, rewards(settings, batch, kl), baselines)
     return_BT = (plain_BT + batch.value_BT) * mask_BT if settings.critic is not None else plain_BT

@@ -232,6 +232,15 @@ def test_the_sampler_and_the_learner_give_a_token_one_probability(make, temperat
     assert learn(pupil, taught)["sampler_gap"] < 1e-5
 
 
+@pytest.mark.parametrize("estimator", ["group_relative", "leave_one_out"])
+def test_moves_without_company_in_their_group_teach_nothing(make, estimator):
+    pupil = make(estimator=estimator)
+    episodes, turns = played(pupil)
+    alone = [msgspec.structs.replace(episode, group=str(n)) for n, episode in enumerate(episodes)]
+    with pytest.raises(NoSignal, match=r"game\.answers"):
+        learn(pupil, (alone, turns))
+
+
 # -- adapters --------------------------------------------------------------------------------------------------------
 
 
