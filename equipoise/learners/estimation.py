@@ -27,7 +27,8 @@ def estimated(
     if settings.estimator in ("group_relative", "leave_one_out") and len(batch.group_B.unique()) == len(batch):
         raise NoSignal(
             f"learner.estimator: {settings.estimator} compares moves that answer one chat, and here no two of "
-            f"{len(batch)} do; raise game.samples, game.answers, game.rewrites or schedule.samples, or take another estimator"
+            f"{len(batch)} do; raise game.samples, game.answers, game.rewrites or schedule.samples, or take another "
+            "estimator"
         )
     mask_BT = batch.mask_BT
     plain_BT, after = _advantages(settings, batch, rewards(settings, batch, kl), baselines)
