@@ -91,8 +91,8 @@ def bandit(o: argparse.Namespace) -> None:
     """Samples until the best of five paid tokens has 95 %.
 
     `plain`: advantages as they are and an entropy bonus, so what is maximised is E[r] + 0.05 H, whose only optimum
-    π ∝ exp(r / 0.05) gives the best token 98 %. `usual`: advantages over their deviation, and no bonus; a policy that has
-    met the second-best token first may settle on it, since dividing by a vanishing deviation never lets it rest.
+    π ∝ exp(r / 0.05) gives the best token 98 %. `usual`: advantages over their deviation, and no bonus; a policy that
+    has met the second-best token first may settle on it, since dividing by a vanishing deviation never lets it rest.
     """
     plain = {"entropy": 0.05, "whiten_advantages": False, "scale_by_group": False}
     for title, settings in (("plain", plain), ("usual", {})):
