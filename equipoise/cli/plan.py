@@ -162,7 +162,9 @@ def _estimate(config: RunConfig, learner: str, counts: dict[str, int]) -> dict[s
     answer = player.max_new_tokens
     wide = 2 if player.dtype in ("bfloat16", "float16") else 4
     training = model.parameters * wide + model.trainable * (wide + 8)  # weights; gradients and two Adam moments
-    rows = 2 * getattr(config.learner_of(learner), "batch_size", 1)
+    trainer = config.learner_of(learner)
+    training += trainer.kept(model.parameters, player.lora is not None)
+    rows = (1 if trainer.needs == "episodes" else 2) * getattr(trainer, "batch_size", 1)
     activations = rows * (prompt + answer) * model.hidden * model.layers * 16 * wide
     cache = player.batch_size * (prompt + answer) * model.kv_numbers * wide
     tokens_sampled = counts["answers"] * (prompt + answer)

@@ -81,6 +81,10 @@ class Learner(Component):
         """How many optimizer steps learning from `examples` takes."""
         return 1
 
+    def kept(self, parameters: int, adapter: bool) -> int:
+        """Bytes that it keeps beside a policy of so many parameters, its gradients and its optimizer."""
+        return 0
+
     def learn(self, lesson: Lesson) -> dict[str, float]:
         """Write the next generation into `lesson.home`; return the numbers that sum the training up."""
         raise TypeError(f"{type(self).__name__} must define learn()")

@@ -109,6 +109,11 @@ class PolicyGradient(Launchable):
             raise ValueError("kl_target: adapts the weight `kl`, which is 0")
         return self
 
+    def kept(self, parameters: int, adapter: bool) -> int:
+        """The reference, where it is no adapter, and a critic that is a model, with its gradients and moments."""
+        reference = 4 * parameters if self.kl and not adapter else 0
+        return reference + (16 * parameters if self.critic == "model" else 0)
+
     def learn_here(self, lesson: Lesson) -> dict[str, float]:
         """One update from `lesson.state`, in several processes; the next state is written into `lesson.home`."""
         from equipoise.learners.pupil import Pupil
