@@ -9,7 +9,7 @@ requests, harmless prompts are WildGuard's, and the held-out ones are from the t
     rlhf  the defender alone learns, for as many generations, on the seeds as they stand
     probe a fresh adversary learns against the finished defender, which stays as it is: how far it can be exploited
 
-    python -m benchmarks.red_team_questions --data ../shared/data [--seeds 2] [--generations 64] [--out DIR]
+    python -m benchmarks.red_team_questions --data ../shared/data [--seeds 2] [--generations 48] [--out DIR]
 
 Prompts longer than `CHARACTERS` are dropped. No text is printed; they stay in the run folders. The guard knows natural
 requests only, so that an adversary may please it with what is no request at all: see `adversary on topic`, and
@@ -279,7 +279,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help=f"holds {WILDGUARD} and {GPO}")
     parser.add_argument("--seeds", type=int, default=2, help="how many, from 0")
-    parser.add_argument("--generations", type=int, default=64, help="of gpo, in four phases; at least 4")
+    parser.add_argument("--generations", type=int, default=48, help="of gpo, in four phases; at least 4")
     parser.add_argument("--probe", type=int, default=16, help="generations of a fresh adversary; 0: none")
     parser.add_argument("--rlhf", action=argparse.BooleanOptionalAction, default=True, help="the arm without adversary")
     parser.add_argument("--out", type=Path, help="keep guard, models and runs here")
