@@ -104,7 +104,10 @@ def test_only_those_whose_turn_it_is_grow_older_and_only_what_is_measured_is_kep
     ]
 
 
-@pytest.mark.parametrize("save_every", [1, 3, 100])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("save_every", [pytest.param(1, marks=SLOW), 3, pytest.param(100, marks=SLOW)])
 def test_stopped_between_learning_and_measuring(calm, save_every, tmp_path, monkeypatch):
     def refuse(self, t):
         if t:
@@ -119,7 +122,7 @@ def test_stopped_between_learning_and_measuring(calm, save_every, tmp_path, monk
     same(tmp_path / "run", go_on(tmp_path / "run"), calm)
 
 
-@pytest.mark.parametrize("part", [0.35, 0.6, 0.95])
+@pytest.mark.parametrize("part", [pytest.param(0.35, marks=SLOW), 0.6, pytest.param(0.95, marks=SLOW)])
 def test_stopped_anywhere(calm, part, tmp_path):
     with pytest.raises(Killed):
         go_on(tmp_path / "run", Watcher(round(part * calm[2])), save_every=2)

@@ -69,7 +69,13 @@ def test_a_recipe_resolves_to_itself(name, rows):
     assert config.build(yaml.safe_load(resolved.yaml()), "again").yaml() == resolved.yaml()
 
 
-@pytest.mark.parametrize("name", config.recipes())
+LIKE_OTHERS = ("mnpo_as_released", "sparta_clerks", "gpo_no_diversity", "rlhf")  # run among the slow tests
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in LIKE_OTHERS else name for name in config.recipes()],
+)
 def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path):
     planned = command("plan", name, *arguments(name, rows), "--json")
     assert planned.code == 0, planned.err
