@@ -128,7 +128,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="keep the runs here; those that are here already are gone on with")
     parser.add_argument("--json", type=Path, help="write every run's figures here")
     asked = parser.parse_args()
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 150)
     found: dict[str, list[dict[str, float]]] = {arm: [] for arm in (START, *asked.arms)}
     with tempfile.TemporaryDirectory(prefix="red-team-") as spare, ThreadPoolExecutor(asked.jobs) as workers:
         place = (asked.out or Path(spare)).resolve()
