@@ -111,6 +111,7 @@ class Classroom:
                 else:
                     facts.update(self._train(key, taught, learner, t, stage))
                 self.ledger.add_player(newborn, learner, trainer.kind, facts)
+            self._drop_old_states(learner.name)
             if self.config.keep != "all":
                 self.population.forget(learner.name, self.config.keep, self._best())
         return newborn
@@ -282,14 +283,17 @@ class Classroom:
                 if not home.is_dir():
                     whole(home, pupil.save)
                 self._write_state(pupil)
+                self._drop_old_states(who.name)
 
     def _write_state(self, pupil: Pupil) -> None:
-        states, now = self._states(pupil.who.name), pupil.who.generation
-        if not (states / str(now)).is_dir():
-            whole(states / str(now), pupil.save_state)
-        for old in states.glob("[0-9]*"):
-            if int(old.name) < now:
-                shutil.rmtree(old)
+        home = self._states(pupil.who.name) / str(pupil.who.generation)
+        if not home.is_dir():
+            whole(home, pupil.save_state)
+
+    def _drop_old_states(self, name: str) -> None:
+        """All but the newest, once the update that led to it is recorded: until then the one before is gone on from."""
+        for old in sorted(self._states(name).glob("[0-9]*"), key=lambda folder: int(folder.name))[:-1]:
+            shutil.rmtree(old)
 
 
 def whole(folder: Path, write: Callable[[Path], None]) -> None:
