@@ -76,7 +76,7 @@ def weights_of(folder: Path) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("lora", [None, {"r": 4, "dropout": 0.1}], ids=["full", "lora"])
-@pytest.mark.parametrize("family", ["llama", "qwen3", "gemma3"])
+@pytest.mark.parametrize("family", ["llama", pytest.param("qwen3", marks=pytest.mark.slow), "gemma3"])
 def test_the_next_generation_prefers_the_chosen(lesson, family, lora):
     lines = []
     now = lesson(family, lora=lora, log=lines.append)
@@ -172,7 +172,11 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize(
     ("lora", "torn"),
-    [(None, False), ({"r": 4, "dropout": 0.2}, False), (None, True)],
+    [
+        pytest.param(None, False, marks=pytest.mark.slow),
+        ({"r": 4, "dropout": 0.2}, False),
+        pytest.param(None, True, marks=pytest.mark.slow),
+    ],
     ids=["full", "lora", "with a checkpoint cut short"],
 )
 def test_a_training_that_was_killed_goes_on_as_if_nothing_had_been(lesson, tmp_path, lora, torn):

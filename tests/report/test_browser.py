@@ -179,6 +179,7 @@ def test_hostile_texts_are_shown_and_do_nothing(browser, pages, hostile):
     assert browser.requests() == []
 
 
+@pytest.mark.slow
 def test_hostile_names_are_labels_letter_by_letter(browser, pages, hostile):
     browser.open(pages["hostile"])
     drawn = set(browser.do(TEXTS.format(".ytick text")))
@@ -203,6 +204,7 @@ SET = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "keep"),
     [
@@ -229,6 +231,7 @@ def test_filters_count_what_they_should(browser, pages, facts, change, keep):
     assert browser.do("document.querySelectorAll('.card').length") == min(20, wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_pages_turn_and_finds_are_marked(browser, pages, facts):
     browser.open(pages["full"])
@@ -266,6 +269,7 @@ def test_attacks_are_shown_when_they_are_asked_for_and_only_as_text(browser, tmp
     assert browser.complaints() == []
 
 
+@pytest.mark.slow
 def test_charts_follow_light_and_dark_and_paper(browser, pages):
     browser.open(pages["full"])
     last = "[...document.querySelector('figure:not(.wide) > .chart').querySelectorAll('.js-line')].at(-1)"
