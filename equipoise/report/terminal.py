@@ -215,7 +215,10 @@ def before_after(rows: Sequence[Change], before: str = "at the start", after: st
         table.add_column(column, no_wrap=True)
     for row in rows:
         share, unit = (row.unit, "") if row.unit == "%" else ("", f", {clean(row.unit)}" if row.unit else "")
-        values = ("–" if value is None else value.text(share) for value in (row.before, row.after))
+        # That there is no interval is said below, in the panel; here it would push the last column out of sight.
+        values = (
+            "–" if value is None else value.text(share).partition(" (n = ")[0] for value in (row.before, row.after)
+        )
         table.add_row(Text(_words(row.name) + unit, "bold"), *map(Text, values), _difference(row))
     return table
 

@@ -128,7 +128,7 @@ def test_before_and_after_with_intervals():
         r"held-out score +52\.3 % \(48\.0 to 56\.0\) +86\.1 % \(83\.0 to 88\.9\) +\+33\.8 points", lines[1]
     )
     assert re.search(r"answer length, tokens +14\.0 \(13\.0 to 15\.0\) +13\.50 \(12\.90 to 14\.10\) +-0\.5", lines[2])
-    assert re.search(r"win \[rate\] +– +70\.0 % \(n = 1, no interval\) +–", lines[4])
+    assert re.search(r"win \[rate\] +– +70\.0 % +–", lines[4])
 
 
 def test_a_change_is_coloured_only_when_the_intervals_are_apart():
