@@ -15,6 +15,7 @@ SHORT: dict[str, list[str]] = {
     "population": [],
     "diversity": ["--stored", "1000", "10000"],
     "guard": [],
+    "red_team": ["--seeds", "0", "--arms", "rlhf", "gpo", "--generations", "20", "--answers", "5"],
     "red_team_questions": ["--seeds", "1", "--generations", "8", "--probe", "0", "--no-rlhf"],
     "policy_gradient": ["bandit", "tilt", "speed", "shape", "--seeds", "1", "--repeats", "1", "--group", "4"],
 }

@@ -155,7 +155,7 @@ def table(found: dict[str, list[dict[str, float]]]) -> Table:
         shown.add_column(column, justify="left" if not column else "right")
     for arm, rows in found.items():
         cells = [over_seeds([row[name] for row in rows]) for name in COLUMNS]
-        shown.add_row(arm, *(f"{c.mean:.1%}\n({c.low:.1%} to {c.high:.1%})" for c in cells))
+        shown.add_row(arm, *(c.text("%").replace(" (", "\n(") for c in cells))
     return shown
 
 
