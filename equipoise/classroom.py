@@ -22,6 +22,7 @@ from equipoise.data.episodes import episodes
 from equipoise.data.logprobs import opponent_logprobs
 from equipoise.errors import NoSignal
 from equipoise.learners.base import Lesson, Rival
+from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.players.base import Actor
 from equipoise.recorder import Recorder
 from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Turn
@@ -262,12 +263,13 @@ class Classroom:
         from equipoise.learners.pupil import Pupil
 
         trainer, player = self.config.learner_of(who.name), self.config.players[who.name]
+        assert isinstance(trainer, PolicyGradient), "it alone learns from episodes"
         kept = [int(folder.name) for folder in self._states(who.name).glob("[0-9]*")]
         newest = max((generation for generation in kept if generation <= who.generation), default=0)
         self._pupils.pop(who.name, None)
         seed = seeds.child(self.config.seed, "pupil", who.name)
         logs = str(self.run.folder / "logs" / "tensorboard")
-        pupil = Pupil.open(trainer, player, who.name, seed, self.config.report_to, logs, self.population.shelf)
+        pupil = Pupil(trainer, player, who.name, seed, self.config.report_to, logs, self.population.shelf)
         if newest:
             pupil.load(self._states(who.name) / str(newest), newest)
         return pupil

@@ -12,7 +12,7 @@ from pydantic import Field, field_validator
 from equipoise import seeds
 from equipoise.errors import ConfigError, DataError
 from equipoise.judges.base import Bench
-from equipoise.judges.pointwise import Pointwise, Verdict
+from equipoise.judges.pointwise import Pointwise, Verdict, tokenised
 from equipoise.judges.quoting import block, code_of, harmless, transcript
 from equipoise.judges.seated import Seated
 from equipoise.judges.template import JudgeTemplate
@@ -101,13 +101,7 @@ class Guard(Seated, Pointwise):
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
         """{"score", "p_safe", "p_unsafe", "unsafe"} of each (prompt, text), in order, or why not. Raises ModelError."""
         encoding = self.encoding(self.bench.shelf)
-        verdicts: dict[int, Verdict] = {}
-        rows: dict[int, list[int]] = {}
-        for n, (prompt, text) in enumerate(answers):
-            try:
-                rows[n] = self.ids(encoding, prompt, text)
-            except DataError as error:
-                verdicts[n] = str(error)
+        rows, verdicts = tokenised(dict(enumerate(answers)), lambda prompt, text: self.ids(encoding, prompt, text))
         if rows:
             from equipoise.judges.next_token import next_tokens
 

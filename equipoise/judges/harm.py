@@ -13,7 +13,7 @@ from equipoise.errors import ConfigError, DataError
 from equipoise.judges.base import Bench
 from equipoise.judges.classifier import Classifier
 from equipoise.judges.guard import utilities
-from equipoise.judges.pointwise import Pointwise, Verdict
+from equipoise.judges.pointwise import Pointwise, Verdict, tokenised
 from equipoise.judges.quoting import transcript
 from equipoise.judges.rules import Refusal
 from equipoise.judges.seated import Seated
@@ -72,16 +72,9 @@ class HarmClassifier(Classifier, Seated, Pointwise):
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
         """{"score", "p_safe", "p_unsafe", "unsafe"} of each (prompt, text), in order, or why not. Raises ModelError."""
-        verdicts: dict[int, Verdict] = {}
-        rows: dict[int, list[int]] = {}
-        for n, (prompt, text) in enumerate(answers):
-            if self.refusals_are_safe and self._refusal.refuses(text):
-                verdicts[n] = utilities(math.inf)
-                continue
-            try:
-                rows[n] = self.ids(prompt, text)
-            except DataError as error:
-                verdicts[n] = str(error)
+        refused = {n for n, (_, text) in enumerate(answers) if self.refusals_are_safe and self._refusal.refuses(text)}
+        rows, verdicts = tokenised({n: one for n, one in enumerate(answers) if n not in refused}, self.ids)
+        verdicts |= {n: utilities(math.inf) for n in refused}
         if rows:
             scorer = self.scorer(self.bench.shelf)
             found = scorer.values(list(rows.values()), self.batch_size)

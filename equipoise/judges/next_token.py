@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from equipoise.errors import ModelError
+from equipoise.judges.batches import read_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +45,8 @@ def next_tokens(
     Rows of like length are read together, `batch_size` at a time; equal rows are read once, so their numbers are equal
     to the last digit. Raises ModelError when memory does not suffice.
     """
-    longest_first = sorted(dict.fromkeys(map(tuple, rows)), key=len, reverse=True)
-    known: dict[tuple[int, ...], Next] = {}
-    for start in range(0, len(longest_first), batch_size):
-        batch = longest_first[start : start + batch_size]
-        try:
-            known.update(zip(batch, _read(model, batch, tokens, pad_id), strict=True))
-        except torch.OutOfMemoryError as error:
-            raise ModelError(
-                f"the guard ran out of memory on {len(batch)} texts of up to {len(batch[0])} tokens; lower batch_size, "
-                f"longest or max_length ({str(error).splitlines()[0]})"
-            ) from error
-    return [known[tuple(row)] for row in rows]
+    remedy = "batch_size, longest or max_length"
+    return read_once(rows, batch_size, lambda batch: _read(model, batch, tokens, pad_id), "the guard", remedy)
 
 
 @torch.inference_mode()

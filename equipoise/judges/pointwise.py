@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from equipoise.errors import DataError
 from equipoise.judges.base import Judge
 from equipoise.types import Judgement, Match, Move, Prompt
 
@@ -56,3 +57,17 @@ class Pointwise(Judge):
             else:
                 scores[seat] = verdict
         return self.judgement(match, scores or None, "; ".join(reasons))
+
+
+def tokenised(
+    answers: Mapping[int, tuple[Prompt, str]], ids: Callable[[Prompt, str], list[int]]
+) -> tuple[dict[int, list[int]], dict[int, Verdict]]:
+    """(place -> token ids, place -> why there are none): `ids` raises DataError for what cannot be read."""
+    rows: dict[int, list[int]] = {}
+    verdicts: dict[int, Verdict] = {}
+    for n, (prompt, text) in answers.items():
+        try:
+            rows[n] = ids(prompt, text)
+        except DataError as error:
+            verdicts[n] = str(error)
+    return rows, verdicts

@@ -11,7 +11,7 @@ from pydantic import Field
 from equipoise.errors import ConfigError, DataError, ModelError
 from equipoise.judges.base import Bench
 from equipoise.judges.classifier import Classifier
-from equipoise.judges.pointwise import Pointwise, Verdict
+from equipoise.judges.pointwise import Pointwise, Verdict, tokenised
 from equipoise.judges.seated import Seated
 from equipoise.players.adapters import resolve
 from equipoise.players.base import Shelf
@@ -61,13 +61,10 @@ class RewardModel(Classifier, Seated, Pointwise):
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
         """The rewards of each (prompt, text), in order, or why it has none. Raises ModelError, ConfigError."""
         encoding = self.encoding(self.bench.shelf)
-        verdicts: dict[int, Verdict] = {}
-        rows: dict[int, list[int]] = {}
-        for n, (prompt, text) in enumerate(answers):
-            try:
-                rows[n] = self.ids(encoding, (*prompt.messages, Message("assistant", text)))
-            except DataError as error:
-                verdicts[n] = str(error)
+        rows, verdicts = tokenised(
+            dict(enumerate(answers)),
+            lambda prompt, text: self.ids(encoding, (*prompt.messages, Message("assistant", text))),
+        )
         if rows:
             scorer = self.scorer(self.bench.shelf)
             found = scorer.values(list(rows.values()), self.batch_size, self.score_field)

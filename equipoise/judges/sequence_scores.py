@@ -16,6 +16,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from equipoise.errors import ModelError
+from equipoise.judges.batches import read_once
 
 
 class SequenceScores:
@@ -37,18 +38,8 @@ class SequenceScores:
 
         Equal rows are read once, so their numbers are equal to the last digit. Raises ModelError.
         """
-        longest_first = sorted(dict.fromkeys(map(tuple, rows)), key=len, reverse=True)
-        known: dict[tuple[int, ...], list[float]] = {}
-        for start in range(0, len(longest_first), batch_size):
-            batch = longest_first[start : start + batch_size]
-            try:
-                known.update(zip(batch, self._read(batch, field), strict=True))
-            except torch.OutOfMemoryError as error:
-                raise ModelError(
-                    f"model '{self.name}' ran out of memory on {len(batch)} texts of up to {len(batch[0])} tokens; "
-                    f"lower batch_size or max_length ({str(error).splitlines()[0]})"
-                ) from error
-        return [known[tuple(row)] for row in rows]
+        who = f"model '{self.name}'"
+        return read_once(rows, batch_size, lambda batch: self._read(batch, field), who, "batch_size or max_length")
 
     @torch.inference_mode()
     def _read(self, rows: Sequence[Sequence[int]], field: str) -> list[list[float]]:

@@ -119,7 +119,7 @@ class PolicyGradient(Launchable):
         from equipoise.learners.pupil import Pupil
 
         assert lesson.state is not None
-        pupil = Pupil.open(self, lesson.player, lesson.who.name, lesson.seed)
+        pupil = Pupil(self, lesson.player, lesson.who.name, lesson.seed)
         pupil.load(lesson.state, lesson.who.generation)
         first = pupil.accelerator.is_main_process
         facts = pupil.learn(lesson.episodes, lesson.turns, lesson.seed, lesson.log if first else lambda line: None)

@@ -24,18 +24,18 @@ from torch import nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from equipoise import seeds
-from equipoise.errors import ConfigError, EquipoiseError
+from equipoise.errors import EquipoiseError
 from equipoise.learners.body import Body
 from equipoise.learners.critic import Critic
 from equipoise.learners.estimation import estimated
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.learners.rollouts import Rollouts, rollouts
-from equipoise.learners.training import world_size
+from equipoise.learners.training import local_player, world_size
 from equipoise.losses import kl as kls
 from equipoise.losses import policy_gradient as losses
 from equipoise.players.base import Actor, Player, Shelf
 from equipoise.players.loading import device_of
-from equipoise.players.local import Local, LocalActor
+from equipoise.players.local import LocalActor
 from equipoise.players.logprobs import Answers, pack, shares_prompts
 from equipoise.players.output_head import AnswerHead
 from equipoise.types import Episode, PlayerId, Turn
@@ -50,7 +50,7 @@ class Pupil:
     def __init__(
         self,
         settings: PolicyGradient,
-        player: Local,
+        player: Player,
         name: str,
         seed: int,
         trackers: Sequence[str] = (),
@@ -59,11 +59,10 @@ class Pupil:
     ) -> None:
         """`player` as it is given, at generation 0. `track` writes to the trackers, their files below `logs`.
 
-        Learners with adapters on one base share it through the shelf.
-
-        Raises ConfigError, ModelError.
+        Learners with adapters on one base share it through the shelf. Raises ConfigError, ModelError.
         """
-        self.settings, self.player, self.who, self.seed = settings, player, PlayerId(name), seed
+        player = local_player(settings, name, player)
+        self.settings, self.player, self.who = settings, player, PlayerId(name)
         on_cpu = device_of(player.device).type == "cpu"
         # Processes on CPUs find each other only where a CPU is asked for; alone, whoever came first has decided.
         self.accelerator = Accelerator(
@@ -90,25 +89,6 @@ class Pupil:
         self.head = AnswerHead(self.model, temperature=self.temperature, keep=True)
         self._shares: bool | None = None
         self.actor: Actor = LocalActor(player, self.encoding, self._lend)
-
-    @classmethod
-    def open(
-        cls,
-        settings: Any,
-        player: Player,
-        name: str,
-        seed: int,
-        trackers: Sequence[str] = (),
-        logs: str | None = None,
-        shelf: Shelf | None = None,
-    ) -> Pupil:
-        """The learner at generation 0. Raises ConfigError for a player that is no local model."""
-        if not isinstance(player, Local):
-            raise ConfigError(
-                f"learner '{settings.kind}' trains players of kind 'local', but players.{name} is of kind "
-                f"'{player.kind}'"
-            )
-        return cls(settings, player, name, seed, trackers, logs, shelf)
 
     def track(self, line: dict[str, Any]) -> None:
         """Send a line of metrics to the trackers."""

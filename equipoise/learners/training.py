@@ -27,6 +27,7 @@ from equipoise.players.base import Player
 if TYPE_CHECKING:
     from equipoise.learners.trainer import Objective, Row
     from equipoise.players.encoding import Encoding
+    from equipoise.players.local import Local
 
 WINDOW = 16  # small steps that are sorted by length together: little padding, and an order that is still nearly random
 LARGE = 64  # a step of so many examples is sorted within itself alone, which leaves its batches little padding, too
@@ -160,6 +161,17 @@ def world_size() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def local_player(learner: Learner, name: str, player: Player) -> Local:
+    """`player`, called `name`, if it is a model in this process. Raises ConfigError."""
+    from equipoise.players.local import Local
+
+    if not isinstance(player, Local):
+        raise ConfigError(
+            f"learner '{learner.kind}' trains players of kind 'local', but players.{name} is of kind '{player.kind}'"
+        )
+    return player
+
+
 def model_to_train(
     learner: Learner, precision: str, name: str, player: Player, weights: Path | None, seed: int
 ) -> tuple[Any, Encoding, str]:
@@ -170,12 +182,8 @@ def model_to_train(
     from transformers import set_seed
 
     from equipoise.players.loading import load_model
-    from equipoise.players.local import Local
 
-    if not isinstance(player, Local):
-        raise ConfigError(
-            f"learner '{learner.kind}' trains players of kind 'local', but players.{name} is of kind '{player.kind}'"
-        )
+    player = local_player(learner, name, player)
     set_seed(seeds.child(seed, "adapter") % 2**32)  # a fresh adapter is drawn from torch's generator
     model = load_model(
         player.model,

@@ -438,7 +438,7 @@ def test_a_broken_critic_is_seen(make):
 
 def test_a_player_that_is_no_model_here_is_refused():
     with pytest.raises(ConfigError, match=r"'policy_gradient' trains players of kind 'local', but players\.rock"):
-        Pupil.open(PolicyGradient.model_validate({}), Player.build("tabular"), "rock", Shelf(), 0)
+        Pupil(PolicyGradient.model_validate({}), Player.build("tabular"), "rock", 0)
 
 
 def test_two_precisions_live_in_one_process(make):
