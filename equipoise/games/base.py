@@ -38,6 +38,7 @@ class Game(Component):
         "matrix": "equipoise.games.matrix:Matrix",
         "answers": "equipoise.games.answers:Answers",
         "red_team": "equipoise.games.red_team:RedTeam",
+        "assistance": "equipoise.games.assistance:Assistance",
     }
 
     @property
