@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
@@ -30,7 +31,7 @@ _TAG = re.compile(rf"</?(?:{'|'.join(BLOCKS)})>")
 _STRAIGHT = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'"})
 _FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 _CELL = rf"\b({'|'.join(CELLS)})\b"
-_MENTION = re.compile(_CELL)
+_MENTION = re.compile(_CELL, re.IGNORECASE)
 _CHOICE = re.compile(
     r"\b(?:choos\w*|chose\w*|choice|pick\w*|select\w*|recommend\w*|best|strategy)\b[^.;\n]*?" + _CELL, re.IGNORECASE
 )
@@ -78,7 +79,7 @@ class Parsed:
         if self.analyze is None:
             return None
         named = _CHOICE.findall(self.analyze) or _MENTION.findall(self.analyze)
-        return named[-1] if named else None
+        return named[-1].upper() if named else None
 
 
 def parse(text: str, *, strict: bool = False) -> Parsed:
@@ -175,7 +176,9 @@ def _read(block: str) -> Any:
     except (ValueError, RecursionError) as error:
         fault = error.msg if isinstance(error, json.JSONDecodeError) else "cannot be read"
     try:
-        return ast.literal_eval(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd escapes, whose place in no file would help anybody
+            return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return f"is not JSON: {fault}"
 
