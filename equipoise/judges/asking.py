@@ -55,7 +55,7 @@ class Asking(Seated):
         """The question with `quoted`: placeholder -> (label of the block, text). `seed` is the question's."""
         code = code_of(seed)
         fact = prompt.facts.get(self.reference_fact) if self.reference_fact else None
-        texts = {**quoted, "reference": ("reference", "" if fact is None else str(fact))}
+        texts = {"reference": ("reference", "" if fact is None else str(fact)), **quoted}
         blocks = {
             name: block(label, text, code, self.longest, self.control_tokens) if text or name != "reference" else ""
             for name, (label, text) in texts.items()

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 SCORE_KEYS = ("score", "rating", "grade")
+BOXED = "boxed"
 CHOICE_KEYS = ("verdict", "winner", "choice", "better", "preferred", "preference")
 NUMBER = r"[-+−]?\d+(?:[.,]\d+)?"
 AMOUNT = rf"{NUMBER}(?:\s*(?:/|out\s+of)\s*\d+(?:\.\d+)?|\s*(?:-|–|to|or)\s*\d+(?:\.\d+)?)?(?!\w|[.,]\d|\s?%)"
@@ -45,13 +46,17 @@ class Found(Generic[V]):
     value: V | Unread
 
 
-def score(reply: str, low: float, high: float, code: str = "") -> float | Unread:
-    """The number from `low` to `high` that the reply ends with, or why there is none."""
+def score(reply: str, low: float, high: float, code: str = "", keys: Sequence[str] = SCORE_KEYS) -> float | Unread:
+    """The number from `low` to `high` that the reply ends with, or why there is none.
+
+    `keys` are the names that it may stand under. With "boxed" among them, TeX's `\\boxed{7}` is one too, but only
+    then: it is also how an answer to a mathematical problem ends, which a judge may quote.
+    """
 
     def value_of(said: Any) -> float | Unread:
         return _amount(said, low, high)
 
-    return _last(reply, SCORE_KEYS, AMOUNT, value_of, code)
+    return _last(reply, keys, AMOUNT, value_of, code)
 
 
 def choice(reply: str, labels: Sequence[str], code: str = "") -> str | Unread:
@@ -152,9 +157,11 @@ def _said(pairs: Pairs, keys: Sequence[str], code: str) -> list[Any]:
 def _labelled(
     words: str, keys: Sequence[str], amount: str, value_of: Callable[[Any], V | Unread], code: str
 ) -> list[Found[V]]:
-    """`Score: 7/10`, `**Verdict:** A`, `<score>7</score>`, `[[7]]`, or the reply as a whole."""
+    """`Score: 7/10`, `**Verdict:** A`, `<score>7</score>`, `[[7]]`, the whole reply; `boxed{7}` where that is a key."""
     label = rf"\b(?:{'|'.join(keys)}){MARKS}(?:[:=]|(?<=>)){MARKS}(?P<said>{amount})"
-    patterns = (label, rf"\[\[\s*(?P<said>{amount})\s*\]\]", rf"\A{MARKS}(?P<said>{amount}){MARKS}\.?{MARKS}\Z")
+    boxed = [rf"\\boxed\s*\{{\s*(?P<said>{amount})\s*\}}"] if BOXED in keys else []
+    whole = rf"\A{MARKS}(?P<said>{amount}){MARKS}\.?{MARKS}\Z"
+    patterns = (label, rf"\[\[\s*(?P<said>{amount})\s*\]\]", *boxed, whole)
     return [
         Found(match.start(), match.end(), value_of(match["said"]))
         for pattern in patterns
