@@ -33,11 +33,17 @@ class Ambiguity(Labelled):
 
     def gold(self, prompt: Prompt, text: str) -> str:
         """Whether the question is ambiguous, with its meanings or its answer where the facts have them."""
-        if self._ambiguous(prompt):
-            meanings = prompt.facts.get("meanings")
-            return "The question is ambiguous." + (f"\n{meanings}" if meanings else "")
+        if self.fact(prompt):
+            said = (
+                "is ambiguous." if self._ambiguous(prompt) else "was ambiguous; the user was asked, so it is clear now."
+            )
+            return f"The question {said}\n{prompt.facts.get('meanings', '')}".strip()
         answer = prompt.facts.get("answer")
         return "The question is clear." + (f" Its answer: {answer}" if answer else "")
+
+    def shown(self, prompt: Prompt, text: str, chat: str) -> dict[str, tuple[str, str]]:
+        """The request, or the whole chat once something was said about it."""
+        return {**super().shown(prompt, text, chat), **({"question": ("request", chat)} if _turn(prompt) > 1 else {})}
 
     def paid(self, prompt: Prompt, text: str, grade: float) -> dict[str, float]:
         """{"score": grade, "asks": 1 where the response asks something}."""
@@ -45,7 +51,7 @@ class Ambiguity(Labelled):
 
     def _ambiguous(self, prompt: Prompt) -> bool:
         """Whether to ask back now: once the user has been asked, at a later turn, an answer is due."""
-        return bool(self.fact(prompt)) and int(prompt.facts.get("turn", 1)) == 1
+        return bool(self.fact(prompt)) and _turn(prompt) == 1
 
     def _does(self, text: str) -> tuple[bool, ...]:
         """The questions that the response is right for: ambiguous (True), clear (False), or both."""
@@ -53,3 +59,8 @@ class Ambiguity(Labelled):
         if move == "AQ":
             return {"asks": (True,), "answers": (False,), "both": (True, False)}[self.follow_up]
         return (move == "CQ",)
+
+
+def _turn(prompt: Prompt) -> int:
+    """Which turn of the conversation the response is, from 1."""
+    return int(prompt.facts.get("turn", 1))

@@ -124,18 +124,15 @@ class Task(Grading):
     def _question(self, answer: Answer, seed: int) -> View:
         prompt, text = answer.prompt, answer.turn.move.text
         chat = transcript(answer.turn.view.messages or prompt.messages)
-        quoted = {
-            **self.shown(text, str(prompt.facts.get("request") or chat), chat),
-            "reference": ("reference", self.gold(prompt, text)),
-        }
+        quoted = {**self.shown(prompt, text, chat), "reference": ("reference", self.gold(prompt, text))}
         return self.view(prompt, quoted, seed)
 
-    def shown(self, text: str, request: str, chat: str) -> dict[str, tuple[str, str]]:
-        """Placeholder -> (label, what the grader sees): the request itself, without the game's instructions around it.
+    def shown(self, prompt: Prompt, text: str, chat: str) -> dict[str, tuple[str, str]]:
+        """Placeholder -> (label, what the grader sees): the request itself, where the data set knows it apart.
 
-        `chat` is all that the seat was asked, `request` what the data set says that the user really wants.
+        `chat` is all that the seat was asked, which may stand among the instructions of a game.
         """
-        return {"question": ("request", request), "answer": ("answer", text)}
+        return {"question": ("request", str(prompt.facts.get("request") or chat)), "answer": ("answer", text)}
 
     def _parser(self, seed: int) -> Callable[[str], float | Unread]:
         keys = (*SCORE_KEYS, *self.labels)

@@ -41,6 +41,7 @@ class Writing(Task):
         """{"score": grade, "user": BLEU}."""
         return {"score": grade, "user": text_bleu(text, self.gold(prompt, text), self.bleu)}
 
-    def shown(self, text: str, request: str, chat: str) -> dict[str, tuple[str, str]]:
+    def shown(self, prompt: Prompt, text: str, chat: str) -> dict[str, tuple[str, str]]:
         """The chat as it went, with the intent that it did not say."""
-        return {"question": ("request", chat), "intent": ("intent", request), "answer": ("answer", text)}
+        intent = str(prompt.facts.get("request") or chat)
+        return {"question": ("request", chat), "intent": ("intent", intent), "answer": ("answer", text)}

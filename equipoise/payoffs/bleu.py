@@ -37,8 +37,8 @@ def bleu(hypothesis: Sequence[str], reference: Sequence[str], order: int = 4, un
 def text_bleu(text: str, ideal: str, unit: Unit = "words") -> float:
     """BLEU-4 of `text` to `ideal`, in [0, 1]: over words, smoothed, or over characters, as GTAlign's code has it.
 
-    That code hands two strings to a function that wants lists of words, so it counts letters: hardly any two texts
-    get less than 0.3, and nothing is smoothed.
+    That code hands two strings to a function that wants lists of words, so it counts letters, by which unrelated
+    articles get some 0.36 (over words 0.004), and nothing is smoothed.
     """
     if unit == "characters":
         return bleu(text, ideal, unmatched=NOTHING)
