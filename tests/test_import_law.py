@@ -24,6 +24,7 @@ DOORS = {
     ("judges.red_team", "games.red_team"): "the judge of this game knows who answered whom",
     ("judges.embedding", "payoffs.hashing"): "what is on topic and what is diverse is measured by the same vectors",
     ("judges", "worlds.clerk"): "the built-in world knows its best answers",
+    ("judges.desk", "worlds.desk"): "and, as an assistant's game, what was asked",
     ("judges.assistance", "payoffs.welfare"): "what two utilities come to is a setting of the judge that pays them",
     ("judges.ambiguity", "games.four_blocks"): "whether a response asks or answers is read in one place",
     ("judges.writing", "payoffs.bleu"): "a user is paid the nearness of a text to the ideal one",
@@ -41,6 +42,7 @@ DOORS = {
     ("worlds", "learners.sft"): "the built-in model is made by supervised training",
     ("worlds", "players"): "the built-in model is measured by sampling from it",
     ("worlds", "prompts"): "a corpus is read as prompts are",
+    ("worlds", "games.four_blocks"): "the built-in world writes what the assistant's game reads",
     ("worlds", "judges"): "the built-in model is measured by the world's judge",
 }
 

@@ -61,6 +61,7 @@ class Judge(Component):
         "on_topic": "equipoise.judges.on_topic:OnTopic",
         "gold": "equipoise.judges.gold:Gold",
         "clerk": "equipoise.judges.clerk:Clerk",
+        "desk": "equipoise.judges.desk:Desk",
         "clerk_guard": "equipoise.judges.clerk_guard:ClerkGuard",
         "matrix": "equipoise.judges.matrix:MatrixPayoff",
         "red_team": "equipoise.judges.red_team:RedTeamJudge",

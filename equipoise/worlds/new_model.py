@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 PAD, END, ROLES = "<|pad|>", "<|end|>", ("system", "user", "assistant")
 SPECIAL = (PAD, END, *(f"<|{role}|>" for role in ROLES))
 SMALLEST_VOCABULARY = 256 + len(SPECIAL)
+# How byte-level BPE splits a text into words, numbers and marks (GPT-2's expression).
+WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 TEMPLATE = (
     "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
@@ -67,12 +69,14 @@ class NewModel:
     corpus_tokens: int
 
 
-def fit_tokenizer(texts: Sequence[str], vocabulary: int, context: int) -> PreTrainedTokenizerFast:
+def fit_tokenizer(texts: Sequence[str], vocabulary: int, context: int, pieces: str = "") -> PreTrainedTokenizerFast:
     """A byte-level BPE tokenizer of exactly `vocabulary` tokens, with the chat template.
 
-    Raises ConfigError for a vocabulary below the 256 bytes and special tokens, or above what the corpus yields.
+    What the regular expression `pieces` matches is cut out of a text before it is split into words, numbers and marks,
+    so that a frequent one can be a single token. Raises ConfigError for a vocabulary below the 256 bytes and special
+    tokens, or above what the corpus yields.
     """
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     if vocabulary < SMALLEST_VOCABULARY:
@@ -81,6 +85,12 @@ def fit_tokenizer(texts: Sequence[str], vocabulary: int, context: int) -> PreTra
         )
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if pieces:
+        cut = [pieces, rf"\A(?:{pieces})\z|{WORDS}"]
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in cut]
+            + [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+        )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
@@ -115,10 +125,12 @@ def new_model(
     size: Size = SIZES["tiny"],
     context: int = 512,
     seed: int = 0,
+    pieces: str = "",
 ) -> NewModel:
     """Fit a tokenizer to `texts`, draw a Llama's weights from `seed`, and save both in `out`.
 
-    Args: vocabulary and context in tokens; the size's heads must divide its hidden width into even parts.
+    Args: vocabulary and context in tokens; the size's heads must divide its hidden width into even parts; `pieces` as
+    for `fit_tokenizer`.
     Equal arguments give equal files. Raises DataError for an empty corpus, ConfigError for sizes that do not fit.
     """
     import torch
@@ -131,7 +143,7 @@ def new_model(
         raise DataError("corpus: no text in it")
     if size.hidden % (2 * size.heads):
         raise ConfigError(f"heads: {size.heads} do not divide a hidden width of {size.hidden} into even parts")
-    tokenizer = fit_tokenizer(texts, vocabulary, context)
+    tokenizer = fit_tokenizer(texts, vocabulary, context, pieces)
     end, pad = SPECIAL.index(END), SPECIAL.index(PAD)  # special tokens come first, in their order
     config = LlamaConfig(
         vocab_size=vocabulary,
