@@ -69,6 +69,7 @@ class Judge(Component):
         "ambiguity": "equipoise.judges.ambiguity:Ambiguity",
         "writing": "equipoise.judges.writing:Writing",
         "safety": "equipoise.judges.safety:Safety",
+        "frontier": "equipoise.judges.frontier:Frontier",
         "rubric": "equipoise.judges.rubric:Rubric",
         "pairwise": "equipoise.judges.pairwise:Pairwise",
         "peers": "equipoise.judges.peers:Peers",
