@@ -11,6 +11,7 @@ A script may also hold plain strings (the answer's text) and functions body -> t
 
 import json
 import socket
+import struct
 import threading
 import time
 from collections import deque
@@ -55,11 +56,23 @@ class Raw:
 
 
 @dataclass(frozen=True)
+class Stream:
+    """An answer in pieces, for a request with `stream`; `breaks`: the connection breaks after them, with no end."""
+
+    pieces: tuple[str, ...]
+    finish: str | None = "stop"
+    usage: tuple[int, int] | None = (10, 5)
+    gap: float = 0.0  # seconds between the pieces
+    breaks: bool = False
+    error: str | None = None  # said in place of an end
+
+
+@dataclass(frozen=True)
 class Drop:
     """The connection breaks before an answer."""
 
 
-Step = Say | Fail | Raw | Drop
+Step = Say | Stream | Fail | Raw | Drop
 
 
 @dataclass(frozen=True)
@@ -78,6 +91,7 @@ class OpenAIServer:
     def __init__(self) -> None:
         self.requests: list[Seen] = []
         self.most_at_once = 0
+        self.left = threading.Event()  # a client went away in the middle of a stream
         self.answer: Callable[[dict[str, Any]], str | Step] = lambda body: Say()
         self.key: str | None = None  # asked for when set
         self.models: set[str] | None = None  # the only ones there, when set
@@ -163,8 +177,29 @@ class OpenAIServer:
                         error = {"message": step.words, "type": "error", "code": step.code, "param": step.param}
                         headers = {"retry-after": step.retry_after, "location": step.location}
                         self.send(step.status, json.dumps({"error": error}).encode(), headers)
+                    case Say() if body.get("stream"):
+                        self.stream(Stream((step.text or "",), step.finish, step.usage), body)
+                    case Stream():
+                        self.stream(step, body)
                     case Say():
                         self.send(200, json.dumps(completion(step, body)).encode())
+
+            def stream(self, step: Stream, body: dict[str, Any]) -> None:
+                self.send_response(200)
+                self.send_header("content-type", "text/event-stream")
+                self.send_header("connection", "close")
+                self.end_headers()
+                self.close_connection = True
+                try:
+                    for event in events(step, body):
+                        self.wfile.write(b"data: " + event + b"\n\n")
+                        time.sleep(step.gap)
+                except (BrokenPipeError, ConnectionResetError):
+                    server.left.set()
+                    raise
+                if step.breaks:
+                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    self.connection.close()
 
             def send(self, status: int, body: bytes, headers: Mapping[str, str | None] = {}) -> None:
                 self.send_response(status)
@@ -192,6 +227,26 @@ def completion(step: Say, body: dict[str, Any]) -> dict[str, Any]:
         asked, answered = step.usage
         reply["usage"] = {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered}
     return reply
+
+
+def events(step: Stream, body: dict[str, Any]) -> Iterator[bytes]:
+    """The data of a stream's events."""
+
+    def event(choices: list[dict[str, Any]], **more: Any) -> bytes:
+        chunk = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": body["model"]}
+        return json.dumps(chunk | {"choices": choices} | more).encode()
+
+    yield event([{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}])
+    for piece in step.pieces:
+        yield event([{"index": 0, "delta": {"content": piece}, "finish_reason": None}])
+    if step.error is not None:
+        yield json.dumps({"error": {"message": step.error}}).encode()
+    if step.breaks or step.error is not None:
+        return
+    yield event([{"index": 0, "delta": {}, "finish_reason": step.finish}])
+    if step.usage is not None and (body.get("stream_options") or {}).get("include_usage"):
+        yield event([], usage=dict(zip(("prompt_tokens", "completion_tokens"), step.usage, strict=True)))
+    yield b"[DONE]"
 
 
 @pytest.fixture

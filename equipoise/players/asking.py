@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -12,7 +11,8 @@ from typing import Any, TypeVar
 
 from equipoise.errors import BudgetSpent, EquipoiseError, ModelError, UserError
 from equipoise.players.base import Replies, Spending
-from equipoise.players.endpoint import SAID, Endpoint
+from equipoise.players.endpoint import Endpoint
+from equipoise.players.faults import fault
 from equipoise.players.requests import Answer, Connection, Failure
 from equipoise.types import Move, View, record_id
 
@@ -20,8 +20,6 @@ T = TypeVar("T")
 WAYS = ("json_schema", "json_object", "none")  # to ask for a schema, the strictest first
 UNASKABLE = {400, 404, 422, 501}  # what servers answer to a way that they do not know
 TEMPLATE = 16  # tokens at most that a chat template puts around a message, for what is reserved of a budget
-ABSENT = re.compile(r"requested|not a valid|invalid model|not exist|not found|no such|unknown model|not available")
-UNWANTED = re.compile(r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|extra|not permitted|not allowed")
 
 
 class MemoryReplies:
@@ -200,9 +198,9 @@ class EndpointActor:
     async def _ask(self, question: Question, stop: asyncio.Event) -> Move:
         reply = await self._asked(question, stop)
         if isinstance(reply, Failure):
-            fault = self._fault(reply)
-            if fault:
-                raise ModelError(f"endpoint {self.player.base_url}: {fault}")
+            wrong = fault(self.player, reply)
+            if wrong:
+                raise ModelError(f"endpoint {self.player.base_url}: {wrong}")
             said = f"HTTP {reply.status}: {reply.words}" if reply.status else reply.words
             return Move("", "error", error=f"{self.player.model}: {said}")
         asked, answered = reply.prompt_tokens or 0, reply.completion_tokens or 0
@@ -237,46 +235,6 @@ class EndpointActor:
             if reply.status not in UNASKABLE:
                 break
         return reply
-
-    def _fault(self, failure: Failure) -> str | None:
-        """What to mend, where a failure concerns every row; None where it is this row's own."""
-        player, words = self.player, failure.words
-        holder = f"the variable {player.api_key_env}" if player.api_key_env else "api_key_env: none is named"
-        match failure:
-            case Failure(unreachable=True):
-                return f"cannot be reached ({words}); does the server run, and is base_url right?"
-            case Failure(status=401 | 403):
-                return f"the server refuses the key (HTTP {failure.status}: {words}); check {holder}"
-            case Failure(status=402) | Failure(code="insufficient_quota"):
-                return f"the account has no credit left (HTTP {failure.status}: {words})"
-            case Failure(status=404):
-                return f"no model '{player.model}' there, or base_url lacks its /v1 (HTTP 404: {words})"
-            case Failure(status=400 | 422) if self._absent(words):
-                return f"no model '{player.model}' there (HTTP {failure.status}: {words})"
-        field = self._unwanted(failure)
-        if field is None:
-            return None
-        if field in player.extra_body:
-            return f"the server does not take '{field}' ({words}); leave it out of extra_body"
-        if field.startswith("max_"):
-            return f"the server does not take '{field}' ({words}); choose the other max_tokens_field"
-        cure = {"send_seed": "false", "logprobs": "false", "structured": "auto", "stop": "[]"}.get(SAID[field], "null")
-        return f"the server does not take '{field}' ({words}); set {SAID[field]}: {cure}"
-
-    def _absent(self, words: str) -> bool:
-        """Whether the server says that it has no such model; a model's name may be a common word, such as `model`."""
-        name = re.escape(self.player.model)
-        named = re.search(rf"""['"`]{name}['"`]|\b{name} is not a valid model""", words)
-        return named is not None and ABSENT.search(words.lower()) is not None
-
-    def _unwanted(self, failure: Failure) -> str | None:
-        """The field of ours that the server does not know; not one whose value is wrong in this row."""
-        if failure.status not in (400, 422) or not UNWANTED.search(f"{failure.code} {failure.words}".lower()):
-            return None
-        ours = [field for field in (*SAID, *self.player.extra_body) if field != "model"]
-        if failure.field in ours:
-            return failure.field
-        return next((field for field in ours if re.search(rf"\b{re.escape(field)}\b", failure.words)), None)
 
 
 def plus(a: Spending, b: Spending) -> Spending:

@@ -12,11 +12,12 @@ import email.utils
 import json
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+T = TypeVar("T")
 FIRST_PAUSE = 0.5  # seconds
 LONGEST_PAUSE = 30.0  # seconds
 PATIENCE = 600.0  # seconds: a server that asks for a longer wait is taken at its word, and not waited for
@@ -83,11 +84,15 @@ class Connection:
 
     async def ask(self, body: Mapping[str, Any], stop: asyncio.Event) -> Answer | Failure:
         """The server's answer to `body`, or its last failure. Once `stop` is set no further attempt is made."""
+        return await self.again(lambda: self._once(body), stop)
+
+    async def again(self, once: Callable[[], Awaitable[T | Failure]], stop: asyncio.Event) -> T | Failure:
+        """What the attempt `once` gives, or its last failure: a passing one is tried again, up to `retries` times."""
         attempts = 0
         while True:
-            found = await self._once(body)
+            found = await once()
             attempts += 1
-            if isinstance(found, Answer) or not found.passing or attempts > self._retries:
+            if not isinstance(found, Failure) or not found.passing or attempts > self._retries:
                 return found
             pause = random.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempts - 1)))
             if found.wait is not None:
