@@ -150,7 +150,7 @@ class UpstreamEngine:
                 return
             begun, finish = True, chunk.finish or finish
             text = said.feed(chunk.text)
-            # A chunk is a token nearly everywhere; where the server counts itself, the last piece makes up for the rest.
+            # A chunk is a token nearly everywhere; where the server counts, its last word makes up for the rest.
             tokens = int(bool(chunk.text)) if chunk.tokens is None else max(0, chunk.tokens - counted)
             counted += tokens
             if text or tokens:
