@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.judges.verdicts import Unread, choice, score
+from equipoise.judges.verdicts import SCORE_KEYS, Unread, choice, score
 
 CODE = "3f9a12bc07"
 
@@ -180,3 +180,11 @@ def test_any_reply_is_read_or_refused_without_a_fault(reply):
             picked = choice(reply, ("A", "B", "tie"), code)
             assert isinstance(picked, Unread) or picked in ("A", "B", "tie")
             assert not code or code in reply.casefold() or isinstance(found, Unread)
+
+
+def test_other_names_and_a_box_are_read_only_where_they_are_asked_for():
+    keys = (*SCORE_KEYS, "boxed", "abg")
+    for reply in (r"So: \boxed{ 1 }", "thought\n<abg>1</abg>", r"\boxed{0} no, \boxed{1}"):
+        assert score(reply, 0, 4, keys=keys) == 1
+        assert isinstance(score(reply, 0, 4), Unread)
+        assert isinstance(score(reply, 0, 4, "c0de", keys), Unread)
