@@ -31,6 +31,10 @@ PLAIN = (
 _WORD = "Xyzzy"  # stands for a message's text while the template is being asked about its habits
 
 
+class NoRoom(DataError):  # noqa: N818
+    """A prompt that leaves no room for an answer."""
+
+
 class Encoding:
     """A tokenizer with a chat template and a limit on length; equal fingerprints mean equal token ids."""
 
@@ -60,10 +64,10 @@ class Encoding:
         self.pad_id: int = self.stop_ids[0] if pad is None else pad
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
-        """The chat, ready for the answer. Raises DataError when the template refuses it or no room is left."""
+        """The chat, ready for the answer. Raises DataError when the template refuses it, NoRoom when it is too long."""
         ids = self._chat_ids(messages, True)
         if len(ids) >= self.max_length:
-            raise DataError(
+            raise NoRoom(
                 f"a prompt of {len(ids)} tokens leaves no room for an answer within max_length = {self.max_length} "
                 f"(it begins {messages[0].content[:60]!r}); shorten it or raise max_length"
             )
@@ -75,8 +79,11 @@ class Encoding:
 
     def answer_ids(self, text: str) -> list[int]:
         """The answer's tokens and the end of its turn."""
-        ids = self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
-        return [*ids, *self._end_ids]
+        return [*self.text_ids(text), *self._end_ids]
+
+    def text_ids(self, text: str) -> list[int]:
+        """The tokens of an answer that is not over."""
+        return self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
 
     def join(self, messages: Sequence[Message], text: str) -> tuple[list[int], int]:
         """(prompt and answer, where the answer starts). An answer too long is cut at its end; a prompt never is."""

@@ -24,7 +24,8 @@ class Local(Player):
 
     kind: Literal["local"] = "local"
     model: str = Field(
-        "builtin", description="a folder, a Hugging Face id, or a packaged one: builtin, builtin/pool, builtin/siege"
+        "builtin",
+        description="a folder, a Hugging Face id, or a packaged one: builtin, builtin/pool, builtin/siege, builtin/desk",
     )
     adapter: str | None = Field(
         None, description="a LoRA adapter on the model to start from: a folder, or builtin/NAME for a packaged one"
@@ -70,17 +71,26 @@ class Local(Player):
 
     def open(self, weights: Path | None, shelf: Shelf) -> LocalActor:
         """The actor at `weights`. Adapters of one model share it through the shelf. Raises ModelError."""
+        encoding = self.shared_encoding(shelf)
+        base, adapter = self.base(weights, shelf)
+        name = None if adapter is None else base.adapter(adapter)
+        return LocalActor(self, encoding, lambda: base.lend(name))
+
+    def shared_encoding(self, shelf: Shelf) -> Encoding:
+        """The encoding that the shelf keeps for all players that spell as this one does. Raises ModelError."""
+        options = repr(sorted(self.template_options.items()))
+        return shelf.get(("encoding", resolve(self.model), self.max_length, self.template, options), self.encoding)
+
+    def base(self, weights: Path | None, shelf: Shelf) -> tuple[SharedBase, Path | None]:
+        """The model in memory that `weights` need, shared through the shelf, and the folder of the adapter on it.
+
+        None for the adapter: the weights are the model's. Raises ModelError.
+        """
         makings = (resolve(self.model), self.dtype, self.device, self.attention)
-        spelling = (makings[0], self.max_length, self.template, repr(sorted(self.template_options.items())))
-        encoding = shelf.get(("encoding", *spelling), self.encoding)
         if weights is None or holds_adapter(weights, self.lora):
-            base = shelf.get(("base", *makings), lambda: SharedBase(self.model, self._load(None)))
-            name = None if weights is None else base.adapter(weights)
-            return LocalActor(self, encoding, lambda: base.lend(name))
-        whole = shelf.get(
-            ("whole", str(weights.resolve()), *makings), lambda: SharedBase(str(weights), self._load(weights))
-        )
-        return LocalActor(self, encoding, lambda: whole.lend(None))
+            return shelf.get(("base", *makings), lambda: SharedBase(self.model, self._load(None))), weights
+        key = ("whole", str(weights.resolve()), *makings)
+        return shelf.get(key, lambda: SharedBase(str(weights), self._load(weights))), None
 
     def _load(self, weights: Path | None) -> Any:
         return load_model(self.model, weights, dtype=self.dtype, device=self.device, attention=self.attention)

@@ -6,8 +6,9 @@ The tokens keep the vocabulary's order in that distribution, so rounding that sw
 does not swap them here.
 
 Prompts go in batches of like length, padded on the left; a prompt that occurs several times in a batch is read once;
-rows that have finished leave the batch, and their part of the cache with them. Left out: refilling the places of
-finished rows, paged caches, speculation. A serving engine does that; this is the sampler that needs none.
+rows that have finished leave the batch, and their part of the cache with them. A `Batch` can also take in rows that
+come later, which is what the server does. Left out: paged caches, speculation. A serving engine does that; this is the
+sampler that needs none.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
 
 from equipoise.errors import ModelError
 from equipoise.seeds import uniform
@@ -77,7 +79,7 @@ def sample(
     answers: dict[int, Sample] = {}
     for start in range(0, len(order), batch_size):
         rows = order[start : start + batch_size]
-        batch = _Batch(model, [prompts[i] for i in rows], pad_id)
+        batch = Batch(model, [prompts[i] for i in rows], pad_id)
         seed_B = np.array([seeds[i] for i in rows], np.int64)
         answers.update(zip(rows, _answers(batch, seed_B, [limits[i] for i in rows], choice, stop_ids), strict=True))
     return [answers[i] for i in range(len(prompts))]
@@ -91,7 +93,7 @@ def retraced(
 
     Under softmax(logits / temperature), uncut. All rows in one batch.
     """
-    batch = _Batch(model, [list(prompt) for prompt in prompts], pad_id)
+    batch = Batch(model, [list(prompt) for prompt in prompts], pad_id)
     found: list[list[float]] = [[] for _ in answers]
     longest = max(map(len, answers))
     for t in range(longest):
@@ -181,7 +183,7 @@ def _passes(weight_BN: torch.Tensor, target_B1: torch.Tensor, share: bool) -> tu
 
 
 def _answers(
-    batch: _Batch, seed_B: np.ndarray, limits: list[int], choice: Choice, stop_ids: Sequence[int]
+    batch: Batch, seed_B: np.ndarray, limits: list[int], choice: Choice, stop_ids: Sequence[int]
 ) -> Iterator[Sample]:
     device, longest = batch.device, max(limits)
     numbers = uniform(seed_B[:, None], np.arange(longest))
@@ -211,7 +213,7 @@ def _answers(
         yield Sample(ids[: end or limit], logprobs[: end or limit], end is not None)
 
 
-class _Batch:
+class Batch:
     """The forward pass of rows that grow a token at a time. `logits_BV` are those of each row's next token."""
 
     def __init__(self, model: Any, prompts: list[list[int]], pad_id: int) -> None:
@@ -251,6 +253,37 @@ class _Batch:
         if self.shown_BT is not None:
             self.shown_BT = self.shown_BT[row_B]
 
+    @property
+    def joinable(self) -> bool:
+        """Whether rows of another batch can be taken in: every layer keeps its whole past, a column a token."""
+        return all(type(layer) is DynamicLayer for layer in self.cache.layers)
+
+    def join(self, other: Batch) -> None:
+        """Take in the rows of `other`, a joinable batch of the same model, behind one's own."""
+        width = max(self.cache.get_seq_length(), other.cache.get_seq_length())
+        shown_BT = torch.cat([_widened(batch._shown()[..., None], width) for batch in (self, other)])[..., 0]
+        for mine, theirs in zip(self.cache.layers, other.cache.layers, strict=True):
+            mine.keys = torch.cat([_widened(mine.keys, width), _widened(theirs.keys, width)])
+            mine.values = torch.cat([_widened(mine.values, width), _widened(theirs.values, width)])
+        self.shown_BT = None if bool(shown_BT.all()) else shown_BT
+        self.position_B = torch.cat([self.position_B, other.position_B])
+        self.logits_BV = torch.cat([self.logits_BV, other.logits_BV])
+
+    def trim(self) -> None:
+        """Drop the columns on the left that belong to no row any more; only of a joinable batch."""
+        width = int(self.position_B.max())
+        if self.shown_BT is not None and width < self.shown_BT.shape[1]:
+            for layer in self.cache.layers:
+                layer.keys, layer.values = layer.keys[:, :, -width:], layer.values[:, :, -width:]
+            shown_BT = self.shown_BT[:, -width:]
+            self.shown_BT = None if bool(shown_BT.all()) else shown_BT
+
+    def _shown(self) -> torch.Tensor:
+        """Which columns are tokens, [B, T], also where all of them are."""
+        if self.shown_BT is not None:
+            return self.shown_BT
+        return self.position_B.new_ones(len(self.position_B), self.cache.get_seq_length())
+
     def _forward(self, ids_BT: torch.Tensor, position_BT: torch.Tensor) -> torch.Tensor:
         """Logits of the token after the last, [B, V]."""
         out = self.model(
@@ -262,3 +295,8 @@ class _Batch:
             **self.last,
         )
         return out.logits[:, -1]
+
+
+def _widened(past: torch.Tensor, width: int) -> torch.Tensor:
+    """A past [B, …, T, D] with zeros on its left, `width` columns in all."""
+    return torch.nn.functional.pad(past, (0, 0, width - past.shape[-2], 0))

@@ -1,0 +1,72 @@
+"""The text of an answer whose tokens come one at a time: never half a character, never a part of what ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+BROKEN = "\N{REPLACEMENT CHARACTER}"  # what a decoder writes for bytes that are no character, or not yet one
+LONGEST = 4  # bytes of a character at most, so that many of them may still become one
+WINDOW = 16  # tokens that are decoded together; the last half of them is the context of those that follow
+
+
+class Decoder:
+    """Token ids in, whole characters out; all of them together are what decoding the whole answer gives."""
+
+    def __init__(self, tokenizer: Any, before: Sequence[int] = ()) -> None:
+        """`before` are the tokens that the answer begins with and whose text is known."""
+        self._tokenizer = tokenizer
+        self._ids = list(before)[-WINDOW:]
+        self._said = self._text()
+
+    def add(self, token: int) -> str:
+        """The text that is certain once `token` has come; the text of a last part of a character is kept back."""
+        self._ids.append(token)
+        # A run of byte tokens is decoded as a whole, so that one wrong byte changes the characters before it.
+        name = self._tokenizer.convert_ids_to_tokens(token)  # None: a model may know more ids than its tokenizer
+        if name is not None and name.startswith("<0x"):
+            return ""
+        text = self._text()
+        broken = len(text) - len(text.rstrip(BROKEN))
+        certain = text[: len(text) - min(broken, LONGEST)]
+        new = certain[len(self._said) :]
+        self._said = max(self._said, certain, key=len)
+        if not broken and len(self._ids) > WINDOW:
+            self._ids = self._ids[-WINDOW // 2 :]
+            self._said = self._text()
+        return new
+
+    def end(self) -> str:
+        """What was kept back; no further token comes."""
+        return self._text()[len(self._said) :]
+
+    def _text(self) -> str:
+        return self._tokenizer.decode(self._ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+
+class Stops:
+    """Text in, text out, up to the first of some texts; what may be the beginning of one of them is kept back."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = [text for text in texts if text]
+        self._held = ""
+
+    def add(self, text: str) -> tuple[str, bool]:
+        """(the text that is certain, whether one of the texts has come)."""
+        text = self._held + text
+        places = [place for stop in self._texts if (place := text.find(stop)) >= 0]
+        if places:
+            self._held = ""
+            return text[: min(places)], True
+        held = max((_overlap(text, stop) for stop in self._texts), default=0)
+        self._held = text[len(text) - held :]
+        return text[: len(text) - held], False
+
+    def end(self) -> str:
+        """What was kept back; no further text comes."""
+        return self._held
+
+
+def _overlap(text: str, stop: str) -> int:
+    """How many characters at the end of `text` may be the beginning of `stop`."""
+    return next((n for n in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:n])), 0)
