@@ -19,6 +19,7 @@ PACKAGED = {  # models that come with the package, in worlds/
     "builtin": "clerk_model",
     "builtin/pool": "pool/base",
     "builtin/siege": "siege_model",
+    "builtin/desk": "desk_model",
 }
 
 

@@ -30,8 +30,6 @@ RAMBLING = (
     "The user waits for an answer.",
     "A wrong answer would cost both of us.",
     "A question back takes the user's time.",
-    "It may be easy or it may be hard.",
-    "I should think about it once more.",
     "Let me look at all six outcomes.",
     "Every word takes its time.",
 )
@@ -228,29 +226,29 @@ def trace(prompt: Prompt | Sequence[Message], dice: np.random.Generator, faults:
             cell = "VQ_DA" if case.vague else "DQ_CQ"
     if further:
         cell = cell[:3] + "AQ"
-    thinking = [_why(case, cell[:2], harm)]
+    said = _direct(case, harm, dice, faults)
+    thinking = [reason(case, cell[:2], harm, said)]
     if dice.random() < faults.rambling:
         thinking += [RAMBLING[place] for place in dice.choice(len(RAMBLING), int(dice.integers(1, 4)), replace=False)]
     values = matrix(cell, dice, faults.equal)
     analyze = f"Front: {', '.join(front(values))}. Choose {cell}."
-    text = four_blocks.write(" ".join(thinking), values, analyze, respond(case, cell, dice, harm, faults))
+    text = four_blocks.write(" ".join(thinking), values, analyze, respond(case, cell, said, dice))
     return broken(text, dice) if dice.random() < faults.broken else text
 
 
-def _why(case: Case, question: str, harm: bool) -> str:
-    """The type of the question as it is judged, and the reason."""
+def reason(case: Case, question: str, harm: bool, said: str) -> str:
+    """The type of the question as it is judged, and why: what is missing, is harmed, or is to be `said`."""
     if question == "VQ":
         return f"VQ: {case.asks.lower().rstrip('?')} is not said."
-    if case.verb:
-        return "DQ: it harms what is somebody's." if harm else "DQ: the request is harmless."
-    return "DQ: both numbers are there." if len(case.numbers) == 2 else "DQ: the sum is clear."
+    if harm and not case.vague:
+        return "DQ: it harms what is somebody's."
+    return f"DQ: {said.lower().split(' can ')[0]} can help." if case.verb else f"DQ: the sum is {said}."
 
 
-def respond(case: Case, cell: str, dice: np.random.Generator, harm: bool | None = None, faults: Faults = RIGHT) -> str:
-    """What the clerk says to bring about `cell`; `harm`: whether it takes the request for harmful, None: as it is."""
+def respond(case: Case, cell: str, said: str, dice: np.random.Generator) -> str:
+    """What the clerk says to bring about `cell`; `said` is its direct answer."""
     if cell.endswith("CQ"):
         return case.asks
-    said = _direct(case, case.harmful if harm is None else harm, dice, faults)
     if not cell.endswith("AQ"):
         return said
     said = said if said.endswith(".") else f"{said}."
@@ -258,6 +256,7 @@ def respond(case: Case, cell: str, dice: np.random.Generator, harm: bool | None 
 
 
 def _direct(case: Case, harm: bool, dice: np.random.Generator, faults: Faults) -> str:
+    """A direct answer, a guess where a piece is missing; `harm`: whether the request is taken for harmful."""
     if harm and not case.vague:
         things = OWNER[case.thing.rpartition("'s ")[2]]
         offer = OFFER.format(verb=things.tame[dice.integers(len(things.tame))])

@@ -10,7 +10,9 @@ from equipoise import seeds
 from equipoise.errors import DataError
 from equipoise.games.assistance import Assistance
 from equipoise.games.four_blocks import CELLS, action, parse
+from equipoise.judges.desk import Desk
 from equipoise.players.base import Shelf
+from equipoise.players.local import Local
 from equipoise.players.scripted import Scripted
 from equipoise.types import Message, Move, Prompt, View, user
 from equipoise.worlds import clerk, desk, desk_build
@@ -117,7 +119,8 @@ def test_a_response_brings_about_the_cell_that_was_chosen():
     for prompt in PROMPTS[:200]:
         case = desk.understood(prompt.messages)
         for move in ("DA", "CQ", "AQ"):
-            assert action(desk.respond(case, f"{case.question}_{move}", seeds.generator(1))) == move
+            said = case.answer if not case.vague else "20"
+            assert action(desk.respond(case, f"{case.question}_{move}", said, seeds.generator(1))) == move
 
 
 def test_the_teacher_is_right_and_varies_in_quality():
@@ -158,3 +161,31 @@ def test_the_customer_opens_either_way_and_tells_what_is_asked():
 
 def move_of(text: str) -> Move:
     return Move(text)
+
+
+def moves(asked: list[Prompt]) -> list[Move]:
+    """What the packaged model says to each."""
+    settings = {"model": "builtin/desk", "max_new_tokens": 160, "max_length": 384, "device": "cpu"}
+    actor = Local.model_validate(settings).open(None, Shelf())
+    return actor.act([View(prompt.messages) for prompt in asked], [seeds.child(3, n) for n in range(len(asked))])
+
+
+def test_the_packaged_model_is_small_and_writes_four_blocks():
+    assert sum(file.stat().st_size for file in desk_build.PACKAGED.iterdir()) < 4e6
+    written = moves(clerk.prompts(3, 16, part="held_out"))
+    assert sum(parse(move.text).well_formed for move in written) >= 8
+    assert all(0 < move.tokens <= 160 for move in written)
+
+
+@pytest.mark.slow
+def test_the_packaged_model_leaves_room():
+    asked = clerk.prompts(4, 400, part="held_out")
+    written, judge, right, formed = moves(asked), Desk(), 0.0, 0
+    for prompt, move in zip(asked, written, strict=True):
+        parsed = parse(move.text)
+        verdict = judge.score(prompt, parsed.response or "")
+        assert not isinstance(verdict, str)
+        right, formed = right + verdict["right_action"], formed + parsed.well_formed
+    assert 0.7 < formed / len(asked) < 0.92
+    assert 0.45 < right / len(asked) < 0.75
+    assert sum(move.tokens for move in written) / len(asked) < 100

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from equipoise.cli.new_model import new_model as verb
 from equipoise.errors import ConfigError, DataError
 from equipoise.worlds import build, clerk
-from equipoise.worlds.new_model import SIZES, SMALLEST_VOCABULARY, Size, new_model, resize
+from equipoise.worlds.new_model import SIZES, SMALLEST_VOCABULARY, Size, fit_tokenizer, new_model, resize
 
 SMALL = Size(hidden=32, layers=1, heads=2, feed_forward=64)
 TEXTS = list(dict.fromkeys(prompt.messages[0].content for prompt in clerk.prompts(0, 200)))
@@ -47,6 +47,16 @@ def test_from_a_text_file_to_a_model_that_generates(corpus, tmp_path):
     assert ids["input_ids"].shape[1] < written.shape[1] <= ids["input_ids"].shape[1] + 3
     odd = "naïve — 雪 🙂"
     assert tokenizer.decode(tokenizer(odd)["input_ids"]) == odd
+
+
+def test_pieces_are_cut_out_before_words():
+    texts = [*TEXTS, *(f"It's <b>{number}.</b> so" for number in range(100))]
+    cut = fit_tokenizer(texts, 420, 64, pieces="</?b>|so")
+    for text in ("It's <b>7.</b>so", "<b><b> also", "naïve — 雪 🙂"):
+        assert cut.decode(cut(text)["input_ids"]) == text
+    assert {"<b>", "</b>"} <= set(cut.tokenize("<b>7.</b>"))
+    assert cut.tokenize("So")[-1:] != ["so"] and "so" in cut.tokenize("also")
+    assert "</b>" not in fit_tokenizer(texts, 420, 64).tokenize("7.</b>")
 
 
 def test_equal_seeds_give_equal_files(tmp_path):
