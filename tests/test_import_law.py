@@ -38,7 +38,7 @@ DOORS = {
     ("evaluate.red_team", "judges.embedding"): "attacks are compared as they were when they were rewarded",
     ("judges.assistance", "games"): "the judge of this game takes its outputs apart and pays by its rules",
     ("evaluate.assistance", "games"): "so does its measure, which says besides what was done and written",
-    ("evaluate.written_game", "games.four_blocks"): "a written matrix is solved by the names that the game gives its cells",
+    ("evaluate.written_game", "games.four_blocks"): "a written matrix is solved by the names of its cells",
     ("report", "evaluate.statistics"): "a report shows intervals",
     ("report.collect", "run"): "one file reads the run for the report",
     ("report.collect", "arena"): "and tells played matches from recorded answers that were set side by side",
