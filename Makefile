@@ -31,11 +31,11 @@ world: $(RUNS)       ## rebuild the built-in world's tiny model from its seed, a
 
 $(RUNS): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,endpoints]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,endpoints,serve]'
 	touch $@
 
 $(TESTS): $(RUNS)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,endpoints,trackers,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,endpoints,serve,trackers,dev]'
 	touch $@
 
 clean:

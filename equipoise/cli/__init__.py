@@ -17,6 +17,7 @@ from equipoise.errors import DiskFull, EquipoiseError, UserError
 EXTRAS = {  # extra -> the packages that it brings and that a part may find missing
     "train": ("torch", "transformers", "accelerate", "peft", "datasets", "tokenizers", "safetensors"),
     "endpoints": ("openai",),
+    "serve": ("starlette", "uvicorn"),
 }
 VERBS = (
     "run",
@@ -31,6 +32,7 @@ VERBS = (
     "export",
     "new_model",
     "sft",
+    "serve",
     "doctor",
 )
 
