@@ -74,6 +74,11 @@ class RunArena:
         self._stages.deal_all()
         return {part: self._ledger.prompts(part, 0) for part in ("held_out", "test")}
 
+    @property
+    def held_out(self) -> list[Prompt]:
+        """The held-out prompts."""
+        return self._prompts["held_out"]
+
     def scores(
         self, player: PlayerId, samples: int, judge: Judge, part: str = "held_out"
     ) -> dict[str, list[float | None]]:
@@ -152,19 +157,21 @@ class RunArena:
     def played(
         self,
         roles: Mapping[str, PlayerId],
-        prompts: Literal["harmful", "harmless"],
+        prompts: Literal["harmful", "harmless", "all"],
         judge: Judge,
         raw: bool = False,
         most: int | None = None,
+        samples: int = 1,
     ) -> list[Met]:
         """Held-out matches with these players in the roles, judged; of the first `most` prompts."""
-        asked = [prompt for prompt in self._prompts["held_out"] if harmful(prompt) == (prompts == "harmful")]
+        asked = [p for p in self.held_out if prompts == "all" or harmful(p) == (prompts == "harmful")]
         asked = [with_attack(prompt, seed_of(prompt)) if raw else prompt for prompt in asked[:most]]
         game, t = self.game, max((player.generation for player in roles.values()), default=0)
-        seatings = [(p, {seat: roles[game.role(seat)] for seat in game.seats_for(p)}) for p in asked]
+        seatings = [(p, {seat: roles[game.role(seat)] for seat in game.seats_for(p)}) for p in asked * samples]
         self._ledger.add_prompts(asked if raw else (), "attack", t)
         who = "+".join(map(str, roles.values()))
-        key = f"{t}/held_out/{prompts}{' as they are' if raw else ''}/{most or len(asked)}/{who}"
+        part = f"{prompts}{' as they are' if raw else ''}{f' ×{samples}' if samples > 1 else ''}"
+        key = f"{t}/held_out/{part}/{most or len(asked)}/{who}"
         matches = self._recorder.matches(f"{key}/play", seatings, t, "held_out", who)
         by_id = {prompt.id: prompt for prompt in asked}
         bench = self._stages.bench(self._stages.now)

@@ -83,7 +83,9 @@ class Classroom:
         prompts = self._stages.asked(t)
         terms = self._stages.memory.terms(t, self.population.shelf)
         words = {word.match: word for word in heard}
-        found, dropped = episodes(matches, words, learner, self.config.game, prompts, self.config.utility, terms)
+        found, dropped = episodes(
+            matches, words, learner, self.config.game, prompts, self.config.utility, terms, self.config.normalise
+        )
         if not found:
             raise NoSignal(
                 f"generation {t}: {len(matches)} matches gave {learner} no episode to learn from; dropped: "

@@ -19,6 +19,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from equipoise.component import Component, Settings, nearest
 from equipoise.data.base import PairMaker
+from equipoise.data.normalising import Normalising
 from equipoise.data.shaping import Shaping
 from equipoise.errors import ConfigError
 from equipoise.evaluate.base import Evaluation
@@ -59,6 +60,10 @@ class RunConfig(Settings):
     )
     pairs: PairMaker = Field(default="best_worst")  # type: ignore[assignment]
     shaping: tuple[Shaping, ...] = Field((), description="added to the rewards of episodes: diversity, penalties")
+    normalise: Normalising = Field(
+        default_factory=lambda: Normalising.model_validate({}),
+        description="how rewards of episodes from several data sources are made comparable",
+    )
     learner: Learner
     learners: dict[str, Learner] = Field(
         default_factory=dict,
@@ -165,6 +170,10 @@ class RunConfig(Settings):
         if self.shaping and not paid:
             raise ValueError(
                 f"shaping: the learner '{self.learner.kind}' has no rewards to add to; policy_gradient has"
+            )
+        if self.normalise.method != "none" and not paid:
+            raise ValueError(
+                f"normalise: the learner '{self.learner.kind}' has no rewards to normalise; policy_gradient has"
             )
         for name in self.turns.named() if self.turns.by_rewards else ():
             if name not in paid:

@@ -32,6 +32,7 @@ VERBS = (
     "export",
     "new_model",
     "sft",
+    "traces",
     "serve",
     "doctor",
 )

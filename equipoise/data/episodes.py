@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from numbers import Real
 
+from equipoise.data.normalising import Normalising
 from equipoise.data.shaping import Term
 from equipoise.errors import ConfigError, EquipoiseError
 from equipoise.games.base import Game
@@ -21,10 +22,11 @@ def episodes(
     prompts: Mapping[str, Prompt],
     utility: str = "score",
     terms: Sequence[Term] = (),
+    normalise: Normalising | None = None,
 ) -> tuple[list[Episode], dict[str, int]]:
     """(an episode for each move of `learner`, in order; how many of its moves gave none, by why).
 
-        reward = utility of the seat + Σ over the terms of that seat's role
+        reward = utility of the seat + Σ over the terms of that seat's role,  normalised where that is asked for
 
     `judgements` by match id, `prompts` by id. A move whose seat was not judged, or that failed, is left out: it is not
     paid 0. Raises ConfigError for a utility that nobody gave, EquipoiseError for a term that has not one finite
@@ -39,12 +41,16 @@ def episodes(
     made = [row for row in mine if row[2].move.finish != "error" and row[2].move.token_ids]
     dropped = Counter({"failed": len(mine) - len(made)})
     found: list[Episode] = []
+    sources: list[str] = []
+    sides: list[Mapping[str, float]] = []
     for (match, place, turn), added in zip(made, _shaped(made, game, prompts, terms), strict=True):
         word = judgements.get(match.id)
         scores = ((word and word.scores) or {}).get(turn.seat, {})
         if utility not in scores:
             dropped["unjudged"] += 1
             continue
+        sources.append(prompts[match.prompt].source)
+        sides.append(scores)
         role, parts = game.role(turn.seat), {utility: scores[utility], **added}
         found.append(
             Episode(
@@ -62,6 +68,7 @@ def episodes(
         names = {name for word in judgements.values() for scores in (word.scores or {}).values() for name in scores}
         if names and utility not in names:
             raise ConfigError(f"utility: no judgement has '{utility}'; known: {', '.join(sorted(names))}")
+    found = normalise.applied(found, sources, sides) if normalise is not None else found
     return found, {why: count for why, count in dropped.items() if count}
 
 

@@ -92,6 +92,11 @@ class Arena(Protocol):
         """The generations of `player` up to itself that were measured, newest first."""
         ...
 
+    @property
+    def held_out(self) -> list[Prompt]:
+        """The held-out prompts."""
+        ...
+
     def scores(self, player: PlayerId, samples: int, judge: Judge, part: str = "held_out") -> Scores:
         """Play the prompts of a part with `player` in every seat, and judge it; done once, then remembered.
 
@@ -111,9 +116,15 @@ class Arena(Protocol):
         ...
 
     def played(
-        self, roles: Mapping[str, PlayerId], prompts: Literal["harmful", "harmless"], judge: Judge, raw: bool = False
+        self,
+        roles: Mapping[str, PlayerId],
+        prompts: Literal["harmful", "harmless", "all"],
+        judge: Judge,
+        raw: bool = False,
+        *,
+        samples: int = 1,
     ) -> list[Met]:
-        """Held-out matches with these players in the roles, judged; done once, then remembered.
+        """Held-out matches with these players in the roles, `samples` a prompt, judged; done once, then remembered.
 
         `raw`: harmful prompts are asked as they are, nobody rewrites them.
         """
@@ -141,6 +152,7 @@ class Evaluation(Component):
         "red_team": "equipoise.evaluate.red_team:RedTeaming",
         "finite": "equipoise.evaluate.finite:Finite",
         "bimatrix": "equipoise.evaluate.two_seats:TwoSeats",
+        "assistance": "equipoise.evaluate.assistance:AssistanceMeasures",
     }
 
     every: int = Field(1, ge=1, description="generations between two measurements; the first and the last are measured")

@@ -65,6 +65,7 @@ class Judge(Component):
         "clerk_guard": "equipoise.judges.clerk_guard:ClerkGuard",
         "matrix": "equipoise.judges.matrix:MatrixPayoff",
         "red_team": "equipoise.judges.red_team:RedTeamJudge",
+        "assistance": "equipoise.judges.assistance:AssistanceJudge",
         "solution": "equipoise.judges.solution:Solution",
         "ambiguity": "equipoise.judges.ambiguity:Ambiguity",
         "writing": "equipoise.judges.writing:Writing",

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from equipoise.prompts.base import Prompts, Source
 from equipoise.types import Prompt, record_id
-from equipoise.worlds import clerk, siege
+from equipoise.worlds import clerk, desk, siege
 
 
 class Blank(Prompts):
@@ -38,14 +38,23 @@ class World(Prompts):
     count: int = Field(2000, ge=1, description="distinct questions to train on, shared out over the generations")
     kinds: tuple[clerk.Kind, ...] = Field(clerk.KINDS, min_length=1, description="kinds of question, in equal number")
     seed: int = Field(0, ge=0, description="which questions are drawn")
+    wishes: bool = Field(
+        False, description="facts for a simulated user: the question `vague` and `detailed`, and what it has `told`"
+    )
 
     def load(self, folder: Path = Path()) -> Source:
         """`count` questions, `held_out` and `test` others. Raises ConfigError when the world has not so many."""
         return Source(
-            clerk.prompts(self.seed, self.count, self.kinds, "train"),
-            clerk.prompts(self.seed, self.held_out, self.kinds, "validation" if self.test else "held_out"),
-            clerk.prompts(self.seed, self.test, self.kinds, "test"),
+            self._drawn(self.count, "train"),
+            self._drawn(self.held_out, "validation" if self.test else "held_out"),
+            self._drawn(self.test, "test"),
         )
+
+    def _drawn(self, count: int, part: clerk.Part) -> list[Prompt]:
+        drawn = clerk.prompts(self.seed, count, self.kinds, part)
+        if not self.wishes:
+            return drawn
+        return [Prompt(p.id, p.messages, {**p.facts, **desk.wish(p)}, p.source) for p in drawn]
 
 
 class Siege(Prompts):

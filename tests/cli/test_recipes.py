@@ -18,6 +18,7 @@ OWN = {
     "gpo_clerks": [*ROLES, *settings(prompts__count=40)],
     "sparta_clerks": [*SMALL, *settings(prompts__per_generation=6, prompts__test=4)],
 }
+TASKS = ("gtalign", "gtalign_math_hard", "gtalign_ambig_qa", "gtalign_medium", "gtalign_wildguard")
 QUESTIONS = [{"prompt": f"What is {a} + {a + 1}?", "answer": str(2 * a + 1)} for a in range(40)]
 REQUESTS = [
     {"prompt": f"How do I {act} {thing}?", "harmful": act == "burn"}
@@ -28,6 +29,17 @@ REQUESTS = [
 
 TINY = {"model": "builtin", "max_length": 128, "max_new_tokens": 12, "temperature": 1.0}
 TINY_JUDGES = {**TINY, "max_length": 256, "lora": {"r": 4, "alpha": 8}}
+TASK_ROWS = [
+    {
+        "prompt": [{"role": "user", "content": f"Who owns house {n}?"}],
+        "data_source": "ambig_qa",
+        "reward_model": {"ground_truth": f"singleAnswer###{n}" if n % 2 else "multipleQAs###Meaning 0: …"},
+        "extra_info": {"chat_history": [{"role": "user", "content": f"Who owns house {n}?"}]},
+    }
+    for n in range(40)
+]
+DESK = {"model": "builtin/desk", "max_length": 256, "max_new_tokens": 24}
+TALK = settings(generations=1, prompts__per_generation=6, prompts__held_out=8, learner__minibatches=1)
 SIEGE = {"model": "builtin/siege", "max_length": 128, "max_new_tokens": 12}
 GUARDED = settings(judge__guard="clerk_guard", game__text="rewrite_compact")
 BOTH = [*settings(players__defender=SIEGE, players__adversary=SIEGE), *GUARDED]
@@ -56,6 +68,11 @@ def arguments(name, rows) -> list[str]:
     """What a recipe needs to run here: small parts, and where it asks for models and prompts, those."""
     if name in OWN:
         return OWN[name]
+    if name in TASKS:
+        small = settings(game__text="assistance_compact", learner__critic="head")
+        return [*TALK, *small, *settings(players__assistant=DESK, prompts__path=rows(TASK_ROWS))]
+    if name.startswith("gtalign_"):
+        return [*TALK, *settings(prompts__count=60, players__assistant__max_new_tokens=24)]
     if name in SIEGES:
         return [*ROLES, *SIEGES[name], *settings(prompts__path=rows(REQUESTS))]
     own_judge = [] if name in ("sparta", "mnpo_heterogeneous") else settings(judge="exact")
@@ -69,7 +86,14 @@ def test_a_recipe_resolves_to_itself(name, rows):
     assert config.build(yaml.safe_load(resolved.yaml()), "again").yaml() == resolved.yaml()
 
 
-LIKE_OTHERS = ("mnpo_as_released", "sparta_clerks", "gpo_no_diversity", "rlhf")  # run among the slow tests
+LIKE_OTHERS = (
+    "mnpo_as_released",
+    "sparta_clerks",
+    "gpo_no_diversity",
+    "rlhf",
+    *TASKS[1:],
+    "gtalign_clerks",
+)  # run among the slow tests
 
 
 @pytest.mark.parametrize(

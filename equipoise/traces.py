@@ -1,0 +1,190 @@
+"""Traces for a cold start: a teacher plays the learner's part, several times a prompt, and the best plays are kept.
+
+Everything that was played and judged stands in a ledger, in whole chunks: who asks again after a crash gets what was
+there, pays for nothing twice, and goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from equipoise import seeds
+from equipoise.config import RunConfig
+from equipoise.errors import ConfigError, DataError, NoSignal
+from equipoise.judges.base import Judge
+from equipoise.ledger import Ledger
+from equipoise.matches.base import Planned
+from equipoise.matches.play import play
+from equipoise.matches.roles import Roles
+from equipoise.players.base import Player
+from equipoise.players.population import Population
+from equipoise.prompts.split import dealt
+from equipoise.recorder import Seat, Watcher
+from equipoise.types import Judgement, Match, Message, PlayerId, Prompt, record_id
+
+TEACHER = "teacher"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a learner is to write when it is asked `messages`, and what the judge said of the match that it is from."""
+
+    messages: tuple[Message, ...]
+    text: str
+    source: str
+    scores: dict[str, float]
+
+    def row(self) -> dict[str, Any]:
+        """In TRL's conversational prompt-completion format, with the utilities beside."""
+        return {
+            "prompt": [msgspec.to_builtins(message) for message in self.messages],
+            "completion": [{"role": "assistant", "content": self.text}],
+            "source": self.source,
+            **self.scores,
+        }
+
+
+class Lessons:
+    """The teacher's matches on a configuration's training prompts; its held-out and test prompts stay untouched."""
+
+    def __init__(self, config: RunConfig, teacher: Player, candidates: int, count: int | None = None) -> None:
+        """`candidates` plays on each of the first `count` prompts (None: on all).
+
+        Raises ConfigError for a schedule without roles, or with more than one player that learns.
+        """
+        if not isinstance(config.schedule, Roles) or len(config.learning) != 1:
+            raise ConfigError("traces: need a recipe with schedule: roles and one player that learns, such as gtalign")
+        self.config, self.teacher, self.candidates = config, teacher, candidates
+        (name,) = config.learning
+        self.role = next(role for role, player in config.schedule.roles.items() if player == name)
+        self.judge: Judge = config.judge_of(name)
+        parts = dealt(config.prompts, config.generations, config.seed).parts
+        every = {prompt.id: prompt for part in parts for prompt in part}
+        self.prompts = list(every.values())[:count]
+        self._seats = {role: PlayerId(player) for role, player in config.schedule.roles.items()}
+        self._seats[self.role] = PlayerId(TEACHER)
+
+    def planned(self) -> list[Planned]:
+        """Every match; its identity knows the teacher's settings, so that another teacher's plays are others."""
+        game, seed = self.config.game, self.config.seed
+        makings = (self.teacher.model_dump_json(), game.model_dump_json())
+        found = []
+        for prompt in self.prompts:
+            seats = {seat: self._seats[game.role(seat)] for seat in game.seats_for(prompt)}
+            for candidate in range(self.candidates):
+                identity = record_id("trace", seed, prompt.id, candidate, *makings)
+                dice = seeds.child(seed, "trace", prompt.id, candidate)
+                found.append(Planned(identity, 0, "train", prompt, seats, dice))
+        return found
+
+    def played(self, ledger: Ledger, folder: Path, watcher: Watcher) -> list[tuple[Match, Judgement]]:
+        """Every match with the judge's word on it, recorded in `ledger`. Raises NoSignal where too few were judged."""
+        planned, chunk = self.planned(), self.config.commit_every
+        players = {**self.config.players, TEACHER: self.teacher}
+        population = Population(players, folder, ledger)
+        pool = [PlayerId(TEACHER), *(PlayerId(name) for name in self.config.players)]
+        seat = Seat(self.config.game, seeds.child(self.config.seed, "bench", 0), pool, {}, population)
+        judge, prompts = self.judge.at(seat), {prompt.id: prompt for prompt in self.prompts}
+        ledger.add_prompts(self.prompts, "train", 0)
+        watcher.stage("traces", len(planned), 0)
+        for start in range(0, len(planned), chunk):
+            plans = planned[start : start + chunk]
+            ids = [plan.id for plan in plans]
+            known = ledger.matches_of(ids)
+            if len(known) < len(plans):
+                act = lambda who, views, dice: population.actor(who).act(views, dice)  # noqa: E731
+                ledger.add_matches(play(plans, self.config.game, act))
+                known = ledger.matches_of(ids)
+            if len(ledger.judgements_of(ids, judge.name)) < len(plans):
+                matches = [known[name] for name in ids]
+                ledger.add_judgements(zip(matches, judge.verdicts(matches, prompts), strict=True))
+            watcher.advance(len(plans))
+        population.release()
+        ids = [plan.id for plan in planned]
+        matches, words = ledger.matches_of(ids), ledger.judgements_of(ids, judge.name)
+        met = [(matches[name], words[name]) for name in ids]
+        self._heard(met)
+        return met
+
+    def _heard(self, met: Sequence[tuple[Match, Judgement]]) -> None:
+        """Raises NoSignal where a larger share than `max_unjudged` has no score."""
+        silent = Counter(word.reason for match, word in met if self._scores(match, word) is None)
+        share = sum(silent.values()) / len(met) if met else 0.0
+        if share > self.config.max_unjudged:
+            why = "; ".join(f"{count} × {reason}" for reason, count in silent.most_common(2))
+            raise NoSignal(
+                f"judge '{self.judge.kind}': {share:.0%} of {len(met)} traces have no score, more than "
+                f"max_unjudged = {self.config.max_unjudged:.0%}. {why}"
+            )
+
+    def _scores(self, match: Match, word: Judgement) -> dict[str, float] | None:
+        """The utilities of the teacher's seat, or None where it was not judged."""
+        seats = [seat for seat in match.seats if self.config.game.role(seat) == self.role]
+        found = (word.scores or {}).get(seats[0], {})
+        return found if self.config.utility in found else None
+
+    def best(self, met: Sequence[tuple[Match, Judgement]], least: float) -> Iterator[Trace]:
+        """The best play on each prompt, of those worth `least` or more; every move of the teacher in it is a trace.
+
+        A play that the judge calls malformed (its utility `format` is below 1) is none. Of equals the first.
+        """
+        by_prompt: dict[str, list[tuple[float, Match, dict[str, float]]]] = defaultdict(list)
+        for match, word in met:
+            scores = self._scores(match, word)
+            if scores is not None and scores.get("format", 1.0) == 1.0 and scores[self.config.utility] >= least:
+                by_prompt[match.prompt].append((scores[self.config.utility], match, scores))
+        sources = {prompt.id: prompt.source for prompt in self.prompts}
+        for prompt, found in by_prompt.items():
+            _, match, scores = max(found, key=lambda one: one[0])
+            for turn in match.turns:
+                if self.config.game.role(turn.seat) == self.role and turn.move.text.strip():
+                    yield Trace(turn.view.messages, turn.move.text, sources[prompt], dict(scores))
+
+
+def write_traces(traces: Sequence[Trace], file: Path) -> None:
+    """One JSON line a trace; the file appears whole or not at all."""
+    draft = file.with_name(f".{file.name}.draft")
+    with draft.open("w", encoding="utf-8") as lines:
+        for trace in traces:
+            lines.write(json.dumps(trace.row(), ensure_ascii=False) + "\n")
+        lines.flush()
+        os.fsync(lines.fileno())
+    draft.replace(file)
+
+
+def kept(lessons: Lessons, met: Sequence[tuple[Match, Judgement]], least: float) -> list[Trace]:
+    """The traces to learn from. Raises DataError where none is good enough."""
+    found = list(lessons.best(met, least))
+    if not found:
+        scores = [s for match, word in met if (s := lessons._scores(match, word)) is not None]
+        formed = sum(given.get("format", 1.0) == 1.0 for given in scores)
+        raise DataError(
+            f"traces: none of {len(met)} is good enough: {formed} are well formed, and --least is {least:g}; look at "
+            "what the teacher writes in candidates.jsonl"
+        )
+    return found
+
+
+def candidates(lessons: Lessons, met: Sequence[tuple[Match, Judgement]]) -> list[dict[str, Any]]:
+    """Every play as plain JSON values: its prompt, what the teacher wrote, its utilities or why it has none."""
+    texts: list[dict[str, Any]] = []
+    prompts: dict[str, Prompt] = {prompt.id: prompt for prompt in lessons.prompts}
+    for match, word in met:
+        written = [t.move.text or t.move.error for t in match.turns if lessons.config.game.role(t.seat) == lessons.role]
+        texts.append(
+            {
+                "prompt": msgspec.to_builtins(prompts[match.prompt].messages),
+                "written": written,
+                "scores": lessons._scores(match, word),
+                "reason": word.reason,
+            }
+        )
+    return texts
