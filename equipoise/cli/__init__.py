@@ -29,6 +29,7 @@ VERBS = (
     "rate",
     "judge",
     "crossplay",
+    "welfare",
     "export",
     "new_model",
     "sft",

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from equipoise.cli.options import RunFolder
+from equipoise.cli.options import RunFolder, at_generation, names
 
 
 def report(
     folder: RunFolder,
     out: Annotated[Path | None, typer.Option(help="where to write it [default: RUN/report.html]")] = None,
+    beside: Annotated[
+        list[str],
+        typer.Option(metavar="RUN[@GENERATION]", help="another run of the game assistance, drawn in the same plane"),
+    ] = [],  # noqa: B006
 ) -> None:
     """Write the run's report, one HTML file that works offline."""
+    from equipoise.comparison import entry
+    from equipoise.report.assisted import plane
     from equipoise.report.collect import facts
     from equipoise.report.html import render
     from equipoise.run import Run
 
     path = out or folder / "report.html"
-    with Run.read(folder) as opened:
-        path.write_text(render(facts(opened)), encoding="utf-8")
+    asked = [at_generation(one) for one in beside]
+    with ExitStack() as stack:
+        opened = stack.enter_context(Run.read(folder))
+        if beside:
+            entry(opened, folder.name)  # other runs' planes have their place only beside a plane of its own
+        others = []
+        for name, (other, generation) in zip(names([one for one, _ in asked]), asked, strict=True):
+            found = entry(stack.enter_context(Run.read(other)), name, generation)
+            others.append(plane(f"{name}@{found.generation}", found.found))
+        path.write_text(render(facts(opened, beside=others)), encoding="utf-8")
     typer.echo(path)

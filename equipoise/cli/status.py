@@ -30,7 +30,7 @@ def status(folder: RunFolder, json: Json = False) -> None:
 def _facts(run: Any) -> dict[str, Any]:
     stages = run.ledger.stages()
     measured = [(g, facts) for _, g, stage, facts, _ in stages if stage == "measure"]
-    numbers = {k: v for k, v in measured[-1][1].items() if isinstance(v, int | float)} if measured else {}
+    numbers = {k: n for k, v in measured[-1][1].items() if (n := _number(v)) is not None} if measured else {}
     records = run.ledger.counts()
     done = measured[-1][0] if measured else None
     turns = [facts["learn"] for _, _, stage, facts, _ in stages if stage == "turn"]
@@ -52,3 +52,9 @@ def _facts(run: Any) -> dict[str, Any]:
         "seconds": round(sum(row[4] for row in stages), 1),
         "measured": numbers,
     }
+
+
+def _number(value: Any) -> int | float | None:
+    """A number, or the mean of one that was measured with an interval; None for anything else."""
+    found = value.get("mean") if isinstance(value, dict) and "low" in value else value
+    return found if isinstance(found, int | float) else None

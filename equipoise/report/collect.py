@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,9 +17,10 @@ import numpy as np
 
 from equipoise.arena import MEETING
 from equipoise.evaluate.judges import judge_report
+from equipoise.games.assistance import Assistance
 from equipoise.payoffs.cycles import cyclic_warning
-from equipoise.report import attacked, measured, played
-from equipoise.report.facts import Account, Answer, Attack, Curve, Curves, Facts, Headline, MatchCard, Series
+from equipoise.report import assisted, attacked, measured, played
+from equipoise.report.facts import Account, Answer, Attack, Curve, Curves, Facts, Headline, MatchCard, Plane, Series
 from equipoise.report.terminal import Change
 from equipoise.run import Run
 from equipoise.types import Judgement, Match, Message, Prompt
@@ -30,15 +31,20 @@ SAMPLE = 5_000  # matches read with all that was said of them: some seconds wher
 _IS_MEETING = f"""instr(substr(record, 1, 400), '"game":"{MEETING}"') > 0"""  # before the turns, so these stay unread
 
 
-def facts(run: Run, cards: int = CARDS, sample: int = SAMPLE) -> Facts:
-    """Everything that the report shows of `run`, finished or not."""
+def facts(run: Run, cards: int = CARDS, sample: int = SAMPLE, beside: Sequence[Plane] = ()) -> Facts:
+    """Everything that the report shows of `run`, finished or not; `beside` are other runs of the assistant's game."""
     stages, found = run.ledger.stages(), _measured(run)
     learners, last = run.config.learning, found[-1][1] if found else {}
     counts, dropped = _counts(run, stages)
     payoff, own = last.get("payoff"), run.config.judge_of(learners[0]).name
     read, pool = _sample(run, sample), list(run.config.players)
     exact = run.config.game.payoff_AM() is not None  # a pay-off table is no opinion
-    drawn = measured.curves(learners, found)
+    assistance = None
+    shown, harmful = _cards(run, cards, _judges(run, stages))
+    if _assists(run):
+        assistance = assisted.assistance(found, beside, harmful)
+    # An assistant's held-out score is its welfare, which has a section of its own.
+    drawn = [] if assistance is not None and assistance.measured else measured.curves(learners, found)
     return Facts(
         title=run.config.name,
         subtitle=f"generation {found[-1][0] if found else 0} of {run.config.generations}, seed {run.config.seed}",
@@ -62,7 +68,9 @@ def facts(run: Run, cards: int = CARDS, sample: int = SAMPLE) -> Facts:
         pool=tuple(pool),
         standing=tuple(measured.standing(pool, [(t, rated) for _, t, _, rated, _ in run.ledger.stages("rate")])),
         standing_unit=run.config.standing.kind.replace("_", " "),
-        met=None if _attacked(run) else played.met(read, pool, own, run.config.utility),  # other roles, other pay
+        met=None
+        if assistance or _attacked(run)
+        else played.met(read, pool, own, run.config.utility),  # other roles, other pay
         met_judge=own,
         judges={} if exact else judge_report(read.matches, read.words, run.config.utility),
         selection=measured.selection(run.ledger.finished("select")),
@@ -71,17 +79,19 @@ def facts(run: Run, cards: int = CARDS, sample: int = SAMPLE) -> Facts:
         sample=(len(read.matches), read.total),
         counts=counts,
         dropped=dropped,
-        matches=tuple(_cards(run, cards, _judges(run, stages))),
+        matches=tuple(shown),
         attack=_attack(run, stages, read) if _attacked(run) else None,
+        assistance=assistance,
         warnings=(*_warnings(last, counts), *(attacked.alarms(stages, found) if _attacked(run) else ())),
     )
 
 
 def changes(run: Run) -> list[Change]:
-    """What was measured of attack and defence, and the held-out score of every learner, at the start and now."""
+    """What was measured of attack and defence or of an assistant, and every learner's held-out score: at first, now."""
     found, learners = _measured(run), run.config.learning
     rows = attacked.changes(found, attacking=set(learners) == {_adversary(run)}) if _attacked(run) else []
-    seen = {(row.before, row.after) for row in rows}  # a zero-sum adversary is paid its success
+    rows += assisted.changes(found)
+    seen = {(row.before, row.after) for row in rows}  # a zero-sum adversary is paid its success, an assistant welfare
     return rows + [row for row in measured.changes(learners, found) if (row.before, row.after) not in seen]
 
 
@@ -90,13 +100,23 @@ def headlines(run: Run) -> Iterator[Headline]:
     found = _measured(run)
     if _attacked(run):
         yield from attacked.headlines(found)
-    yield from measured.headlines(run.config.learning, found)
+    told = list(assisted.headlines(found))
+    yield from told
+    # An assistant's held-out score is its welfare, which is told already.
+    yield from (
+        line for line in measured.headlines(run.config.learning, found) if not told or "score" not in line.label
+    )
     yield from measured.tested(run.ledger.finished("select"))
 
 
 def _attacked(run: Run) -> bool:
     """Whether this is a game of attack and defence: its texts are harmful."""
     return "red_team" in (run.config.game.kind, run.config.evaluate.kind)
+
+
+def _assists(run: Run) -> bool:
+    """Whether this is the assistant's game."""
+    return isinstance(run.config.game, Assistance)
 
 
 def _adversary(run: Run) -> str | None:
@@ -107,12 +127,16 @@ def _adversary(run: Run) -> str | None:
 def _attack(run: Run, stages: Sequence[Stage], read: played.Sample) -> Attack:
     """The numbers of attack and defence, and attacks of the sample by the word of the judge that measures."""
     judge = run.config.evaluate.judge or run.config.judge_of(run.config.learning[0])
-    wanted = {match.prompt for match in read.matches}
-    prompts = map(
-        msgspec.json.Decoder(Prompt).decode, (row for (row,) in run.ledger.rows("SELECT record FROM prompts"))
-    )
-    seeds: dict[str, tuple[Message, ...]] = {prompt.id: prompt.messages for prompt in prompts if prompt.id in wanted}
+    asked = _asked(run, {match.prompt for match in read.matches})
+    seeds: dict[str, tuple[Message, ...]] = {name: prompt.messages for name, prompt in asked.items()}
     return attacked.attack(stages, _measured(run), *attacked.attacks(read, judge.name, seeds))
+
+
+def _asked(run: Run, wanted: Collection[str]) -> dict[str, Prompt]:
+    """The prompts of these ids."""
+    rows = run.ledger.rows("SELECT record FROM prompts")
+    prompts = map(msgspec.json.Decoder(Prompt).decode, (record for (record,) in rows))
+    return {prompt.id: prompt for prompt in prompts if prompt.id in wanted}
 
 
 def _alone(group: Curves) -> Iterator[Curve]:
@@ -202,22 +226,32 @@ def _counts(run: Run, stages: Sequence[Stage]) -> tuple[dict[str, Any], dict[str
     return counts, dict(dropped)
 
 
-def _cards(run: Run, limit: int, judges: Sequence[str]) -> Iterator[MatchCard]:
+def _cards(run: Run, limit: int, judges: Sequence[str]) -> tuple[list[MatchCard], bool]:
+    """Matches to look at, and whether any of an assistant's is on a prompt that asks for harm."""
     parts = [(split, t) for split, t, *_ in run.ledger.rows("SELECT DISTINCT split, generation FROM matches")]
     each = max(1, limit // max(1, len(parts)))
     compares = (run.config.evaluate.judge or run.config.judge_of(run.config.learning[0])).compares
-    for split, t in sorted(parts, key=lambda part: (part[1], part[0])):
-        matches = [match for match in run.ledger.matches(split, t, limit=each) if match.game != MEETING]
+    read = {
+        (split, t): [match for match in run.ledger.matches(split, t, limit=each) if match.game != MEETING]
+        for split, t in sorted(parts, key=lambda part: (part[1], part[0]))
+    }
+    wanted = {match.prompt for matches in read.values() for match in matches}
+    asked = _asked(run, wanted) if _assists(run) else {}
+    made = []
+    for (split, _), matches in read.items():
         ids = [match.id for match in matches]
         words = [run.ledger.judgements_of(ids, judge) for judge in judges]
         silent = "compared with other players' answers only" if compares and split != "train" else "not judged yet"
         for match in matches:
             said = [found[match.id] for found in words if match.id in found]
-            yield _card(match, said, run.config.utility, silent)
+            made.append(_card(match, said, run, asked.get(match.prompt), silent))
+    return made, any(prompt.facts.get("harmful") for prompt in asked.values())
 
 
-def _card(match: Match, words: Sequence[Judgement], utility: str, silent: str) -> MatchCard:
+def _card(match: Match, words: Sequence[Judgement], run: Run, asked: Prompt | None, silent: str) -> MatchCard:
     """The match with the first judge's scores, what else it and the other judges gave beside each answer."""
+    utility, game = run.config.utility, run.config.game
+    prompt = match.turns[0].view.messages if match.turns else ()
     answers = tuple(
         Answer(
             str(match.seats[turn.seat]),
@@ -227,7 +261,8 @@ def _card(match: Match, words: Sequence[Judgement], utility: str, silent: str) -
         )
         for turn in match.turns
     )
-    prompt = match.turns[0].view.messages if match.turns else ()
+    if isinstance(game, Assistance) and asked is not None:
+        prompt, answers = assisted.card(match, asked, game, words, utility)
     reasons = [word.reason if len(words) == 1 else f"{word.judge}: {word.reason}" for word in words if word.reason]
     reason = "; ".join(reasons) if words else silent
     return MatchCard(match.id, match.generation, match.split, prompt, answers, reason)

@@ -61,13 +61,26 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """One part of an answer: its text or, where there are `rows`, a small table whose first row names the columns."""
+
+    name: str
+    text: str = ""
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer of a match: who gave it, its text, its score (None: unjudged) and what the judge noted."""
+    """One answer of a match: who gave it, its text, its score (None: unjudged) and what the judge noted.
+
+    `parts` are shown in place of the text.
+    """
 
     player: str
     text: str
     score: float | None = None
     note: str = ""
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +172,55 @@ class Attack:
 
 
 @dataclass(frozen=True, slots=True)
+class Plane:
+    """What every prompt is worth to both sides.
+
+    `point_N2` are (user, model), `front_F` the indices of those on the front; `area` is what they dominate above
+    (0, 0), None where it was not measured.
+    """
+
+    name: str
+    point_N2: np.ndarray
+    front_F: np.ndarray
+    area: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Matrices that an assistant wrote at one generation, and what it chose in them.
+
+    `means` is by the question's type: cell -> (the user's mean pay-off, the model's). `chosen` counts the cells that
+    were chosen, "none" included.
+    """
+
+    matrices: int
+    means: Mapping[str, Mapping[str, tuple[float, float]]]
+    chosen: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Assistance:
+    """What the assistant's game adds to a run.
+
+    `planes` are generation 0, the last measured one, then other runs; `moves` are (question, generation) -> shares of
+    the moves; `written` is of the last generation, `choices` says how many of them follow from the written game by one
+    solution or another. `sources` is (data set, generation) -> the measures' names -> values, ready to read. `beaten`
+    is an earlier generation -> the share of the prompts at which it dominates the last. `harmful`: prompts that ask for
+    harm are among the matches.
+    """
+
+    measured: tuple[Curves, ...] = ()
+    alone: tuple[Curve, ...] = ()
+    planes: tuple[Plane, ...] = ()
+    moves: Mapping[tuple[str, int], Mapping[str, float]] = field(default_factory=dict)
+    written: Written | None = None
+    choices: Curves | None = None
+    sources: Mapping[tuple[str, int], Mapping[str, str]] = field(default_factory=dict)
+    beaten: Mapping[str, float] = field(default_factory=dict)
+    harmful: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What is known of a run.
 
@@ -204,4 +266,10 @@ class Facts:
     dropped: Mapping[str, int] = field(default_factory=dict)
     matches: tuple[MatchCard, ...] = ()
     attack: Attack | None = None
+    assistance: Assistance | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def roles(self) -> bool:
+        """Whether the players are in different roles, so that no table compares them."""
+        return self.attack is not None or self.assistance is not None

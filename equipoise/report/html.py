@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from equipoise.report import attack, cost, judging, learning, population, records, standing
+from equipoise.report import assistance, attack, cost, judging, learning, population, records, standing
 from equipoise.report.facts import Facts
 from equipoise.report.section import Figure, Section, clean
 
@@ -25,6 +25,10 @@ SECTIONS: tuple[Callable[[Facts], Section | None], ...] = (
     learning.headline,
     learning.curves,
     learning.selection,
+    assistance.welfare,
+    assistance.plane,
+    assistance.moves,
+    assistance.written,
     attack.success,
     attack.crossplay,
     attack.rewards,

@@ -22,6 +22,8 @@ def curves(facts: Facts) -> Section | None:
     alone = [curve for curve in facts.curves if curve.x]
     groups = [lines_figure(group.name, group.curves, unit=group.unit, note=group.note) for group in facts.compared]
     drawn = (*groups, *map(curve_figure, alone))
+    if not drawn and facts.assistance is not None and facts.assistance.measured:
+        return None  # its welfare has a section of its own
     if not drawn:
         return Section("learning", "Learning", reason="no generation has been evaluated yet")
     lead = "Measured at each generation; generation 0 is the player as it was given."

@@ -126,11 +126,20 @@
     }
   }
 
+  // A part of an answer under its name: a text, or a small table whose first row names the columns.
+  function part(item, needle) {
+    const line = (cells, tag) => make("tr", "", ...cells.map((cell, i) => make(i ? tag : "th", "", cell || " ")));
+    const [head, ...rows] = item.rows;
+    const table = head && make("table", "", make("thead", "", line(head, "th")), make("tbody", "", ...rows.map((row) => line(row, "td"))));
+    return make("div", "part", make("div", "role", ...marked(item.name, needle)), ...(head ? [table] : words(item.text, item.more, needle)));
+  }
+
   function answer(row, best, needle) {
     const score = row.score === null ? make("span", "score none", "not judged") : make("span", "score", plain(row.score));
     return make(
       "div", row.score !== null && row.score === best ? "answer best" : "answer",
-      make("h4", "", make("span", "", row.player), score), ...words(row.text, row.more, needle),
+      make("h4", "", make("span", "", row.player), score),
+      ...(row.parts ? row.parts.map((item) => part(item, needle)) : words(row.text, row.more, needle)),
       row.note ? make("p", "verdict", ...marked(row.note, needle)) : "",
     );
   }
@@ -157,7 +166,7 @@
   // Everything that can be searched, made at the first search.
   function haystack(row) {
     row.text ??= [row.id, row.reason, ...row.prompt.map((message) => message.text),
-      ...row.answers.flatMap((item) => [item.player, item.text, item.note])].join("\n").toLowerCase();
+      ...row.answers.flatMap((item) => [item.player, item.text, item.note, ...(item.parts ?? []).flatMap((p) => [p.name, p.text])])].join("\n").toLowerCase();
     return row.text;
   }
 

@@ -20,7 +20,7 @@ def payoffs(facts: Facts) -> Section | None:
     if value_NN is None or n == 0 or not np.isfinite(value_NN).any():
         return (
             None
-            if facts.attack
+            if facts.roles
             else Section("payoffs", "Who beats whom", reason="no two players have met in judged matches")
         )
     unknown_NN = np.full((n, n), np.nan)
@@ -78,7 +78,7 @@ def equilibrium(facts: Facts) -> Section | None:
             weights = shown
         blocks.append(bars("Equilibrium mixture", weights, note))
     if not blocks:
-        return None if facts.attack else Section("equilibrium", "Equilibrium", reason="no pay-off table to solve")
+        return None if facts.roles else Section("equilibrium", "Equilibrium", reason="no pay-off table to solve")
     lead = "Exploitability is what the best answer to the mixture gains over it; zero at a Nash equilibrium."
     return Section("equilibrium", "Equilibrium", tuple(blocks), lead)
 
@@ -86,7 +86,7 @@ def equilibrium(facts: Facts) -> Section | None:
 def ratings(facts: Facts) -> Section | None:
     """One number a player."""
     if not facts.ratings:
-        return None if facts.attack else Section("ratings", "Ratings", reason="no duels to rate")
+        return None if facts.roles else Section("ratings", "Ratings", reason="no duels to rate")
     figure = dots("Rating with 95 % interval", facts.ratings, facts.rating_unit)
     lead = "A rating puts everyone on one ladder; where preferences cycle, read the pay-off table instead." + caution(
         facts

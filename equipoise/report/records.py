@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from equipoise.report.facts import Facts, MatchCard
+from equipoise.report.facts import Answer, Facts, MatchCard
 from equipoise.report.section import Cards, Section, Table, Tile, Tiles, Verbatim, clean, known, number
 
 HARMFUL = "Show them: attacks and answers that may be harmful"
@@ -40,10 +40,28 @@ def row(card: MatchCard) -> dict[str, Any]:
         "split": clean(card.split),
         "prompt": [{"role": clean(message.role), **_clipped(message.content)} for message in card.prompt],
         "answers": [
-            {"player": clean(a.player), "score": known(a.score), "note": clean(a.note), **_clipped(a.text)}
+            {"player": clean(a.player), "score": known(a.score), "note": clean(a.note), **_content(a)}
             for a in card.answers
         ],
         "reason": clean(card.reason),
+    }
+
+
+def _content(answer: Answer) -> dict[str, Any]:
+    """The answer's text, or its parts in place of it."""
+    if not answer.parts:
+        return _clipped(answer.text)
+    return {
+        "text": "",
+        "more": 0,
+        "parts": [
+            {
+                "name": clean(part.name),
+                "rows": [[clean(cell) for cell in line] for line in part.rows],
+                **_clipped(part.text),
+            }
+            for part in answer.parts
+        ],
     }
 
 
@@ -52,8 +70,17 @@ def matches(facts: Facts) -> Section | None:
     if not facts.matches:
         return Section("matches", "Matches", reason="no match to show")
     total = int(facts.counts.get("matches", len(facts.matches)))
-    folded = HARMFUL if facts.attack else ""
-    return Section("matches", "Matches", (Cards([row(card) for card in facts.matches], total, folded),))
+    told = facts.assistance
+    folded = HARMFUL if facts.attack or (told is not None and told.harmful) else ""
+    lead = (
+        ""
+        if told is None
+        else (
+            "Each of the assistant's answers block by block; the user sees the response alone. The cell that <analyze> "
+            "chooses is in brackets. Search for “faults” to find outputs that are not well-formed."
+        )
+    )
+    return Section("matches", "Matches", (Cards([row(card) for card in facts.matches], total, folded),), lead)
 
 
 def configuration(facts: Facts) -> Section | None:

@@ -18,7 +18,7 @@ def standing(facts: Facts) -> Section | None:
     if not facts.standing:
         return (
             None
-            if facts.attack
+            if facts.roles
             else Section("standing", "Standing over time", reason="no standing has been recorded yet")
         )
     unit = facts.standing_unit
@@ -44,7 +44,7 @@ def match_ups(facts: Facts) -> Section | None:
     if table is None:
         return (
             None
-            if facts.attack
+            if facts.roles
             else Section("match-ups", "Match-ups", reason="no two players have met in training matches")
         )
     n = len(table.players)
