@@ -46,7 +46,8 @@ def measured(t: int, prompts: int = 6, ahead: float = 0.0, sources: tuple[str, .
                     "detailed": {"DA": right, "CQ": 1 - right, "AQ": 0.0, "none": 0.0, "n": 2.0}},
         "length": {"tokens": 120.0 - 10 * t, "response_share": 0.1 + 0.01 * t, "quality_per_1000_tokens": 4.0 + t},
         "written": {"matrices": 5, "means": {"vague": {name: list(cell) for name, cell in MATRIX.items()}},
-                    "chosen": {"VQ_CQ": 3, "none": 2}, "consistent": {"largest_sum": 0.6, "nash": 0.2 * t}},
+                    "chosen": {"VQ_CQ": 3, "none": 2},
+                    "consistent": {"sum": 0.6, "nash": 0.2 * t, "nash_given_question": 1.0}},
         "sources": {source: {"welfare": between(score), "user": between(0.3), "llm": between(0.4),
                              "quality_llm": between(0.5), "format": between(0.75), "right": between(None),
                              "tokens": 100.0, "response_share": 0.1, "quality_per_1000_tokens": None}

@@ -43,6 +43,7 @@ DOORS = {
     ("report.collect", "run"): "one file reads the run for the report",
     ("report.collect", "arena"): "and tells played matches from recorded answers that were set side by side",
     ("report.collect", "games.assistance"): "and knows by its game what there is to show",
+    ("report.assisted", "evaluate.written_game"): "and tells solutions of the whole game from those of what is left",
     ("report.assisted", "games"): "the report shows the four blocks one by one, as the game takes them apart",
     ("report.collect", "evaluate.judges"): "a report says how well its judges judge",
     ("worlds", "learners.sft"): "the built-in model is made by supervised training",

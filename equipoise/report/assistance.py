@@ -111,7 +111,7 @@ def _traces(one: Plane, colour: str, low_2: np.ndarray, group: str) -> list[dict
     points = {
         "x": drawn_N2[:, 0].tolist(), "y": drawn_N2[:, 1].tolist(), "mode": "markers", "name": name, **more,
         "hovertext": [f"<b>{name}</b><br>user {number(u)}<br>model {number(m)}" for u, m in drawn_N2.tolist()],
-        "marker": {"color": f"@{colour}", "size": 6, "opacity": 0.45},
+        "marker": {"color": f"@{colour}", "size": 6, "opacity": 0.6},
     }  # fmt: skip
     steps = {
         "x": x, "y": y, "mode": "lines", "name": f"{name}, front", **more, "showlegend": False, "hoverinfo": "skip",
@@ -182,9 +182,7 @@ def written(facts: Facts) -> Section | None:
     if found.written is None:
         return Section("written", title, reason="no readable matrix has been written")
     blocks = [*_matrices(found.written), _chosen(found.written)]
-    if found.choices is not None:
-        told = found.choices
-        blocks.append(lines_figure(told.name, told.curves, unit=told.unit, note=told.note))
+    blocks += [lines_figure(told.name, told.curves, unit=told.unit, note=told.note) for told in found.choices]
     lead = (
         f"Of {number(found.written.matrices)} readable matrices of the last generation. Rows are the user's question, "
         "columns the answer: DA answers, CQ asks back, AQ does both. What was really asked is in each title."

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.evaluate.statistics import Interval
+from equipoise.evaluate.written_game import GIVEN
 from equipoise.games.assistance import ASSISTANT, Assistance, conversation
 from equipoise.games.four_blocks import ACTIONS, BLOCKS, TYPES, Parsed
 from equipoise.report import facts
@@ -81,7 +82,7 @@ def assistance(measured: Measured, beside: Sequence[Plane] = (), harmful: bool =
         planes=(*own, *beside),
         moves={(q, t): shares for q in _questions(ends) for t, found in ends.items() if (shares := _moves(found, q))},
         written=_written(seen[-1][1]) if seen else None,
-        choices=_choices(seen),
+        choices=tuple(_choices(seen)),
         sources={row: told for t, found in ends.items() for row, told in _sources(t, found)},
         beaten=dict(seen[-1][1].get("beaten", {})) if seen else {},
         harmful=harmful,
@@ -119,13 +120,19 @@ def _groups(seen: Measured) -> Iterator[Curves]:
             yield Curves(title, unit, drawn, note)
 
 
-def _choices(seen: Measured) -> Curves | None:
-    """How many choices follow from the written game, a curve for each solution."""
+def _choices(seen: Measured) -> Iterator[Curves]:
+    """How many choices follow from the written game: in all of it, and in what the question leaves of it."""
     told = [found.get("written", {}).get("consistent", {}) for _, found in seen]
     names = list(dict.fromkeys(name for shares in told for name in shares))
-    note = "share of the written matrices whose chosen cell is the one that this solution of that very game names"
-    drawn = tuple(_curve(_words(name), "%", seen, _consistency(name)) for name in names)
-    return Curves("Choices that follow from the written game", "%", drawn, note) if drawn else None
+    for title, note, ending in (
+        ("Choices that follow from the written game", "of all six cells", ""),
+        ("Choices that follow, the question given", "of the three cells of its row", GIVEN),
+    ):
+        mine = [name for name in names if name.endswith(GIVEN) == bool(ending)]
+        drawn = tuple(_curve(_words(name.removesuffix(GIVEN)), "%", seen, _consistency(name)) for name in mine)
+        if drawn:
+            said = "share of the written matrices whose chosen cell is one that this solution of that very game names"
+            yield Curves(title, "%", drawn, f"{said}, {note}")
 
 
 def _alone(seen: Measured) -> Iterator[Curve]:

@@ -65,7 +65,7 @@ def curve_figure(curve: Curve, x_title: str = "generation") -> Figure:
     span = max(curve.x, default=0) - min(curve.x, default=0)
     layout = {
         "xaxis": {"title": {"text": x_title}, **({"dtick": 1} if span <= 14 else {})},
-        "yaxis": {"title": {"text": unit}, **({"tickformat": ".0%"} if curve.unit == "%" else {})},
+        "yaxis": {"title": {"text": unit}, **({"tickformat": "~%"} if curve.unit == "%" else {})},
         "showlegend": False,
     }
     rows = tuple((f"{x:g}", *said) for x, said in zip(curve.x, points, strict=True))
@@ -99,7 +99,7 @@ def lines_figure(title: str, curves: Sequence[Curve], x_title: str = "generation
     layout = {
         "xaxis": {"title": {"text": x_title}, **({"dtick": 1} if span <= 14 else {}),
                   **({"range": [x[0] - 0.05 * span, x[-1] + 0.05 * span]} if span else {})},
-        "yaxis": {"title": {"text": ""}, "tickformat": ".0%"} if unit == "%" else {"title": {"text": label(unit)}},
+        "yaxis": {"title": {"text": ""}, "tickformat": "~%"} if unit == "%" else {"title": {"text": label(unit)}},
         "annotations": words, "showlegend": len(curves) > 1,
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
         "margin": {"l": 12, "r": room, "t": 22, "b": 12},

@@ -214,7 +214,7 @@ class Assistance:
     planes: tuple[Plane, ...] = ()
     moves: Mapping[tuple[str, int], Mapping[str, float]] = field(default_factory=dict)
     written: Written | None = None
-    choices: Curves | None = None
+    choices: tuple[Curves, ...] = ()
     sources: Mapping[tuple[str, int], Mapping[str, str]] = field(default_factory=dict)
     beaten: Mapping[str, float] = field(default_factory=dict)
     harmful: bool = False

@@ -8,6 +8,7 @@ from equipoise.report.facts import Answer, Facts, MatchCard
 from equipoise.report.section import Cards, Section, Table, Tile, Tiles, Verbatim, clean, known, number
 
 HARMFUL = "Show them: attacks and answers that may be harmful"
+MIXED = "Show them: some of the prompts ask for harm, and some of the answers may be harmful"
 LONGEST = 6000  # characters of one message or answer on the page; the ledger holds the rest
 
 
@@ -71,7 +72,7 @@ def matches(facts: Facts) -> Section | None:
         return Section("matches", "Matches", reason="no match to show")
     total = int(facts.counts.get("matches", len(facts.matches)))
     told = facts.assistance
-    folded = HARMFUL if facts.attack or (told is not None and told.harmful) else ""
+    folded = HARMFUL if facts.attack else MIXED if told is not None and told.harmful else ""
     lead = (
         ""
         if told is None

@@ -67,12 +67,12 @@ def test_moves_add_up_and_keep_their_counts(collected):
 
 
 def test_matrices_share_one_scale_and_choices_are_shares(collected):
-    user, model, chosen, follow = blocks(assistance.written(collected), Figure)
+    user, model, chosen, follow, _ = blocks(assistance.written(collected), Figure)
     assert user.data[0]["z"] == [[1.0, 0.5, 0.0], [2.5, 2.0, 1.5]] and user.title.endswith("vague questions")
     assert model.data[0]["text"][1] == ["−0.50", "−0.10", "0.30"]
     assert user.data[0]["zmax"] == model.data[0]["zmax"] == 2.5 == -user.data[0]["zmin"]
     assert chosen.data[0]["z"] == [[0.0, 0.0, 0.0], [0.0, 0.6, 0.0]] and "40.0 % of the choices" in chosen.note
-    assert [trace["name"] for trace in follow.data] == ["largest sum", "nash"]
+    assert [trace["name"] for trace in follow.data] == ["sum", "nash"]
     nobody = Written(2, {}, {"none": 2})
     [bare] = blocks(assistance.written(Facts("t", assistance=Assistance(written=nobody))), Figure)
     assert "100.0 % of the choices name no cell" in bare.note

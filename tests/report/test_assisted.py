@@ -48,8 +48,10 @@ def test_curves_leave_out_what_was_not_measured(found):
     welfare, user, model = groups["Welfare and both utilities"].curves
     assert welfare.x == user.x == model.x == (0.0, 2.0, 4.0) and welfare.mean == (0.35, 0.41, 0.47)
     assert welfare.low[0] == pytest.approx(0.3)
-    chosen = found.assistance.choices.curves
-    assert [curve.name for curve in chosen] == ["largest sum", "nash"] and chosen[1].mean[-1] == pytest.approx(0.8)
+    whole, given = found.assistance.choices
+    chosen = whole.curves
+    assert [curve.name for curve in given.curves] == ["nash"] and given.curves[0].mean == (1.0, 1.0, 1.0)
+    assert [curve.name for curve in chosen] == ["sum", "nash"] and chosen[1].mean[-1] == pytest.approx(0.8)
     assert [curve.name for curve in found.assistance.alone][-1] == "Hypervolume"
     assert found.curves == () and found.compared == ()  # welfare is not drawn twice
     none = assistance_run.measured(0) | {"right": assistance_run.between(None), "length": {}}

@@ -11,11 +11,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import assistance_run
 import pytest
 import siege_run
 
 from equipoise.report import attack, records
-from equipoise.report.facts import Answer, Attack, Facts, MatchCard
+from equipoise.report.facts import Answer, Attack, Facts, MatchCard, Part
 from equipoise.report.html import render
 from equipoise.report.section import clean
 from equipoise.types import Message
@@ -267,6 +268,23 @@ def test_attacks_are_shown_when_they_are_asked_for_and_only_as_text(browser, tmp
     assert browser.do(TEXTS.format("#attacks .shown")) == ["1–1 of 1 shown, from 1 of 7 attacks of the run."]
     assert browser.do("document.title") == "siege" and browser.do("document.querySelectorAll('.card b').length") == 0
     assert browser.complaints() == []
+
+
+def test_blocks_are_shown_apart_and_only_as_text(browser, tmp_path):
+    matrix = (("", "DA", "<i>CQ</i>"), ("VQ user", "1", "[2]"))
+    parts = (Part("faults", "no <b>end</b>"), Part("payoff", rows=matrix), Part("response", assistance_run.HOSTILE))
+    cards = (MatchCard("m1", 3, "train", (Message("user", "q"),), (Answer("policy@1", "unseen", 1.0, "", parts),)),)
+    path = tmp_path / "blocks.html"
+    path.write_text(render(Facts("talk", matches=cards), (records.matches,)), encoding="utf-8")
+    browser.open(path)
+    assert browser.do(TEXTS.format(".part .role")) == ["faults", "payoff", "response"]
+    assert browser.do(TEXTS.format(".part .text")) == ["no <b>end</b>", assistance_run.HOSTILE]
+    assert browser.do(TEXTS.format(".part tr:first-child")) == [" DA<i>CQ</i>", "VQ user1[2]"]
+    assert browser.do("document.title") == "talk" and browser.do("document.querySelectorAll('.card b, i').length") == 0
+    assert browser.do(SET.format("f.elements.text.value = 'unseen'")).startswith("None shown")
+    assert "1–1 of 1" in browser.do(SET.format("f.elements.text.value = 'PWNED'"))
+    assert browser.do(TEXTS.format(".part mark")) == ["pwned"]
+    assert browser.complaints() == [] and browser.requests() == []
 
 
 @pytest.mark.slow
