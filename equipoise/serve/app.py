@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from equipoise.errors import EquipoiseError
 from equipoise.serve.catalogue import Catalogue
-from equipoise.serve.engine import Asked, Engine, EngineError, Piece, Refused
+from equipoise.serve.engine import Asked, Engine, EngineError, Piece, Refused, brief
 from equipoise.serve.gate import Gate, Limits
 from equipoise.serve.protocol import Completion, Problem, Reply
 from equipoise.serve.question import Question, read
@@ -147,8 +147,8 @@ class Chat:
         async with self._gate.place(question.answers):
             served = await self._catalogue.find(question.model, seed, question.steering)
             asked = question.asked(seed, served.given, self._limits.max_tokens)
-            first = asked[0]
-            tokens = await asyncio.to_thread(served.engine.count, first.messages, first.prefix)
+            prompt, count = (asked[0].messages, asked[0].prefix), served.engine.count
+            tokens = count(*prompt) if brief(*prompt) else await asyncio.to_thread(count, *prompt)
             whole = Completion(served.name, len(asked), tokens, question.counts_in_stream)
             async with aclosing(_answers(served.engine, asked)) as pieces:
                 if question.stream:

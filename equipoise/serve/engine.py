@@ -56,6 +56,11 @@ class Piece:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
+def brief(messages: Sequence[Message], prefix: str = "") -> bool:
+    """Whether a chat is so short that it is tokenised in less than a millisecond or two."""
+    return sum(len(message.content) for message in messages) + len(prefix) < 4000
+
+
 class Engine(Protocol):
     """A model that answers chats, many at once."""
 

@@ -30,7 +30,7 @@ from equipoise.players.local import Local, SharedBase
 from equipoise.players.sampling import Batch, Choice, choose
 from equipoise.seeds import uniform
 from equipoise.serve.decoding import Decoder, Stops
-from equipoise.serve.engine import Asked, EngineError, Piece, Refused
+from equipoise.serve.engine import Asked, EngineError, Piece, Refused, brief
 from equipoise.types import Message
 
 COHORTS = 8  # of one adapter, where the model's cache cannot take in rows; those who come later wait
@@ -59,7 +59,9 @@ class LocalEngine:
 
     async def generate(self, asked: Asked) -> AsyncGenerator[Piece, None]:
         """The answer in pieces. Raises Refused for a chat that the template refuses or that leaves no room."""
-        prompt, before = await asyncio.to_thread(self._ids, asked.messages, asked.prefix)
+        ids = (asked.messages, asked.prefix)
+        # A hand-over to another thread takes longer than a short chat does.
+        prompt, before = self._ids(*ids) if brief(*ids) else await asyncio.to_thread(self._ids, *ids)
         room = self._encoding.max_length - len(prompt) - len(before)
         row = Row(asked, [*prompt, *before], len(before), room, self._adapter, self._encoding, self._decoding)
         self._worker.add(row)

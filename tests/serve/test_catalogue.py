@@ -1,0 +1,125 @@
+"""Which models a run offers, who answers for a name, and whom the mixture draws."""
+
+import asyncio
+import shutil
+
+import pytest
+
+from equipoise import config
+from equipoise.errors import RunError
+from equipoise.players.base import Shelf
+from equipoise.run import Run
+from equipoise.serve.catalogue import Catalogue
+from equipoise.serve.engine import Asked, Refused
+from equipoise.serve.protocol import Problem
+from equipoise.types import View, user
+
+
+@pytest.fixture
+def folder(tmp_path, model_folder, adapter_folder):
+    """A run of a tiny model, as after three generations of which the second was not kept."""
+    settings = [f"policy.model={model_folder('llama')}", "policy.lora={r: 2, alpha: 4}", "policy.max_new_tokens=8"]
+    with Run.create(config.load("quickstart", settings), tmp_path / "run") as run:
+        for generation in (1, 3):
+            shutil.copytree(adapter_folder("llama", generation)[1], run.folder / "players/policy" / str(generation))
+        run.ledger.finish("0/measure", 0, "measure", {"mixture": {"policy@0": 1.0}}, 0.0)
+        mixture = {"policy@0": 0.0, "policy@1": 0.25, "policy@3": 0.75}
+        run.ledger.finish("3/measure", 3, "measure", {"mixture": mixture}, 0.0)
+    return tmp_path / "run"
+
+
+async def said(catalogue: Catalogue, model: str, seed: int) -> tuple[str, str]:
+    found = await catalogue.find(model, seed)
+    question = Asked((user("Why?"),), seed=seed, max_tokens=found.given.max_tokens)
+    return found.name, "".join([piece.text async for piece in found.engine.generate(question)])
+
+
+def test_a_run_offers_every_kept_generation(folder):
+    catalogue = Catalogue.of_run(folder)
+    assert catalogue.names == ["policy@0", "policy@1", "policy@3", "policy", "mixture"]
+    catalogue.warm()
+
+    async def ask() -> dict[str, tuple[str, str]]:
+        found = {name: await said(catalogue, name, 5) for name in catalogue.names}
+        await catalogue.close()
+        return found
+
+    found = asyncio.run(ask())
+    with Run.read(folder) as run:
+        player = run.config.players["policy"]
+    for generation in (0, 1, 3):
+        weights = folder / "players/policy" / str(generation) if generation else None
+        move = player.open(weights, Shelf()).act([View((user("Why?"),))], [5])[0]
+        assert found[f"policy@{generation}"] == (f"policy@{generation}", move.text)
+    assert found["policy"] == found["policy@3"] and found["mixture"] in (found["policy@1"], found["policy@3"])
+
+
+def test_the_mixture_is_drawn_by_the_requests_seed(folder):
+    catalogue = Catalogue.of_run(folder)
+    drawn = [catalogue._drawn(seed) for seed in range(2000)]
+    assert drawn == [catalogue._drawn(seed) for seed in range(2000)]
+    assert set(drawn) == {"policy@1", "policy@3"}
+    assert drawn.count("policy@3") / 2000 == pytest.approx(0.75, abs=0.04)
+
+
+def test_a_mixture_of_what_is_not_kept_is_not_offered(folder):
+    shutil.rmtree(folder / "players/policy/1")
+    catalogue = Catalogue.of_run(folder)
+    assert "mixture" not in catalogue.names and "policy@1" in catalogue.notes[0]
+
+
+def test_players_that_are_no_language_model_are_not_offered(tmp_path):
+    with Run.create(config.load("rock_paper_scissors"), tmp_path / "run"):
+        pass
+    with pytest.raises(RunError, match="no player of this run is a language model"):
+        Catalogue.of_run(tmp_path / "run")
+
+
+def test_a_name_with_a_suffix_and_a_field_are_steered(talker, shop):
+    seen = []
+
+    def steer(engine, how, report):
+        seen.append((how, report))
+        if how == "nonsense":
+            raise Refused("steering: unknown name 'nonsense'")
+        return engine if how is None else talker(words=("steered",))
+
+    plain = talker()
+    catalogue = shop({"policy@1": plain, "qwen:8b": talker()}, aliases={"policy": "policy@1"}, steer=steer)
+
+    async def ask() -> None:
+        assert (await catalogue.find("policy", 0)).engine is plain
+        found = await catalogue.find("policy:latency", 0)
+        assert found.name == "policy@1:latency" and found.engine is not plain
+        await catalogue.find("policy@1", 0, {"pricing": "latency"}, blocks=True)
+        with pytest.raises(Problem, match="unknown name 'nonsense'") as caught:
+            await catalogue.find("policy:nonsense", 0)
+        assert caught.value.status == 404 and caught.value.param == "model"
+        with pytest.raises(Refused):
+            await catalogue.find("policy", 0, "nonsense")
+        assert (await catalogue.find("qwen:8b", 0)).name == "qwen:8b"
+        assert (await catalogue.find("qwen:8b:latency", 0)).name == "qwen:8b:latency"
+        with pytest.raises(Refused, match="not by both"):
+            await catalogue.find("policy:latency", 0, "user")
+        with pytest.raises(Problem, match="there is no model 'nobody:latency'"):
+            await catalogue.find("nobody:latency", 0)
+
+    asyncio.run(ask())
+    assert [how for how, _ in seen] == [
+        None,
+        "latency",
+        {"pricing": "latency"},
+        "nonsense",
+        "nonsense",
+        None,
+        "latency",
+    ]
+    assert [report for _, report in seen].index(True) == 2 and sum(report for _, report in seen) == 1
+
+
+def test_a_server_that_does_not_steer_says_so(talker, shop):
+    catalogue = shop({"policy@1": talker()})
+    with pytest.raises(Refused, match="steering"):
+        asyncio.run(catalogue.find("policy@1", 0, {"pricing": "latency"}))
+    with pytest.raises(Problem, match="policy@1:latency"):
+        asyncio.run(catalogue.find("policy@1:latency", 0))
