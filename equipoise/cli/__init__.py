@@ -35,6 +35,7 @@ VERBS = (
     "sft",
     "traces",
     "serve",
+    "chat",
     "doctor",
 )
 

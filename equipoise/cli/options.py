@@ -14,6 +14,14 @@ from equipoise.errors import ConfigError
 Recipe = Annotated[str, typer.Argument(help="a packaged recipe's name (see `equipoise recipes`) or a YAML file")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run directory")]
 Set = Annotated[list[str], typer.Option("-s", "--set", metavar="KEY=VALUE", help="override a setting: loss=dpo")]
+Steered = Annotated[
+    str,
+    typer.Option(
+        "--steering",
+        help="how answers are steered where nothing is wished: a pricing's name, strip, off, a YAML file, or YAML: "
+        "{pricing: subscription, text: assistance} [default: strip for a run of the assistant's game, else off]",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="print facts as JSON, and nothing else")]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.cli.options import Json, Set, show
+from equipoise.cli.options import Json, Set, Steered, show
 
 if TYPE_CHECKING:
     import uvicorn
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from equipoise.players.base import Player
     from equipoise.serve.catalogue import Catalogue
     from equipoise.serve.gate import Limits
+    from equipoise.serve.steering_settings import Steering
 
 
 def serve(
@@ -29,6 +30,7 @@ def serve(
     upstream_model: Annotated[str, typer.Option(metavar="NAME", help="with --upstream: the model's name there")] = "",
     upstream_key_env: Annotated[str, typer.Option(metavar="NAME", help="the variable that holds its key")] = "",
     set: Set = [],  # noqa: B006
+    steering: Steered = "",
     host: Annotated[str, typer.Option(help="the address to listen on")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free")] = 8000,
     token_env: Annotated[str, typer.Option(metavar="NAME", help="the variable that holds the token to ask for")] = "",
@@ -43,9 +45,11 @@ def serve(
 ) -> None:
     """Serve a trained player, a mixture of players, or a model to any OpenAI client, until Ctrl-C or SIGTERM."""
     from equipoise.serve.gate import Limits
+    from equipoise.serve.steered import steerer
 
     token = _token(token_env, no_token, host)
-    catalogue = _catalogue(folder, model, adapter, upstream, upstream_model, upstream_key_env, set)
+    catalogue = catalogue_of(folder, model, adapter, upstream, upstream_model, upstream_key_env, set)
+    catalogue.steer = steerer(steering_of(steering, folder))
     limits = Limits.model_validate(
         {"body_bytes": body_bytes, "concurrency": concurrency, "queue": queue, "seconds": seconds}
         | {"max_tokens": max_tokens}
@@ -90,9 +94,28 @@ def _server(catalogue: Catalogue, limits: Limits, token: str | None, grace: int)
     )
 
 
-def _catalogue(
+def steering_of(text: str, folder: Path | None) -> Steering:
+    """How models are steered where a client says nothing, as the option --steering gives it.
+
+    Without it, a run of the assistant's game asks as its game does and hides the blocks; else nothing is steered.
+    """
+    from equipoise.games.assistance import Assistance
+    from equipoise.run import Run
+    from equipoise.serve.steering_settings import Steering, chosen
+
+    base = Steering.model_validate({"mode": "off"})
+    if folder is not None:
+        with Run.read(folder) as run:
+            game = run.config.game
+        if isinstance(game, Assistance) and game.blocks:
+            base = Steering.model_validate({"mode": "strip", "text": game.text})
+    return chosen(text, base) if text else base
+
+
+def catalogue_of(
     folder: Path | None, model: str, adapter: str, url: str, name: str, key_env: str, changes: list[str]
 ) -> Catalogue:
+    """What the options of a verb name, to be served. Raises ConfigError where they do not fit together."""
     from equipoise import config
     from equipoise.errors import ConfigError
     from equipoise.players.base import Player

@@ -145,7 +145,7 @@ class Chat:
     async def _answer(self, question: Question, reply: Reply) -> None:
         seed = question.dice()
         async with self._gate.place(question.answers):
-            served = await self._catalogue.find(question.model, seed, question.steering)
+            served = await self._catalogue.find(question.model, seed, question.steering, question.blocks)
             asked = question.asked(seed, served.given, self._limits.max_tokens)
             prompt, count = (asked[0].messages, asked[0].prefix), served.engine.count
             tokens = count(*prompt) if brief(*prompt) else await asyncio.to_thread(count, *prompt)

@@ -25,7 +25,7 @@ from equipoise.types import PlayerId
 
 MIXTURE = "mixture"
 Served: TypeAlias = "Local | Endpoint"
-Steer: TypeAlias = "Callable[[Engine, Any], Engine]"  # from a name's suffix, or a request's field `steering`
+Steer: TypeAlias = "Callable[[Engine, Any, bool], Engine]"  # the wish, None where there is none; whether to report
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Catalogue:
     """Models by name. `aliases` are further names; `mixture` weighs models that the name `mixture` draws from.
 
     `steer` puts an engine in front of another, as a name's suffix (`policy@3:subscription`) or the request's field
-    `steering` says; None: this server does not steer. `notes` say what is not served, and why.
+    `steering` says, or as it thinks right; None: this server does not steer. `notes` say what is not served, and why.
     """
 
     offers: Mapping[str, Offer]
@@ -103,12 +103,20 @@ class Catalogue:
         """All names, without those of steered models."""
         return [*self.offers, *(name for name in self.aliases if name not in self.offers), *self._mixed()]
 
+    @property
+    def default(self) -> str:
+        """The newest model."""
+        return list(self.offers)[-1]
+
     def warm(self) -> None:
         """Open the last model, so that what is wrong with it is found before anybody asks. Raises UserError."""
         self._engine(list(self.offers)[-1])
 
-    async def find(self, model: str, seed: int, steering: Any = None) -> Found:
-        """Who answers a request for `model` with this seed. Raises Problem, status 404, for an unknown name."""
+    async def find(self, model: str, seed: int, steering: Any = None, blocks: bool = False) -> Found:
+        """Who answers a request for `model` with this seed; `blocks`: what is hidden is wanted too.
+
+        Raises Problem, status 404, for an unknown name, Refused for a wish that cannot be.
+        """
         name, colon, suffix = self._split(model)
         if name in self._mixed():
             name = self._drawn(seed)
@@ -120,7 +128,7 @@ class Catalogue:
             async with self._lock:
                 engine = await asyncio.to_thread(self._engine, name)
         return Found(
-            f"{name}{colon}{suffix}", self._steered(engine, suffix, steering), _given(self.offers[name].player)
+            f"{name}{colon}{suffix}", self._steered(engine, suffix, steering, blocks), _given(self.offers[name].player)
         )
 
     def unknown(self, model: str) -> Problem:
@@ -164,14 +172,19 @@ class Catalogue:
                 self._open[name] = UpstreamEngine(offer.player)
         return self._open[name]
 
-    def _steered(self, engine: Engine, suffix: str, steering: Any) -> Engine:
-        if not suffix and steering is None:
-            return engine
+    def _steered(self, engine: Engine, suffix: str, steering: Any, blocks: bool) -> Engine:
         if self.steer is None:
-            raise Refused("'steering' is not supported by this server", "unsupported_value", "steering")
+            if steering is not None:
+                raise Refused("'steering' is not supported by this server", "unsupported_value", "steering")
+            return engine
         if suffix and steering is not None:
             raise Refused("steer by the model's name or by the field 'steering', not by both", param="steering")
-        return self.steer(engine, suffix or steering)
+        try:
+            return self.steer(engine, suffix or steering, blocks)
+        except Refused as error:
+            if suffix:
+                raise Problem(404, str(error), "model_not_found", "model") from error
+            raise
 
 
 def _kept(population: Population, name: str) -> list[int]:

@@ -60,6 +60,10 @@ class _StreamOptions(_Body):
 _Stop = Annotated[str, Field(max_length=1000)]
 
 
+class _Further(_Body):
+    blocks: bool | None = None
+
+
 class Question(_Body):
     """A request for chat completions. `steering` is passed on as it is, to whoever steers."""
 
@@ -77,6 +81,12 @@ class Question(_Body):
     n: int | None = Field(None, ge=1)
     continue_final_message: bool | None = None
     steering: Any = None
+    equipoise: _Further | None = None
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the hidden blocks of a steered answer are wanted too."""
+        return bool(self.equipoise and self.equipoise.blocks)
 
     @property
     def counts_in_stream(self) -> bool:
@@ -156,4 +166,4 @@ def _problem(error: ValidationError) -> Problem:
     return Problem(400, f"'{path}': {fault['msg']}", code, path)
 
 
-_NAMES = {name for kind in (Question, _Message, _Text, _StreamOptions) for name in kind.model_fields}
+_NAMES = {name for kind in (Question, _Message, _Text, _StreamOptions, _Further) for name in kind.model_fields}

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from equipoise.games.four_blocks import Matrix, Parsed, parse
 from equipoise.serve.engine import Asked, Engine, Piece, Refused
 from equipoise.serve.hidden import CLOSE, Response
-from equipoise.serve.steering_settings import PAID, PAYOFF, Choice, Steering
+from equipoise.serve.steering_settings import PAID, PAYOFF, Choice, Steering, wished
 from equipoise.types import Message, user
 
 
@@ -178,6 +178,20 @@ class SteeredEngine:
         """The chat with its last message, where that is the user's, as the model is shown it."""
         *before, last = messages
         return (*before, user(asked(last.content)) if last.role == "user" else last)
+
+
+def steerer(base: Steering) -> Callable[[Engine, Any, bool], Engine]:
+    """What puts a steered engine in front of another, as a client wishes, and as `base` where it wishes nothing.
+
+    Raises DataError for a template that cannot be used.
+    """
+    base.check()
+
+    def steer(engine: Engine, wish: Any, report: bool) -> Engine:
+        steering = base if wish is None else wished(wish, base)
+        return engine if steering.mode == "off" else SteeredEngine(engine, steering, report=report)
+
+    return steer
 
 
 def _plain(matrix: Matrix | None) -> dict[str, dict[str, float]] | None:

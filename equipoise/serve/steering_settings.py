@@ -6,13 +6,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import yaml
 from pydantic import Field, ValidationError, field_validator
 
 from equipoise import seeds
 from equipoise.component import Settings, nearest
+from equipoise.errors import ConfigError
 from equipoise.games.assistance import Assistance
 from equipoise.games.four_blocks import CELLS, TYPES, Cell, Matrix, write_matrix
 from equipoise.payoffs.pareto import front
@@ -177,9 +180,30 @@ def wished(value: Any, base: Steering) -> Steering:
     try:
         return Steering.model_validate({**dict(base), **said})
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, ("steering", *first["loc"])))
-        raise Refused(" ".join(f"{place}: {first['msg']}".split())[:300], param=FIELD) from error
+        raise Refused(f"steering.{_fault(error)}", param=FIELD) from error
+
+
+def chosen(text: str, base: Steering) -> Steering:
+    """The steering of the option --steering: a name, a YAML file or YAML text. Raises ConfigError."""
+    try:
+        if text.endswith((".yaml", ".yml")):
+            values = yaml.safe_load(Path(text).read_text(encoding="utf-8"))
+        elif "{" in text:
+            values = yaml.safe_load(text)
+        else:
+            return wished(text, base)
+        if not isinstance(values, dict):
+            raise ConfigError(f"--steering {text}: must be a mapping of settings, such as {{pricing: subscription}}")
+        return Steering.model_validate({**dict(base), "mode": "prefix", **values})
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, Refused) as error:
+        raise ConfigError(f"--steering {text}: {error}") from error
+    except ValidationError as error:
+        raise ConfigError(f"--steering {text}: {_fault(error)}") from error
+
+
+def _fault(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return " ".join(": ".join([".".join(map(str, first["loc"])), first["msg"]]).split())[:300]
 
 
 def _refuse_strange(value: Any) -> None:

@@ -1,0 +1,147 @@
+"""`equipoise chat`: lines in, answers out, in front of a real server on loopback."""
+
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from openai_server import Fail, OpenAIServer, Stream
+
+from equipoise.games.four_blocks import CELLS, Cell, write
+
+MATRIX = dict.fromkeys(CELLS, Cell(0.5, 0.5)) | {"DQ_DA": Cell(3.0, 2.0), "DQ_CQ": Cell(1.0, 2.5)}
+
+
+def echo(body: dict) -> Stream:
+    """What the chat so far comes to, in two pieces."""
+    said = " / ".join(message["content"] for message in body["messages"])
+    return Stream((said[:3], said[3:]))
+
+
+def blocks(body: dict) -> Stream:
+    """Four blocks, or what follows a begun answer."""
+    if body["messages"][-1]["role"] != "assistant":
+        text = write("DQ: clear.", MATRIX, "Choose DQ_DA.", "19")
+        return Stream(
+            (
+                text.partition("</payoff>")[0]
+                if "</payoff>" in body.get("stop", ())
+                else text.removesuffix("</response>"),
+            )
+        )
+    return Stream(("</analyze><response>", "Plus what?" if "DQ_CQ." in body["messages"][-1]["content"] else "19"))
+
+
+@pytest.fixture
+def chat(command, monkeypatch, openai_server: OpenAIServer):
+    """chat("a line\n", …options) in front of the server."""
+
+    def talk(lines: str, *options: str):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
+        return command("chat", "--upstream", openai_server.url, "--upstream-model", "tiny", *options)
+
+    return talk
+
+
+def test_lines_are_answered_in_one_conversation(chat, openai_server: OpenAIServer):
+    openai_server.answer = echo
+    result = chat("one\n\ntwo\n/reset\nthree\n/quit\nfour\n", "--system", "Be brief.")
+    assert result.code == 0
+    assert result.out.splitlines() == [
+        "Be brief. / one",
+        "Be brief. / one / Be brief. / one / two",
+        "Be brief. / three",
+    ]
+    assert len({body["seed"] for body in openai_server.bodies()}) == 3
+
+
+def test_the_same_seed_asks_the_same(chat, openai_server: OpenAIServer):
+    openai_server.answer = echo
+    chat("one\ntwo\n", "--seed", "7", "--temperature", "0.25", "--max-tokens", "9")
+    chat("one\ntwo\n", "--seed", "7", "--temperature", "0.25", "--max-tokens", "9")
+    bodies = openai_server.bodies()
+    assert bodies[:2] == bodies[2:] and bodies[0]["temperature"] == 0.25 and bodies[0]["max_tokens"] == 9
+
+
+def test_an_answer_is_one_json_object_a_line(chat, openai_server: OpenAIServer):
+    openai_server.answer = blocks
+    result = chat("What is 7 + 12?\n", "--json", "--blocks", "--steer", "none")
+    (found,) = map(json.loads, result.out.splitlines())
+    assert found["question"] == "What is 7 + 12?" and found["answer"] == "19" and found["finish"] == "stop"
+    assert found["hidden"]["chosen"] == "DQ_DA" and found["hidden"]["thinking"] == "DQ: clear." and found["tokens"] > 0
+
+
+def test_steering_is_changed_on_the_way(chat, openai_server: OpenAIServer):
+    openai_server.answer = blocks
+    result = chat("a\n/steer strip\na\n/steer\n/blocks\na\n/steer nonsens\n", "--steering", "off")
+    assert result.out.splitlines()[0].startswith("<thinking>") and result.out.splitlines()[1:] == ["19", "19"]
+    assert "steering: strip" in result.err and "thinking: DQ: clear." in result.err
+    assert "unknown name 'nonsens'" in result.err and result.code == 1
+
+
+def test_a_failure_is_told_and_the_rest_is_answered(chat, openai_server: OpenAIServer):
+    openai_server.script(Fail(400, "too long"), echo)
+    result = chat("one\ntwo\n")
+    assert result.code == 1 and "error: tiny: too long" in result.err and result.out.splitlines() == ["two"]
+
+
+def test_mistakes_are_said_in_one_line(command, chat):
+    assert "name what" in command("chat").err
+    result = chat("", "--steer", "subscripton")
+    assert result.code == 2 and "did you mean 'subscription'" in result.err
+    assert "no model 'nobody'" in chat("", "--player", "nobody").err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_ctrl_c_stops_the_answer_and_ctrl_d_ends(openai_server: OpenAIServer):
+    import pty
+
+    openai_server.script(Stream(("word ",) * 4000, gap=0.002), echo)
+    outer, inner = pty.openpty()
+    code = "from equipoise.cli import main; main()"
+    options = ["chat", "--upstream", openai_server.url, "--upstream-model", "tiny"]
+    program = subprocess.Popen([sys.executable, "-c", code, *options], stdin=inner, stdout=inner, stderr=inner)
+    seen = Seen(outer)
+    seen.until("you> ")
+    seen.write("one\n")
+    seen.until("word word")
+    program.send_signal(signal.SIGINT)
+    seen.until("stopped")
+    assert openai_server.left.wait(5)
+    seen.until("you> ")
+    seen.write("two\n")
+    seen.until("/ two")  # what was said before it was stopped is remembered
+    assert openai_server.bodies()[1]["messages"][1]["content"].startswith("word word")
+    seen.until("you> ")
+    program.send_signal(signal.SIGINT)
+    seen.until("Ctrl-D")
+    seen.write("\x04")
+    assert program.wait(10) == 0
+
+
+class Seen:
+    """A pseudo-terminal from outside."""
+
+    def __init__(self, end: int) -> None:
+        self._end, self._text = end, ""
+
+    def until(self, words: str) -> None:
+        """Read until `words` have come, and no further."""
+        import os
+        import select
+
+        limit = time.monotonic() + 20
+        while words not in self._text:
+            ready, _, _ = select.select([self._end], [], [], max(0, limit - time.monotonic()))
+            assert ready, f"{words!r} did not come: {self._text[-500:]!r}"
+            self._text += os.read(self._end, 4096).decode(errors="replace")
+        self._text = self._text.partition(words)[2]
+
+    def write(self, text: str) -> None:
+        """Type."""
+        import os
+
+        os.write(self._end, text.encode())
