@@ -216,17 +216,20 @@ def _short(found: Interval | None, unit: str, whole: bool) -> str:
 
 def card(match: Match, prompt: Prompt, game: Assistance, words: Sequence[Judgement], utility: str
          ) -> tuple[tuple[Message, ...], tuple[Answer, ...]]:  # fmt: skip
-    """What was asked, and every turn; of the assistant's, each block by itself and the utilities of the last one."""
+    """What was asked, and every turn; of the assistant's, each block by itself. By the last stands what it is worth."""
     said = {id(one.turn): one.output for one in conversation(match, prompt, game)}
     last = max((i for i, turn in enumerate(match.turns) if turn.seat == ASSISTANT), default=-1)
-    scores = (words[0].scores or {}) if words else {}
     answers = []
     for i, turn in enumerate(match.turns):
-        paid = scores.get(turn.seat, {}) if turn.seat != ASSISTANT or i == last else {}
-        ended = [f"ended by {turn.move.finish}"] if turn.move.finish != "stop" else []
+        found = [(word.judge, (word.scores or {}).get(turn.seat, {})) for word in words]
+        notes = [f"ended by {turn.move.finish}"] if turn.move.finish != "stop" else []
+        if i == last and found:
+            notes += _utilities(found[0][1], utility)
+            notes += [f"{judge}: {utility} {paid[utility]:.4g}" for judge, paid in found[1:] if utility in paid]
+        score = found[0][1].get(utility) if found else None
         parts = _parts(said[id(turn)]) if id(turn) in said and turn.move.finish != "error" else ()
-        text, note = turn.move.text or turn.move.error, ", ".join([*ended, *_utilities(paid, utility)])
-        answers.append(Answer(str(match.seats[turn.seat]), text, paid.get(utility), note, parts))
+        text = turn.move.text or turn.move.error
+        answers.append(Answer(str(match.seats[turn.seat]), text, score, ", ".join(notes), parts))
     return prompt.messages, tuple(answers)
 
 

@@ -12,7 +12,7 @@ from equipoise.report.collect import changes, facts, headlines
 from equipoise.report.records import matches
 from equipoise.report.section import Cards
 from equipoise.run import Run
-from equipoise.types import Match, Message, Move, PlayerId, Prompt, Turn, View
+from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, Turn, View
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_an_answer_is_shown_block_by_block(found):
     assert failed.answers[0].score is None and failed.reason == "the move failed"
 
 
-def test_only_the_last_answer_of_a_talk_is_paid():
+def test_a_talk_is_paid_as_a_whole():
     game, player, guest = Assistance(simulated=True, turns=2), PlayerId("policy", 1), PlayerId("guest", 0)
     view = View((Message("user", "anything"),))
     said = (
@@ -113,9 +113,11 @@ def test_only_the_last_answer_of_a_talk_is_paid():
     turns = tuple(Turn(seat, view, Move(text)) for seat, text in said)
     match = Match("m", 1, "train", "assistance", "p", {"assistant": player, "user": guest}, 0, turns)
     prompt = Prompt("p", (Message("user", "the wish"),), {"vague": "a vague wish"})
-    word = assisted.Judgement("j", "m", "judge", {"assistant": {"score": 0.5, "user": 0.25}, "user": {"score": 0.25}})
-    _, answers = assisted.card(match, prompt, game, [word], "score")
-    assert [answer.score for answer in answers] == [0.25, None, 0.25, 0.5]
+    word = Judgement("j", "m", "judge", {"assistant": {"score": 0.5, "user": 0.25}, "user": {"score": 0.25}})
+    other = Judgement("k", "m", "another", {"assistant": {"score": 0.75}})
+    _, answers = assisted.card(match, prompt, game, [word, other], "score")
+    assert [answer.score for answer in answers] == [0.25, 0.5, 0.25, 0.5]
+    assert [answer.note for answer in answers] == ["", "", "", "user 0.25, another: score 0.75"]
     assert [bool(answer.parts) for answer in answers] == [False, True, False, True]
     plain = Assistance(blocks=False)
     _, [answer] = assisted.card(
