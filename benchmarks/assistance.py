@@ -68,7 +68,7 @@ def plain_start(place: Path) -> Path:
     home = place / "plain"
     if (home / "config.json").exists():
         return home
-    teacher = "{kind: local, model: builtin/desk, max_new_tokens: 200, max_length: 384, batch_size: 256}"
+    teacher = "{kind: local, model: builtin/desk, max_new_tokens: 160, max_length: 384, batch_size: 256}"
     words = ("--teacher", teacher, "--candidates", "1", "--out", str(place / "traces"), "--json")
     equipoise("traces", RECIPE, *words)
     rows = [json.loads(line) for line in (place / "traces" / "traces.jsonl").read_text().splitlines()]
@@ -90,7 +90,11 @@ def seed_runs(seed: int, arms: list[str], place: Path, generations: int) -> dict
     for arm in arms:
         plain = arm == PLAIN
         own = ["game.blocks=false", f"players.assistant.model={place / 'plain'}"] if plain else [f"judge.welfare={arm}"]
-        folder = run(place / f"{arm.replace(' ', '_')}-{seed}", seed, [f"generations={generations}", *own])
+        folder = run(
+            place / f"{arm.replace(' ', '_')}-{seed}",
+            seed,
+            [f"generations={generations}", f"evaluate.every={generations}", *own],
+        )
         found.setdefault(PLAIN_START if plain else START, figures(folder, 0))
         found[arm] = figures(folder, -1)
     return found
