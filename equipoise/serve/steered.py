@@ -102,7 +102,7 @@ class SteeredEngine:
             return []
         begun = response.output + PAID
         if choice is not None and how.mode == "reask":
-            messages = self._messages(asked.messages, lambda q: how.asked_anew(q, choice.edited, choice.cell))
+            messages = self._messages(asked.messages, lambda q: how.asked_anew(q, choice.shown, choice.cell))
             answer.hidden, answer.response = begun, Response(asked.stop, plain=True)
             return [replace(hidden, messages=messages)]
         if choice is not None:

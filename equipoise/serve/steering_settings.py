@@ -28,7 +28,7 @@ PAYOFF, PAID = "<payoff>", "</payoff>"
 FIELD = "steering"  # of a request
 UNSTEERED = ("strip", "off")  # modes
 LARGEST = 1e6  # of a number that is reckoned with, and its inverse the smallest that is not 0
-MAY_SAY = ("pricing", "by", "question", "mode")
+MAY_SAY = ("pricing", "by", "question", "mode", "level")
 MOVES = {
     "DA": "answer directly, and ask nothing.",
     "CQ": "ask the one question that tells most, and say nothing else.",
@@ -59,6 +59,11 @@ class Steering(Settings):
         "any",
         description="the outcomes to choose from: all six, those of the type of question that the model's thinking "
         "names (all six where it names none or both), or those of one type",
+    )
+    level: bool = Field(
+        False,
+        description="show the model the edited matrix with each side's largest pay-off as it was: the constant changes "
+        "no equilibrium and no front, and keeps the numbers among those that the model knows",
     )
     text: str = Field(
         "none", description="what the model is asked for its blocks with: a template of the game, or none"
@@ -115,7 +120,8 @@ class Steering(Settings):
         edited = self.pricing.edit(written)
         question = self._asked_type(thinking or "")
         dice = seeds.generator(seed, "steering")
-        return Choice(written, edited, question, selection(edited, self.by, dice, question))
+        cell = selection(edited, self.by, dice, question)
+        return Choice(written, edited, _levelled(edited, written) if self.level else edited, question, cell)
 
     def begun(self, output: str, choice: Choice) -> str:
         """`output`, which breaks off in its matrix, with the edited one and the beginning of what follows from it."""
@@ -125,7 +131,7 @@ class Steering(Settings):
         lead = self.lead.replace("{front}", best).replace("{cell}", choice.cell)
         before, tag, _ = output.partition(PAYOFF)
         gap = _GAP.search(output)  # the model's own way of setting blocks apart
-        return f"{before}{tag}{write_matrix(choice.edited)}{PAID}{gap[1] if gap else ''}<analyze>{lead}"
+        return f"{before}{tag}{write_matrix(choice.shown)}{PAID}{gap[1] if gap else ''}<analyze>{lead}"
 
     def _asked_type(self, thinking: str) -> str | None:
         if self.question in TYPES:
@@ -145,12 +151,23 @@ class Steering(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An edited matrix and the outcome chosen from it; `question` is the type that it was chosen for, None: either."""
+    """An edited matrix and the outcome chosen from it; `question` is the type that it was chosen for, None: either.
+
+    `shown` is the edited matrix as the model is shown it.
+    """
 
     written: Matrix
     edited: Matrix
+    shown: Matrix
     question: str | None
     cell: str
+
+
+def _levelled(edited: Matrix, written: Matrix) -> Matrix:
+    """`edited`, each side's pay-offs shifted so that the largest is as in `written`."""
+    edited_N2, written_N2 = (np.array([matrix[name] for name in CELLS]) for matrix in (edited, written))
+    edited_N2 = edited_N2 + written_N2.max(axis=0) - edited_N2.max(axis=0)
+    return {name: Cell(*map(float, cell)) for name, cell in zip(CELLS, edited_N2, strict=True)}
 
 
 def wished(value: Any, base: Steering) -> Steering:

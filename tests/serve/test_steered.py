@@ -113,6 +113,15 @@ def test_nothing_hidden_is_seen_and_no_report_comes_unasked():
     assert [piece.finish for piece in pieces[:-1]] == [None] * (len(pieces) - 1)
 
 
+def test_a_levelled_matrix_keeps_each_sides_largest_pay_off():
+    engine = Scripted()
+    costs = {"kind": "costs", "llm": dict.fromkeys(("DA", "AQ", "CQ"), 4.0), "user": {"CQ": 1.0}}
+    found = facts(answered(engine, steering(pricing=costs, by="sum", level=True)))
+    shown = parse(f"{engine.asked[1].prefix.partition('<analyze>')[0]}").matrix
+    assert shown is not None and found["edited"]["DQ_CQ"] == {"LLM": -1.5, "user": 0.0}
+    assert shown["DQ_CQ"] == Cell(0.0, 2.5) and shown["DQ_DA"] == MATRIX["DQ_DA"]  # the constant is gone, not the cost
+
+
 def test_the_models_own_setting_of_blocks_is_kept():
     engine = Scripted(lambda asked: model(asked).replace("><", ">\n<"))
     answered(engine, steering(pricing=COSTS, by="sum"))
