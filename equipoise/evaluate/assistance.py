@@ -21,7 +21,7 @@ from equipoise.evaluate.red_team import plain
 from equipoise.evaluate.statistics import mean_interval
 from equipoise.evaluate.written_game import consistent
 from equipoise.games.assistance import ASSISTANT, Assistance, Said, conversation
-from equipoise.games.four_blocks import ACTIONS, CELLS
+from equipoise.games.four_blocks import ACTIONS, CELLS, Parsed
 from equipoise.payoffs.pareto import compare, front, hypervolume
 from equipoise.types import PlayerId, Prompt
 
@@ -202,8 +202,27 @@ def _written(rows: Sequence[Row]) -> dict[str, Any]:
         "matrices": len(told),
         "means": means,
         "chosen": dict(named),
+        "typed": _typed(told),
+        "paid": {question: paid for question in QUESTIONS if (paid := _paid(rows, question))},
         "consistent": {solution: fmean(holds) for solution, holds in held.items()},
     }
+
+
+def _typed(told: Sequence[tuple[Parsed, str]]) -> float | None:
+    """How often the chosen cell is of the question's true type."""
+    known = [output.chosen.startswith("VQ") == (asked == "vague") for output, asked in told
+             if output.chosen is not None and asked != "unknown"]  # fmt: skip
+    return fmean(known) if known else None
+
+
+def _paid(rows: Sequence[Row], question: str) -> dict[str, list[float]]:
+    """What each move to questions of this type was really worth: [user, llm, how often it was made]."""
+    found: dict[str, list[float]] = {}
+    for name in ACTIONS:
+        mine = [scores for _, _, scores in rows if _asked(scores) == question and scores[name]]
+        if mine:
+            found[name] = [fmean(scores[side] for scores in mine) for side in ("user", "llm")] + [float(len(mine))]
+    return found
 
 
 def _by_source(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:

@@ -181,7 +181,9 @@ def written(facts: Facts) -> Section | None:
     title = "The written game"
     if found.written is None:
         return Section("written", title, reason="no readable matrix has been written")
-    blocks = [*_matrices(found.written), _chosen(found.written)]
+    blocks: list[Figure | Table] = [*_matrices(found.written), _chosen(found.written)]
+    if found.written.paid:
+        blocks.append(_against(found.written))
     blocks += [lines_figure(told.name, told.curves, unit=told.unit, note=told.note) for told in found.choices]
     lead = (
         f"Of {number(found.written.matrices)} readable matrices of the last generation. Rows are the user's question, "
@@ -211,6 +213,24 @@ def _grid(title: str, value_23: np.ndarray, text: list[list[str]], reach: float 
     [trace] = figure.data
     ends = (0.0, max(float(value_23.max()), 1e-6)) if reach is None else (-reach, reach)
     return replace(figure, data=[{**trace, "zmin": ends[0], "zmax": ends[1]}], wide=False, height=220)
+
+
+def _against(told: Written) -> Table:
+    """What a move was said to be worth, and what it was worth; only the order of the moves can be compared."""
+    rows = []
+    for question, moves in told.paid.items():
+        row = {"detailed": "DQ", "vague": "VQ"}.get(question)
+        best = max(moves, key=lambda name: moves[name][0] * moves[name][1])
+        for name, (user, llm, count) in moves.items():
+            said = told.means.get(question, {}).get(f"{row}_{name}") if row else None
+            written = ("–", "–") if said is None else tuple(f"{value:.2f}".replace("-", "−") for value in said)
+            mark = " (best)" if name == best else ""
+            rows.append((question, f"{name}{mark}", number(int(count)), *written, number(user), number(llm)))
+    columns = ("question", "move", "made", "written for the user", "for the model", "paid to the user", "to the model")
+    typed = (
+        "" if told.typed is None else f"; the chosen cell is of the question's true type in {number(told.typed, '%')}"
+    )
+    return Table(columns, tuple(rows), f"What was written against what it was worth{typed}")
 
 
 def _chosen(told: Written) -> Figure:

@@ -185,7 +185,7 @@ def _written(found: Mapping[str, Any]) -> Written | None:
     if not told.get("matrices"):
         return None
     means = {q: {name: (cell[0], cell[1]) for name, cell in cells.items()} for q, cells in told["means"].items()}
-    return Written(told["matrices"], means, told["chosen"])
+    return Written(told["matrices"], means, told["chosen"], told.get("paid", {}), told.get("typed"))
 
 
 def _words(name: str) -> str:

@@ -6,7 +6,7 @@ A curve or interval whose `unit` is "%" holds shares in [0, 1].
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -190,12 +190,15 @@ class Written:
     """Matrices that an assistant wrote at one generation, and what it chose in them.
 
     `means` is by the question's type: cell -> (the user's mean pay-off, the model's). `chosen` counts the cells that
-    were chosen, "none" included.
+    were chosen, "none" included. `paid` is what was really got: question -> move -> (user, model, how often). `typed`
+    is how often the chosen cell is of the question's true type.
     """
 
     matrices: int
     means: Mapping[str, Mapping[str, tuple[float, float]]]
     chosen: Mapping[str, int]
+    paid: Mapping[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
+    typed: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

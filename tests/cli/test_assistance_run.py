@@ -108,3 +108,20 @@ def test_a_dead_judge_stops_the_run_and_pays_nobody(command, tmp_path):
     assert "127.0.0.1:9" in done.err
     with Run.read(tmp_path / "r") as run:
         assert run.ledger.counts()["episodes"] == 0
+
+
+def test_what_a_move_was_worth_is_the_mean_of_what_it_was_paid(talked):
+    first = measures(talked)[0]["written"]
+    paid = [values for moves in first["paid"].values() for values in moves.values()]
+    assert sum(count for *_, count in paid) <= 16
+    assert all(0 <= user <= 1.01 and 0 <= llm <= 1.01 for user, llm, _ in paid)
+    assert 0 <= first["typed"] <= 1
+
+
+def test_the_report_sets_what_was_written_beside_what_it_was_worth(talked):
+    from equipoise.report.collect import facts
+    from equipoise.report.html import render
+
+    with Run.read(talked) as run:
+        page = render(facts(run))
+    assert "What was written against what it was worth" in page
