@@ -19,6 +19,7 @@ SHORT: dict[str, list[str]] = {
     "red_team_questions": ["--seeds", "1", "--generations", "8", "--probe", "0", "--no-rlhf"],
     "four_blocks": ["--outputs", "2000", "--mangled", "5000"],
     "policy_gradient": ["bandit", "tilt", "speed", "shape", "--seeds", "1", "--repeats", "1", "--group", "4"],
+    "steering": [],
     "serving": ["--seconds", "10", "--questions", "4000"],
 }
 
