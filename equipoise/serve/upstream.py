@@ -199,7 +199,7 @@ class UpstreamEngine:
         if refused and "continue_final_message" in f"{failure.words} {failure.field}":
             return ModelError(
                 f"endpoint {player.base_url}: the server does not go on with a begun answer ({failure.words}); "
-                "choose continues: false, or steer by asking anew (mode: reask)"
+                "steer by asking anew: mode: reask"
             )
         wrong = fault(player, failure)
         if wrong:

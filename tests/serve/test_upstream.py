@@ -91,7 +91,7 @@ def test_a_failure_before_the_first_word_is_tried_again(openai_server: OpenAISer
         (Fail(401, "Incorrect API key: s3cret-key"), ModelError, "refuses the key"),
         (Fail(404, "no such model"), ModelError, "no model 'tiny' there"),
         (Fail(400, "too long", code="context_length_exceeded", param="messages"), Refused, "too long"),
-        (Fail(400, "Unknown field: continue_final_message"), ModelError, "continues: false"),
+        (Fail(400, "Unknown field: continue_final_message"), ModelError, "mode: reask"),
         (Fail(500, "a fault; your key is s3cret-key"), EngineError, "HTTP 500"),
         (Raw(b"data: {no json\n\n", "text/event-stream"), EngineError, "not a stream"),
         (Raw(b"", "text/event-stream"), EngineError, "ended before"),
