@@ -108,6 +108,7 @@ async def load(
     async with AsyncOpenAI(
         base_url=url, api_key=token, max_retries=0, timeout=120, http_client=httpx.AsyncClient(limits=limits)
     ) as client:
+        await ask(client, questions[0], 0, moves[0], Tally(), stream=True)  # the client's own imports take a while
         started = time.perf_counter()
 
         async def ask_on() -> None:

@@ -258,6 +258,21 @@ def test_what_is_under_way_is_finished_when_the_server_stops(serving, talker, sh
     assert engine.asked[-1].seed == -1, "and the engine is closed"
 
 
+def test_what_outlasts_the_grace_is_cut_off(serving, talker, shop, until):
+    engine = talker(words=("a ",) * 10_000, pause=0.01)
+    with serving(shop({"talker": engine}), grace=0) as address:
+        headers = {"authorization": "Bearer secret"}
+        with httpx.stream(
+            "POST", f"{address.url}/chat/completions", json=ASK | {"stream": True}, headers=headers, timeout=30
+        ) as reply:
+            lines = reply.iter_lines()
+            next(lines)
+            address.server.should_exit = True
+            with pytest.raises(httpx.RemoteProtocolError):
+                list(lines)
+        until(lambda: engine.under_way == 0)
+
+
 def _listens(url: str) -> bool:
     try:
         socket.create_connection(("127.0.0.1", int(url.split(":")[2][:-3])), timeout=1).close()

@@ -8,6 +8,7 @@ import pytest
 from equipoise import config
 from equipoise.errors import RunError
 from equipoise.players.base import Shelf
+from equipoise.players.endpoint import Endpoint
 from equipoise.run import Run
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.engine import Asked, Refused
@@ -123,3 +124,18 @@ def test_a_server_that_does_not_steer_says_so(talker, shop):
         asyncio.run(catalogue.find("policy@1", 0, {"pricing": "latency"}))
     with pytest.raises(Problem, match="policy@1:latency"):
         asyncio.run(catalogue.find("policy@1:latency", 0))
+
+
+def test_a_server_before_a_server_says_what_that_says(serving, talker, shop):
+    engine = talker()
+    with serving(shop({"talker": engine}), token=None) as behind:
+        player = Endpoint.model_validate({"base_url": behind.url, "model": "talker"})
+        with serving(Catalogue.of_player("front", player)) as address:
+            chat = [{"role": "user", "content": "How are you?"}, {"role": "assistant", "content": "I am"}]
+            body = {"model": "front", "messages": chat, "seed": 7, "stop": "x", "continue_final_message": True}
+            reply = address.post(body).json()
+            assert reply["choices"][0]["message"]["content"] == "one two three" and reply["model"] == "front"
+            asked = engine.asked[0]
+            assert (asked.prefix, asked.seed, asked.stop) == ("I am", 7, ("x",))
+            assert address.post({**body, "messages": []}).status_code == 400
+        assert engine.under_way == 0
