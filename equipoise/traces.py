@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from equipoise.players.base import Player
 from equipoise.players.population import Population
 from equipoise.prompts.split import dealt
 from equipoise.recorder import Seat, Watcher
-from equipoise.types import Judgement, Match, Message, PlayerId, Prompt, record_id
+from equipoise.types import Judgement, Match, Message, PlayerId, Turn, record_id
 
 TEACHER = "teacher"
 
@@ -69,6 +69,7 @@ class Lessons:
         parts = dealt(config.prompts, config.generations, config.seed).parts
         every = {prompt.id: prompt for part in parts for prompt in part}
         self.prompts = list(every.values())[:count]
+        self._sources = {prompt.id: prompt.source for prompt in self.prompts}
         self._seats = {role: PlayerId(player) for role, player in config.schedule.roles.items()}
         self._seats[self.role] = PlayerId(TEACHER)
 
@@ -131,22 +132,50 @@ class Lessons:
         found = (word.scores or {}).get(seats[0], {})
         return found if self.config.utility in found else None
 
-    def best(self, met: Sequence[tuple[Match, Judgement]], least: float) -> Iterator[Trace]:
+    def kept(self, met: Sequence[tuple[Match, Judgement]], least: float) -> list[Trace]:
         """The best play on each prompt, of those worth `least` or more; every move of the teacher in it is a trace.
 
-        A play that the judge calls malformed (its utility `format` is below 1) is none. Of equals the first.
+        A play that the judge calls malformed (its utility `format` is below 1) is none. Of equals the first. Raises
+        DataError where no play is good enough.
         """
         by_prompt: dict[str, list[tuple[float, Match, dict[str, float]]]] = defaultdict(list)
+        formed = 0
         for match, word in met:
             scores = self._scores(match, word)
-            if scores is not None and scores.get("format", 1.0) == 1.0 and scores[self.config.utility] >= least:
+            if scores is None or scores.get("format", 1.0) < 1.0:
+                continue
+            formed += 1
+            if scores[self.config.utility] >= least:
                 by_prompt[match.prompt].append((scores[self.config.utility], match, scores))
-        sources = {prompt.id: prompt.source for prompt in self.prompts}
-        for prompt, found in by_prompt.items():
-            _, match, scores = max(found, key=lambda one: one[0])
-            for turn in match.turns:
-                if self.config.game.role(turn.seat) == self.role and turn.move.text.strip():
-                    yield Trace(turn.view.messages, turn.move.text, sources[prompt], dict(scores))
+        if not by_prompt:
+            raise DataError(
+                f"traces: none of {len(met)} is good enough: {formed} are well formed, and --least is {least:g}; look "
+                "at what the teacher writes in candidates.jsonl"
+            )
+        return [
+            Trace(turn.view.messages, turn.move.text, self._sources[prompt], dict(scores))
+            for prompt, found in by_prompt.items()
+            for _, match, scores in [max(found, key=lambda one: one[0])]
+            for turn in self._moves(match)
+            if turn.move.text.strip()
+        ]
+
+    def plays(self, met: Sequence[tuple[Match, Judgement]]) -> list[dict[str, Any]]:
+        """Every play as plain JSON values: its prompt, what was written, its utilities or why it has none."""
+        prompts = {prompt.id: msgspec.to_builtins(prompt.messages) for prompt in self.prompts}
+        return [
+            {
+                "prompt": prompts[match.prompt],
+                "written": [turn.move.text or turn.move.error for turn in self._moves(match)],
+                "scores": self._scores(match, word),
+                "reason": word.reason,
+            }
+            for match, word in met
+        ]
+
+    def _moves(self, match: Match) -> list[Turn]:
+        """The teacher's."""
+        return [turn for turn in match.turns if self.config.game.role(turn.seat) == self.role]
 
 
 def write_traces(traces: Sequence[Trace], file: Path) -> None:
@@ -158,33 +187,3 @@ def write_traces(traces: Sequence[Trace], file: Path) -> None:
         lines.flush()
         os.fsync(lines.fileno())
     draft.replace(file)
-
-
-def kept(lessons: Lessons, met: Sequence[tuple[Match, Judgement]], least: float) -> list[Trace]:
-    """The traces to learn from. Raises DataError where none is good enough."""
-    found = list(lessons.best(met, least))
-    if not found:
-        scores = [s for match, word in met if (s := lessons._scores(match, word)) is not None]
-        formed = sum(given.get("format", 1.0) == 1.0 for given in scores)
-        raise DataError(
-            f"traces: none of {len(met)} is good enough: {formed} are well formed, and --least is {least:g}; look at "
-            "what the teacher writes in candidates.jsonl"
-        )
-    return found
-
-
-def candidates(lessons: Lessons, met: Sequence[tuple[Match, Judgement]]) -> list[dict[str, Any]]:
-    """Every play as plain JSON values: its prompt, what the teacher wrote, its utilities or why it has none."""
-    texts: list[dict[str, Any]] = []
-    prompts: dict[str, Prompt] = {prompt.id: prompt for prompt in lessons.prompts}
-    for match, word in met:
-        written = [t.move.text or t.move.error for t in match.turns if lessons.config.game.role(t.seat) == lessons.role]
-        texts.append(
-            {
-                "prompt": msgspec.to_builtins(prompts[match.prompt].messages),
-                "written": written,
-                "scores": lessons._scores(match, word),
-                "reason": word.reason,
-            }
-        )
-    return texts

@@ -45,8 +45,7 @@ def traces(
     from equipoise.ledger import Ledger
     from equipoise.players.base import Player
     from equipoise.report.terminal import Display
-    from equipoise.traces import Lessons, kept, write_traces
-    from equipoise.traces import candidates as everything
+    from equipoise.traces import Lessons, write_traces
 
     config = _config(recipe, set, train)
     known = {"clerk": "{kind: scripted, call: 'equipoise.worlds.desk:teacher'}"}
@@ -60,8 +59,8 @@ def traces(
     ):
         met = lessons.played(ledger, out / "players", display)
         with (out / "candidates.jsonl").open("w", encoding="utf-8") as lines:
-            lines.writelines(js.dumps(row, ensure_ascii=False) + "\n" for row in everything(lessons, met))
-        found = kept(lessons, met, least)
+            lines.writelines(js.dumps(row, ensure_ascii=False) + "\n" for row in lessons.plays(met))
+        found = lessons.kept(met, least)
         write_traces(found, out / "traces.jsonl")
         facts: dict[str, Any] = {"traces": str(out / "traces.jsonl"), "kept": len(found), "played": len(met)}
         facts["prompts"] = len(lessons.prompts)
