@@ -122,7 +122,7 @@ class Terminal:
         from rich.console import Console
         from rich.text import Text
 
-        Console(stderr=not self._live).print(Text(text, "dim"))
+        Console(stderr=not self._live).print(Text(text, "dim"), soft_wrap=True)
 
     def _fail(self, text: str) -> None:
         self.failed += 1
