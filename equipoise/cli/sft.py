@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,9 @@ import typer
 from equipoise.cli.options import Json, show
 
 if TYPE_CHECKING:
-    from equipoise.types import Prompt
+    from equipoise.learners.sft import SFT
+    from equipoise.report.terminal import Display
+    from equipoise.types import Message, Prompt
 
 
 def sft(
@@ -30,7 +33,7 @@ def sft(
     from rich.console import Console
 
     from equipoise.errors import RunError
-    from equipoise.learners.sft import SFT, train_sft
+    from equipoise.learners.sft import SFT
     from equipoise.prompts.files import Files
     from equipoise.report.terminal import Display
 
@@ -39,23 +42,39 @@ def sft(
     prompts = Files.model_validate({"path": data}).load().training
     examples = [(prompt.messages, _completion(prompt, i)) for i, prompt in enumerate(prompts, 1)]
     settings = SFT.model_validate({"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size})
-    draft = out.with_name(f".{out.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
     with Display(console=Console(stderr=json), silent=json) as display:
-        display.stage("learn", settings.steps(len(examples)))
-
-        def log(line: dict[str, Any]) -> None:
-            display.advance(int(line.get("steps", 0)))
-            display.numbers(**{name: line[name] for name in ("loss", "tokens_per_second") if name in line})
-
-        facts = train_sft(model, examples, draft, settings, seed=seed, max_length=max_length, log=log)
-    shutil.rmtree(out, ignore_errors=True)
-    draft.rename(out)
+        facts = train_into(out, model, examples, settings, display, seed, max_length)
     if json:
         show({"model": str(out), **facts, "examples": len(examples)})
     else:
         typer.echo(out)
+
+
+def train_into(
+    out: Path,
+    model: str,
+    examples: Sequence[tuple[Sequence[Message], str]],
+    settings: SFT,
+    display: Display,
+    seed: int,
+    max_length: int | None,
+) -> dict[str, float]:
+    """Train a model on (chat, answer) examples into the folder `out`, which appears whole or not at all."""
+    from equipoise.learners.sft import train_sft
+
+    draft = out.with_name(f".{out.name}.draft")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    display.stage("learn", settings.steps(len(examples)))
+
+    def log(line: dict[str, Any]) -> None:
+        display.advance(int(line.get("steps", 0)))
+        display.numbers(**{name: line[name] for name in ("loss", "tokens_per_second") if name in line})
+
+    facts = train_sft(model, examples, draft, settings, seed=seed, max_length=max_length, log=log)
+    shutil.rmtree(out, ignore_errors=True)
+    draft.rename(out)
+    return facts
 
 
 def _completion(prompt: Prompt, row: int) -> str:

@@ -94,26 +94,13 @@ def _config(recipe: str, overrides: list[str], train: str | None) -> RunConfig:
 def _train(
     model: str, found: list[Trace], home: Path, settings: dict[str, Any], config: RunConfig, display: Display
 ) -> Path:
-    """The folder of `model`, trained on the traces; it appears whole or not at all."""
-    import shutil
-
-    from equipoise.learners.sft import SFT, train_sft
+    """The folder of `model`, trained on the traces at the learner's own length."""
+    from equipoise.cli.sft import train_into
+    from equipoise.learners.sft import SFT
     from equipoise.players.local import Local
 
-    sft = SFT.model_validate(settings)
     player = config.players[config.learning[0]]
     longest = player.max_length if isinstance(player, Local) else None
-    draft = home.with_name(f".{home.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    display.stage("learn", sft.steps(len(found)))
-
-    def log(line: dict[str, Any]) -> None:
-        display.advance(int(line.get("steps", 0)))
-        display.numbers(**{name: line[name] for name in ("loss", "tokens_per_second") if name in line})
-
     examples = [(trace.messages, trace.text) for trace in found]
-    train_sft(model, examples, draft, sft, seed=config.seed, max_length=longest, log=log)
-    shutil.rmtree(home, ignore_errors=True)
-    draft.rename(home)
+    train_into(home, model, examples, SFT.model_validate(settings), display, config.seed, longest)
     return home
