@@ -24,10 +24,11 @@ check: $(TESTS)       ## style, types and the import law
 bench: $(TESTS)       ## every benchmark, short settings (see docs/lab.md for the long ones)
 	$(BIN)/python -m benchmarks
 
-world: $(RUNS)       ## rebuild the built-in world's tiny model from its seed, and the pool and the siege on it
+world: $(RUNS)       ## rebuild the built-in world's tiny model from its seed, the pool and the siege on it, and the desk
 	$(BIN)/python -m equipoise.worlds.build
 	$(BIN)/python -m equipoise.worlds.pool
 	$(BIN)/python -m equipoise.worlds.siege_build
+	$(BIN)/python -m equipoise.worlds.desk_build
 
 $(RUNS): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
