@@ -25,7 +25,7 @@ class Local(Player):
     kind: Literal["local"] = "local"
     model: str = Field(
         "builtin",
-        description="a folder, a Hugging Face id, or a packaged one: builtin, builtin/pool, builtin/siege, builtin/desk",
+        description="a folder, a Hugging Face id, or packaged: builtin, builtin/pool, builtin/siege, builtin/desk",
     )
     adapter: str | None = Field(
         None, description="a LoRA adapter on the model to start from: a folder, or builtin/NAME for a packaged one"

@@ -96,6 +96,7 @@ def test_mistakes_are_said_in_one_line(command, chat):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.slow
 def test_ctrl_c_stops_the_answer_and_ctrl_d_ends(openai_server: OpenAIServer):
     import pty
 
@@ -118,8 +119,9 @@ def test_ctrl_c_stops_the_answer_and_ctrl_d_ends(openai_server: OpenAIServer):
     seen.until("you> ")
     program.send_signal(signal.SIGINT)
     seen.until("Ctrl-D")
+    seen.until("you> ")
     seen.write("\x04")
-    assert program.wait(10) == 0
+    assert program.wait(30) == 0
 
 
 class Seen:
