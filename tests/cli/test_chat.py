@@ -117,6 +117,7 @@ def test_ctrl_c_stops_the_answer_and_ctrl_d_ends(openai_server: OpenAIServer):
     seen.until("/ two")  # what was said before it was stopped is remembered
     assert openai_server.bodies()[1]["messages"][1]["content"].startswith("word word")
     seen.until("you> ")
+    time.sleep(0.5)  # a signal between the prompt and the wait for a key is heard with the next key only
     program.send_signal(signal.SIGINT)
     seen.until("Ctrl-D")
     seen.until("you> ")
