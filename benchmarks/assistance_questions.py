@@ -137,7 +137,7 @@ def recipe(name: str, data: Path, seed: int, generations: int) -> dict[str, Any]
         "schedule": {"samples": 4},
         "learner": {
             "estimator": "group_relative", "critic": None, "critic_learning_rate": None, "learning_rate": 5e-4,
-            "warmup_steps": 10, "minibatches": 4, "epochs": 2, "batch_size": 32, "kl": 0.05,
+            "warmup_steps": 10, "minibatches": 4, "epochs": 2, "batch_size": 32, "kl": 0.05, "max_grad_norm": 0.1,
         },
         "evaluate": {"samples": 1, "every": 1000},
     }  # fmt: skip
@@ -282,7 +282,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data/gtalign"), help="the folder of the tasks'")
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--generations", type=int, default=20, help="updates of a run, of 64 prompts each")
+    parser.add_argument("--generations", type=int, default=16, help="updates of a run, of 64 prompts each")
     parser.add_argument("--set", metavar="KEY=VALUE", nargs="+", default=[], help="settings of the run over these")
     parser.add_argument("--jobs", type=int, default=1, help="seeds played side by side")
     parser.add_argument("--out", type=Path, help="keep models and runs here; a start that is here already is used")
