@@ -258,8 +258,9 @@ def _guessed(x_BW: csr_matrix, weight_W: np.ndarray) -> np.ndarray:
 
 
 def table(name: str, found: Sequence[Figures]) -> Table:
-    """Before, after and the peers: mean over seeds, with Student's interval where there are three or more."""
-    shown = Table(title=f"{name}, test rows, {len(found)} seed{'s' * (len(found) > 1)}, mean and 95 % interval")
+    """Before, after and the peers: mean over seeds with Student's interval where there are three or more, else each."""
+    count = f"{len(found)} seed{'s' * (len(found) > 1)}"
+    shown = Table(title=f"{name}, test rows, {count}{', mean and 95 % interval' * (len(found) > 2)}")
     for column in ("", *COLUMNS, "minutes"):
         shown.add_column(column, justify="left" if not column else "right")
     for row, values in found[0].items():
