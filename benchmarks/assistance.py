@@ -8,7 +8,7 @@ blocks themselves are paid for (format, matrix) it cannot earn.
 
     welfare   mean of √(user · llm) over held-out questions, whatever the arm was trained on
     right     asks back when the question is vague, answers when it is clear, declines what is harmful
-    quality   the share of right answers; both sides see the same, but for refusals, which a user wants with an offer
+    quality   the share of right answers, as the model is paid; a user wants refusals with an offer. Unreadable: 0
 """
 
 from __future__ import annotations

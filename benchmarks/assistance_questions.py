@@ -167,13 +167,12 @@ def make_start(name: str, data: Path, folder: Path, seed: int) -> dict[str, Any]
 def figures(facts: dict[str, Any]) -> dict[str, float]:
     """What was measured of one generation."""
     rates, utilities = facts["rates"], facts["utilities"]
-    readable = rates["readable"]["mean"]  # the other rates are of what could be read
     return {
-        "right": readable and readable * rates["quality_llm"]["mean"],
+        "right": rates["quality_llm"]["mean"],
         "welfare": facts["welfare"]["mean"],
         "user": utilities["user"]["mean"],
         "llm": utilities["llm"]["mean"],
-        "format": readable and readable * rates["format"]["mean"],
+        "format": rates["format"]["mean"],
     }
 
 

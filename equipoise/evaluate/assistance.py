@@ -132,7 +132,12 @@ def _points(rows: Sequence[Row]) -> dict[str, list[float]]:
 
 
 def _mean(rows: Sequence[Row], utility: str) -> dict[str, Any]:
-    given = [(scores[utility], prompt.id) for prompt, _, scores in rows if utility in scores]
+    """An output that cannot be read has no quality and no matrix, and counts as 0 in both: it was paid nothing."""
+    given = [
+        (scores.get(utility, 0.0), prompt.id)
+        for prompt, _, scores in rows
+        if utility in scores or not scores["readable"]
+    ]
     return plain(mean_interval([value for value, _ in given], [prompt for _, prompt in given]))
 
 

@@ -125,3 +125,15 @@ def test_the_report_sets_what_was_written_beside_what_it_was_worth(talked):
     with Run.read(talked) as run:
         page = render(facts(run))
     assert "What was written against what it was worth" in page
+
+
+def test_an_output_that_cannot_be_read_counts_as_nothing_in_every_rate(talked):
+    with Run.read(talked) as run:
+        matches = run.ledger.matches("held_out", 0)
+        words = run.ledger.judgements_of(match.id for match in matches)
+    scores = [words[match.id].scores["assistant"] for match in matches]
+    assert any(not found["readable"] for found in scores)
+    rates = measures(talked)[0]["rates"]
+    for name in ("quality_llm", "format", "matrix"):
+        assert rates[name]["n"] == 16
+        assert rates[name]["mean"] == pytest.approx(fmean(found.get(name, 0.0) for found in scores))
