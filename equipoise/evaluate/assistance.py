@@ -8,7 +8,7 @@ consistent the share of written matrices whose chosen cell is the one that a sol
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, ClassVar, Literal
 
@@ -232,18 +232,15 @@ def _paid(rows: Sequence[Row], question: str) -> dict[str, list[float]]:
 
 def _by_source(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
     """The main numbers of each data set, where there are several."""
-    sources = sorted({prompt.source for prompt, _, _ in rows})
-    mine: Callable[[str], list[Row]] = lambda source: [row for row in rows if row[0].source == source]  # noqa: E731
+    by_source: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_source[row[0].source].append(row)
     return {
         source: {
-            "welfare": _mean(mine(source), "score"),
-            "user": _mean(mine(source), "user"),
-            "llm": _mean(mine(source), "llm"),
-            "quality_llm": _mean(mine(source), "quality_llm"),
-            "quality_user": _mean(mine(source), "quality_user"),
-            "format": _mean(mine(source), "format"),
-            "right": _right(mine(source)),
-            **_length(mine(source)),
+            "welfare": _mean(mine, "score"),
+            **{name: _mean(mine, name) for name in ("user", "llm", "quality_llm", "quality_user", "format")},
+            "right": _right(mine),
+            **_length(mine),
         }
-        for source in sources
+        for source, mine in sorted(by_source.items())
     }

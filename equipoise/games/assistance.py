@@ -85,8 +85,7 @@ class Assistance(Game):
     def referee(self, prompt: Prompt) -> Referee:
         """The user's question, the answer, and what follows while the assistant asks back."""
         talk = prompt.messages
-        wish = str(prompt.facts.get("detailed", talk[-1].content if talk else ""))
-        vague, told = str(prompt.facts.get("vague", "")), str(prompt.facts.get("told", ""))
+        (wish, vague), told = _forms(prompt), str(prompt.facts.get("told", ""))
         if self.simulated:
             view = View((user(self._opening.render(wish=wish, vague=vague)),), TYPES if vague else ())
             move = yield Ask(USER, view)
@@ -119,6 +118,12 @@ class Assistance(Game):
     @cached_property
     def _reply(self) -> Template:
         return Template(self.again, "games", "game.again", ("answer",), ("wish", "told", "answer"))
+
+
+def _forms(prompt: Prompt) -> tuple[str, str]:
+    """What a simulated user wants, said in detail and vaguely ("": there is no vague form)."""
+    last = prompt.messages[-1].content if prompt.messages else ""
+    return str(prompt.facts.get("detailed", last)), str(prompt.facts.get("vague", ""))
 
 
 def _question(text: str, wish: str, vague: str) -> str:
@@ -160,8 +165,7 @@ def conversation(match: Match, prompt: Prompt, game: Assistance) -> list[Said]:
             continue
         *before, last = turn.view.messages
         if not said and spoken is not None:
-            wish = str(prompt.facts.get("detailed", prompt.messages[-1].content if prompt.messages else ""))
-            spoken = _question(spoken, wish, str(prompt.facts.get("vague", "")))
+            spoken = _question(spoken, *_forms(prompt))
         asked = spoken if spoken is not None else prompt.messages[-1].content if prompt.messages else last.content
         said.append(Said((*before, user(asked)), turn, game.read(turn.move.text)))
         spoken = None

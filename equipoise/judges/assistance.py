@@ -17,7 +17,7 @@ from equipoise.judges.base import Bench, Judge
 from equipoise.judges.gtalign_tasks import FRONTIER, task_judges
 from equipoise.payoffs.welfare import Welfare
 from equipoise.players.base import Player
-from equipoise.types import Judgement, Match, Prompt, Turn, Vote, record_id
+from equipoise.types import Judgement, Match, Move, Prompt, Turn, View, Vote, record_id
 
 Scores = dict[str, dict[str, float]]
 
@@ -91,7 +91,8 @@ class AssistanceJudge(Judge):
         for source, asked in by_judge.items():
             if source in self._judges:
                 judged = {part.prompt.id: part.prompt for part in asked}
-                heard |= _by_id(self._judges[source].verdicts([part.match for part in asked], judged))
+                words = self._judges[source].verdicts([part.match for part in asked], judged)
+                heard |= {word.match: word for word in words}
         chosen = self._choices(by_judge)
         return [self._word(match, part, heard, chosen) for match, part in zip(matches, parts, strict=True)]
 
@@ -176,23 +177,18 @@ def _part(match: Match, prompt: Prompt, game: Assistance) -> Part | None:
     facts: dict[str, Any] = {**prompt.facts, "turn": len(said)}
     vague = asked_vaguely(prompt, match)
     facts |= {} if vague is None else {"asked_vaguely": vague}
-    turn = Turn(ASSISTANT, type(last.turn.view)(tuple(last.heard)), last.turn.move)
+    turn = Turn(ASSISTANT, View(tuple(last.heard)), last.turn.move)
     asked = Prompt(identity, tuple(last.heard), facts, prompt.source)
     return Part(_small(match, identity, turn, last.output.response or ""), asked, said)
 
 
 def _small(match: Match, identity: str, turn: Turn, text: str) -> Match:
-    move = type(turn.move)(text, turn.move.finish)
-    return Match(
-        identity, match.generation, match.split, "answers", identity, {ASSISTANT: match.seats[ASSISTANT]}, match.seed,
-        (Turn(ASSISTANT, turn.view, move),),
-    )  # fmt: skip
+    """A match of the assistant's alone, in which it says `text`."""
+    said = Turn(ASSISTANT, turn.view, Move(text, turn.move.finish))
+    seats = {ASSISTANT: match.seats[ASSISTANT]}
+    return Match(identity, match.generation, match.split, "answers", identity, seats, match.seed, (said,))
 
 
 def _silence(match: Match) -> str:
     failed = [turn.move.error for turn in match.turns if turn.move.finish == "error"]
     return f"the move failed: {failed[-1]}" if failed else "the assistant was asked nothing"
-
-
-def _by_id(words: Sequence[Judgement]) -> dict[str, Judgement]:
-    return {word.match: word for word in words}
