@@ -115,6 +115,11 @@ def test_nothing_imports_recipes_or_the_command(path: Path):
     assert not {t for t in imports(path) if t.split(".")[0] in ("cli", "recipes")}
 
 
+@pytest.mark.parametrize("path", [p for p in files() if name(p).split(".")[0] not in ("cli", "serve")], ids=name)
+def test_only_the_command_imports_the_server(path: Path):
+    assert not {t for t in imports(path) if t.split(".")[0] == "serve"}
+
+
 @pytest.mark.parametrize("module", ["equipoise", "equipoise.cli", "equipoise.config", "equipoise.stages"])
 def test_importing_loads_no_torch(module: str):
     code = f"import sys, {module}; sys.exit(any(m in sys.modules for m in ('torch', 'transformers', 'datasets')))"
