@@ -18,6 +18,7 @@ SHORT: dict[str, list[str]] = {
     "red_team": ["--seeds", "0", "--arms", "rlhf", "gpo", "--generations", "20", "--answers", "5"],
     "red_team_questions": ["--seeds", "1", "--generations", "8", "--probe", "0", "--no-rlhf"],
     "assistance_questions": ["--tasks", "ambig_qa", "--seeds", "0", "--generations", "2"],
+    "assistance": ["--seeds", "0", "--arms", "cobb_douglas", "--generations", "4"],
     "four_blocks": ["--outputs", "2000", "--mangled", "5000"],
     "policy_gradient": ["bandit", "tilt", "speed", "shape", "--seeds", "1", "--repeats", "1", "--group", "4"],
     "steering": [],
