@@ -20,7 +20,7 @@ from pydantic import Field, field_validator
 from equipoise.component import Settings
 from equipoise.games.four_blocks import Matrix, Parsed
 
-Variant = Literal["corrected", "released", "frontier"]
+Variant = Literal["corrected", "as_released", "frontier"]
 Window = tuple[float, float]
 
 
@@ -52,7 +52,7 @@ class Terms(Settings):
 
 VARIANTS: dict[str, Terms] = {
     "corrected": Terms.model_validate({}),
-    "released": Terms.model_validate({}),
+    "as_released": Terms.model_validate({}),
     "frontier": Terms.model_validate({"llm_quality": 0.35, "llm_length": 0.05, "llm_frontier": 0.2}),
 }
 
@@ -87,7 +87,10 @@ def reward(
     variants a missing quality counts as 0, as their code has it: on a harmful prompt that may *pay* the user.
     `frontier` is the judge's word on the choice, 0, ½ or 1; `terms` replaces the variant's; `earlier` are the
     assistant's outputs before this one in the same match: their length and waiting count, the last one's form does.
+    Raises ValueError for an unknown variant.
     """
+    if variant not in VARIANTS:
+        raise ValueError(f"variant: unknown variant {variant!r}; known: {', '.join(VARIANTS)}")
     told = terms or VARIANTS[variant]
     if not readable(parsed):
         return Reward(0.0, 0.0, {})

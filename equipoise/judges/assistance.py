@@ -35,7 +35,7 @@ class AssistanceJudge(Judge):
     kind: Literal["assistance"] = "assistance"
     variant: Variant = Field(
         "corrected",
-        description="corrected; released: as the published code pays, harmful prompts included; frontier: the second "
+        description="corrected; as_released: as the published code pays, harmful prompts too; frontier: the second "
         "published reward, with a judge of the choice",
     )
     terms: Terms | None = Field(None, description="weights and windows of the reward; null: the variant's")

@@ -30,11 +30,11 @@ RELEASED: Mapping[str, Mapping[str, Any]] = {"safety": {"variant": "as_released"
 def task_judges(
     by: By = "rule",
     grader: Player | None = None,
-    variant: Literal["corrected", "released", "frontier"] = "corrected",
+    variant: Literal["corrected", "as_released", "frontier"] = "corrected",
 ) -> dict[str, Judge]:
     """Data source -> its judge, other spellings of its name included, and under FRONTIER the judge of choices.
 
-    Args: by: rule, or llm with `grader`. variant: of the reward; in the published two (`released`, `frontier`) BLEU
+    Args: by: rule, or llm with `grader`. variant: of the reward; in the published two (`as_released`, `frontier`) BLEU
     counts characters, and a harmful request pays the user wherever the grade is below 1.
     Raises pydantic's ValidationError for by: llm without a grader.
     """

@@ -34,7 +34,7 @@ def qualities(case) -> tuple[float | None, float]:
 def test_the_released_reward(golden):
     for case in golden("gtalign_reward.json"):
         for_user, for_llm = qualities(case)
-        found = reward(parse(case["completion"]), for_user or 0.0, for_llm, "released")
+        found = reward(parse(case["completion"]), for_user or 0.0, for_llm, "as_released")
         expected = case["expected"]
         assert found is not None
         assert found.llm == pytest.approx(expected["llm_reward"], abs=1e-9)
@@ -47,7 +47,7 @@ def test_a_missing_judgement_is_missing_where_it_is_corrected_and_nothing_in_the
     parsed = parse(GOOD % "19")
     assert reward(parsed, None, None) is None
     assert reward(parsed, 1.0, None) is None
-    assert reward(parsed, None, None, "released") == reward(parsed, 0.0, 0.0, "released")
+    assert reward(parsed, None, None, "as_released") == reward(parsed, 0.0, 0.0, "as_released")
 
 
 def test_an_output_that_cannot_be_read_is_worth_nothing_whatever_was_said_of_it():
@@ -181,3 +181,8 @@ def test_a_template_without_the_question_is_refused(tmp_path):
     file.write_text("Answer.")
     with pytest.raises(DataError, match="the placeholder 'question' is missing"):
         game(text=str(file)).check()
+
+
+def test_an_unknown_variant_is_named():
+    with pytest.raises(ValueError, match="unknown variant 'published'; known: corrected, as_released, frontier"):
+        reward(parse(GOOD % "19"), 1.0, 1.0, "published")  # type: ignore[arg-type]

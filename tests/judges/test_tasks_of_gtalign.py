@@ -154,7 +154,7 @@ def judged_part(text):
 def test_no_readable_grade_is_missing_and_no_score(source, reply, why, openai_server, grader):
     facts, good, _ = CASES[source]
     openai_server.answer = lambda body: reply(body) if callable(reply) else reply
-    word = judged(task_judges("llm", grader, "released")[source], prompt(source, facts), good)
+    word = judged(task_judges("llm", grader, "as_released")[source], prompt(source, facts), good)
     assert word.scores is None and why in word.reason
     assert [vote.value for vote in word.votes] == [None]
 
@@ -164,7 +164,7 @@ def test_a_server_that_is_not_there_stops_the_run(source, openai_server, grader)
     openai_server.close()
     facts, good, bad = CASES[source]
     with pytest.raises(ModelError, match="cannot be reached"):
-        judged(task_judges("llm", grader, "released")[source], prompt(source, facts), good, bad)
+        judged(task_judges("llm", grader, "as_released")[source], prompt(source, facts), good, bad)
 
 
 @pytest.mark.parametrize("source", [source for source in CASES if source != FRONTIER])
@@ -332,7 +332,7 @@ def test_each_task_has_a_judge_under_all_its_names():
 
 
 def test_the_published_rewards_keep_what_was_published():
-    corrected, *published = (task_judges(variant=variant) for variant in ("corrected", "released", "frontier"))
+    corrected, *published = (task_judges(variant=variant) for variant in ("corrected", "as_released", "frontier"))
     assert (corrected["medium"].bleu, corrected["wildguard"].variant) == ("words", "corrected")
     for judges in published:
         assert (judges["medium"].bleu, judges["advbench"].variant) == ("characters", "as_released")
@@ -395,7 +395,7 @@ def test_the_released_replies_give_the_released_qualities(golden, openai_server,
         openai_server.script(case["judge_reply"])
         parsed = parse(case["completion"])
         word = judged(judge, prompt("x", facts_of(case)), parsed.response)
-        found, expected, terms = word.scores["s0"], case["expected"], VARIANTS["released"]
+        found, expected, terms = word.scores["s0"], case["expected"], VARIANTS["as_released"]
         rest = 0.2 * within(len(parsed.text.split()), terms.output_words, terms) + 0.2 * told_apart(parsed.matrix)
         assert 1e-4 + 0.4 * found["score"] + rest + 0.2 == pytest.approx(expected["llm_reward"], abs=1e-9)
         waiting = 0.3 * 2.718281828459045 ** (-parsed.before / 500)
