@@ -85,8 +85,8 @@ class Found:
 
 
 @contextmanager
-def served(model: str) -> Iterator[tuple[str, str]]:
-    """(address, token) of a server process for `model`."""
+def served(model: str) -> Iterator[tuple[str, str, str]]:
+    """(address, token, the model's name there) of a server process for `model`."""
     command = [sys.executable, "-m", "equipoise", "serve", "--model", model, "--port", "0", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     try:
@@ -98,7 +98,7 @@ def served(model: str) -> Iterator[tuple[str, str]]:
                 raise SystemExit(f"the server did not start: exit code {process.wait()}")
             text += line
         facts = json.loads(text)
-        yield facts["url"], facts["token"]
+        yield facts["url"], facts["token"], facts["models"][0]
     finally:
         process.terminate()
         process.wait(30)
@@ -202,9 +202,9 @@ def main() -> None:
     prompts = source.held_out or []
     found: dict[str, Found] = {}
     started = time.perf_counter()
-    with served(arguments.model) as (url, token):
+    with served(arguments.model) as (url, token, model):
         for name in dict.fromkeys(["none", "published", *arguments.arms]):
-            found[name] = asyncio.run(ask(url, token, arguments.model, ARMS[name], prompts, arguments))
+            found[name] = asyncio.run(ask(url, token, model, ARMS[name], prompts, arguments))
     found = {name: found[name] for name in ARMS if name in found}
     console.print(table(found, arguments))
     for name in found:
