@@ -282,7 +282,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data/gtalign"), help="the folder of the tasks'")
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--generations", type=int, default=16, help="updates of a run, of 64 prompts each")
+    parser.add_argument("--generations", type=int, default=32, help="updates of a run, of 64 prompts each")
     parser.add_argument("--set", metavar="KEY=VALUE", nargs="+", default=[], help="settings of the run over these")
     parser.add_argument("--jobs", type=int, default=1, help="seeds played side by side")
     parser.add_argument("--out", type=Path, help="keep models and runs here; a start that is here already is used")
