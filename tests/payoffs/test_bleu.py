@@ -37,7 +37,7 @@ def test_over_characters_it_is_what_the_released_reward_paid(golden):
     for case in cases:
         parsed = parse(case["completion"])
         quality = text_bleu(parsed.response, case["ground_truth"], "characters")
-        paid = reward(parsed, quality, 0.0, "released", terms=VARIANTS["released"])
+        paid = reward(parsed, quality, 0.0, "as_released", terms=VARIANTS["as_released"])
         assert paid.user == pytest.approx(case["expected"]["user_reward"], abs=1e-9)
     assert len(cases) >= 6
 
