@@ -144,18 +144,20 @@ def _mean(rows: Sequence[Row], utility: str) -> dict[str, Any]:
 def _right(rows: Sequence[Row]) -> dict[str, Any]:
     """How often the move was right: as the task's judge says (`right_action`), else by whether the question is vague.
 
-    An output that cannot be read made no move, and that is not right.
+    An output that cannot be read made no move, and that is not right, in a data set that knows what is.
     """
-    given = []
-    for prompt, _, scores in rows:
-        right = scores.get("right_action")
-        if right is None and "vague" in scores:
-            right = float(scores["DA"] == 0.0) if scores["vague"] else scores["DA"]
-        if not scores["readable"] and (right is not None or "vague" in scores):
-            right = 0.0
-        if right is not None:
-            given.append((right, prompt.id))
+    told = [(prompt, scores["readable"], _move(scores)) for prompt, _, scores in rows]
+    known = {prompt.source for prompt, _, right in told if right is not None}
+    given = [(right if readable and right is not None else 0.0, prompt.id) for prompt, readable, right in told
+             if right is not None or (not readable and prompt.source in known)]  # fmt: skip
     return plain(mean_interval([value for value, _ in given], [prompt for _, prompt in given]))
+
+
+def _move(scores: Mapping[str, float]) -> float | None:
+    """Whether the move was right, 1 or 0 (or between, where a judge says so); None where nobody knows."""
+    if "right_action" in scores or "vague" not in scores:
+        return scores.get("right_action")
+    return 1 - scores["DA"] if scores["vague"] else scores["DA"]
 
 
 def _asked(scores: Mapping[str, float]) -> str:

@@ -137,3 +137,13 @@ def test_an_output_that_cannot_be_read_counts_as_nothing_in_every_rate(talked):
     for name in ("quality_llm", "format", "matrix"):
         assert rates[name]["n"] == 16
         assert rates[name]["mean"] == pytest.approx(fmean(found.get(name, 0.0) for found in scores))
+
+
+def test_an_output_that_cannot_be_read_made_no_right_move(talked):
+    with Run.read(talked) as run:
+        matches = run.ledger.matches("held_out", 0)
+        words = run.ledger.judgements_of(match.id for match in matches)
+    scores = [words[match.id].scores["assistant"] for match in matches]
+    right = measures(talked)[0]["right"]
+    assert right["n"] == 16
+    assert right["mean"] == pytest.approx(fmean(found.get("right_action", 0.0) for found in scores))
