@@ -7,12 +7,11 @@ import json as js
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.cli.options import Set, Steered
+from equipoise.cli.options import Adapter, Model, Served, Set, Steered, Upstream, UpstreamKey, UpstreamModel
 
 if TYPE_CHECKING:
     from equipoise.serve.conversation import Answered, Conversation
@@ -130,13 +129,13 @@ class Terminal:
 
 
 def chat(
-    folder: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="a run directory")] = None,
+    folder: Served = None,
     player: Annotated[str, typer.Option(help="who answers, as the server names it: policy@3, mixture [newest]")] = "",
-    model: Annotated[str, typer.Option(help="a model in place of a run: a folder, a hub id, or builtin")] = "",
-    adapter: Annotated[str, typer.Option(help="with --model: a LoRA adapter on it, a folder")] = "",
-    upstream: Annotated[str, typer.Option(metavar="URL", help="another server, up to /chat/completions")] = "",
-    upstream_model: Annotated[str, typer.Option(metavar="NAME", help="with --upstream: the model's name there")] = "",
-    upstream_key_env: Annotated[str, typer.Option(metavar="NAME", help="the variable that holds its key")] = "",
+    model: Model = "",
+    adapter: Adapter = "",
+    upstream: Upstream = "",
+    upstream_model: UpstreamModel = "",
+    upstream_key_env: UpstreamKey = "",
     set: Set = [],  # noqa: B006
     steering: Steered = "",
     steer: Annotated[str, typer.Option(metavar="NAME", help="a pricing, strip or off, as /steer takes it")] = "",

@@ -14,6 +14,12 @@ from equipoise.errors import ConfigError
 Recipe = Annotated[str, typer.Argument(help="a packaged recipe's name (see `equipoise recipes`) or a YAML file")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run directory")]
 Set = Annotated[list[str], typer.Option("-s", "--set", metavar="KEY=VALUE", help="override a setting: loss=dpo")]
+Served = Annotated[Path | None, typer.Argument(metavar="[RUN]", help="a run directory")]
+Model = Annotated[str, typer.Option(help="a model in place of a run: a folder, a hub id, or builtin")]
+Adapter = Annotated[str, typer.Option(help="with --model: a LoRA adapter on it, a folder")]
+Upstream = Annotated[str, typer.Option(metavar="URL", help="another server, up to /chat/completions")]
+UpstreamModel = Annotated[str, typer.Option(metavar="NAME", help="with --upstream: the model's name there")]
+UpstreamKey = Annotated[str, typer.Option(metavar="NAME", help="the variable that holds its key")]
 Steered = Annotated[
     str,
     typer.Option(

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.cli.options import Json, Set, Steered, show
+from equipoise.cli.options import (
+    Adapter,
+    Json,
+    Model,
+    Served,
+    Set,
+    Steered,
+    Upstream,
+    UpstreamKey,
+    UpstreamModel,
+    show,
+)
 
 if TYPE_CHECKING:
     import uvicorn
@@ -23,12 +34,12 @@ if TYPE_CHECKING:
 
 
 def serve(
-    folder: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="a run directory")] = None,
-    model: Annotated[str, typer.Option(help="a model in place of a run: a folder, a hub id, or builtin")] = "",
-    adapter: Annotated[str, typer.Option(help="with --model: a LoRA adapter on it, a folder")] = "",
-    upstream: Annotated[str, typer.Option(metavar="URL", help="another server, up to /chat/completions")] = "",
-    upstream_model: Annotated[str, typer.Option(metavar="NAME", help="with --upstream: the model's name there")] = "",
-    upstream_key_env: Annotated[str, typer.Option(metavar="NAME", help="the variable that holds its key")] = "",
+    folder: Served = None,
+    model: Model = "",
+    adapter: Adapter = "",
+    upstream: Upstream = "",
+    upstream_model: UpstreamModel = "",
+    upstream_key_env: UpstreamKey = "",
     set: Set = [],  # noqa: B006
     steering: Steered = "",
     host: Annotated[str, typer.Option(help="the address to listen on")] = "127.0.0.1",

@@ -22,6 +22,7 @@ from equipoise.evaluate.statistics import mean_interval
 from equipoise.evaluate.written_game import consistent
 from equipoise.games.assistance import ASSISTANT, Assistance, Said, conversation
 from equipoise.games.four_blocks import ACTIONS, CELLS, Parsed
+from equipoise.judges.base import Judge
 from equipoise.payoffs.pareto import compare, front, hypervolume
 from equipoise.types import PlayerId, Prompt
 
@@ -73,7 +74,7 @@ class AssistanceMeasures(Evaluation):
             "unjudged": 1 - len(rows) / len(met) if met else None,
         }
         facts |= self._shape(points)
-        facts["beaten"] = self._beaten(arena, assistant, points, game, prompts, seated)
+        facts["beaten"] = self._beaten(arena, assistant, points, game, prompts, seated, judge)
         facts["score"] = facts["welfare"]["mean"]
         facts["exploitability"] = max(facts["beaten"].values(), default=None)
         return facts
@@ -97,11 +98,11 @@ class AssistanceMeasures(Evaluation):
         game: Assistance,
         prompts: Mapping[str, Prompt],
         seated: Mapping[str, PlayerId],
+        judge: Judge,
     ) -> dict[str, float]:
         """Earlier measured generation -> the share of the prompts at which it dominates this one."""
         if not {player for role, player in seated.items() if role != ASSISTANT} <= set(arena.others()):
             return {}  # an older assistant met an older user, so that the two did not play the same game
-        judge = self.judge or arena.judge_of(assistant)
         found: dict[str, float] = {}
         for old in arena.past(assistant)[1:]:
             met = arena.played({**seated, ASSISTANT: old}, "all", judge, samples=self.samples)  # it was, when measured

@@ -40,7 +40,7 @@ def pareto(matrix: Matrix, question: str | None = None) -> tuple[str, ...]:
 
 def largest_sum(matrix: Matrix, question: str | None = None) -> str:
     """The outcome with the largest user + LLM, of equal ones the user's best, then the LLM's."""
-    return max(outcomes(question), key=lambda name: _total(matrix, name))
+    return max(outcomes(question), key=lambda name: total(matrix, name))
 
 
 def largest_product(matrix: Matrix, question: str | None = None) -> str:
@@ -51,7 +51,7 @@ def largest_product(matrix: Matrix, question: str | None = None) -> str:
     names = outcomes(question)
     scaled_N2 = _points(matrix, names) / _unit(_points(matrix, CELLS))
     product_N = nash_bargaining(*scaled_N2.T).round(DIGITS)
-    return max(zip(product_N, names, strict=True), key=lambda one: (one[0], _total(matrix, one[1])))[1]
+    return max(zip(product_N, names, strict=True), key=lambda one: (one[0], total(matrix, one[1])))[1]
 
 
 def nash(matrix: Matrix, question: str | None = None) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ def led(matrix: Matrix, question: str | None = None) -> str:
     Given the question the user has nothing left to choose, and the assistant does what is best for itself.
     """
     if question is not None:
-        return max(nash(matrix, question), key=lambda name: _total(matrix, name))
+        return max(nash(matrix, question), key=lambda name: total(matrix, name))
     user_TA, llm_TA = tables(matrix)
     told = stackelberg.pure(llm_TA.T, user_TA.T)
     return _name(told.reply, int(told.leader_A.argmax()))
@@ -133,7 +133,8 @@ def _unit(points_N2: np.ndarray) -> np.ndarray:
     return np.where(largest_2 > 0, largest_2, 1.0)
 
 
-def _total(matrix: Matrix, name: str) -> tuple[float, float, float]:
+def total(matrix: Matrix, name: str) -> tuple[float, float, float]:
+    """What outcomes are ordered by where nothing else decides: the sum, then the user's, then the LLM's."""
     user, llm = matrix[name]
     return round(float(user) + float(llm), DIGITS), user, llm
 

@@ -7,7 +7,6 @@ Source: GTAlign (arXiv 2510.08872), steering at inference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -91,41 +90,45 @@ class Free(Pricing):
         return dict(matrix)
 
 
-class PerToken(Pricing):
-    """The user pays for every token, as of an API: price · tokens / 1000, and a round trip for a clarifying question.
+class Metered(Pricing):
+    """Every token has its price: price · tokens / 1000. A clarifying question costs the user a round trip besides."""
+
+    price: float = Field(5.0, ge=0, description="what 1000 tokens cost whoever pays, in units of the pay-off")
+    tokens: Lengths = Field(Lengths(), description="tokens that each action is expected to take")
+    round_trip: float = Field(
+        0.5,
+        ge=0,
+        description="what having to reply costs the user after a clarifying question, in units of the pay-off",
+    )
+
+    def _paid(self, action: str) -> float:
+        return self.price * self.tokens.of(action) / 1000
+
+    def _replied(self, action: str) -> float:
+        return self.round_trip if action == "CQ" else 0.0
+
+
+class PerToken(Metered):
+    """The user pays for every token, as of an API.
 
     A clarifying question takes few tokens now; the answer that it puts off is still to come.
     """
 
     kind: Literal["per_token"] = "per_token"
-    price: float = Field(5.0, ge=0, description="what 1000 tokens cost, in units of the pay-off")
-    tokens: Lengths = Field(Lengths(), description="tokens that each action is expected to take")
-    round_trip: float = Field(
-        0.5,
-        ge=0,
-        description="what having to reply costs the user after a clarifying question, in units of the pay-off",
-    )
 
     def cost(self, action: str) -> Cost:
         """The user's tokens, and its round trip."""
-        return Cost(_tokens(self.price, self.tokens, action) + _asked(self.round_trip, action), 0.0)
+        return Cost(self._paid(action) + self._replied(action), 0.0)
 
 
-class Subscription(Pricing):
-    """The user has paid already, and the provider bears every token: price · tokens / 1000."""
+class Subscription(Metered):
+    """The user has paid already, and the provider bears every token."""
 
     kind: Literal["subscription"] = "subscription"
-    price: float = Field(5.0, ge=0, description="what 1000 tokens cost the provider, in units of the pay-off")
-    tokens: Lengths = Field(Lengths(), description="tokens that each action is expected to take")
-    round_trip: float = Field(
-        0.5,
-        ge=0,
-        description="what having to reply costs the user after a clarifying question, in units of the pay-off",
-    )
 
     def cost(self, action: str) -> Cost:
         """The provider's tokens, and the user's round trip."""
-        return Cost(_asked(self.round_trip, action), _tokens(self.price, self.tokens, action))
+        return Cost(self._replied(action), self._paid(action))
 
 
 class Latency(Pricing):
@@ -244,25 +247,17 @@ def largest_products(matrix: Matrix, question: str | None = None) -> tuple[str, 
 def _best_welfare(matrix: Matrix, welfare: Welfare, names: tuple[str, ...]) -> str:
     value_N = np.round(welfare.value(*np.array([matrix[name] for name in names], float).T), written_game.DIGITS)
     most = value_N.max()
-    tied = {name: matrix[name] for name, value in zip(names, value_N, strict=True) if value == most}
-    return max(tied, key=lambda name: (round(sum(tied[name]), written_game.DIGITS), *tied[name]))
+    tied = [name for name, value in zip(names, value_N, strict=True) if value == most]
+    return max(tied, key=lambda name: written_game.total(matrix, name))
 
 
 def _equilibrium(matrix: Matrix, question: str | None, dice: np.random.Generator) -> str:
-    cells: Mapping[str, Cell] = {name: matrix[name] for name in written_game.nash(matrix, question)}
+    cells = written_game.nash(matrix, question)
     if cells:
-        return max(cells, key=lambda name: (round(sum(cells[name]), written_game.DIGITS), *cells[name]))
+        return max(cells, key=lambda name: written_game.total(matrix, name))
     played = written_game.mixed(matrix)[0]
     chance_N = np.outer(played.row_A, played.column_M).ravel()
     return written_game.outcomes()[int(dice.choice(len(chance_N), p=chance_N / chance_N.sum()))]
-
-
-def _tokens(price: float, tokens: Lengths, action: str) -> float:
-    return price * tokens.of(action) / 1000
-
-
-def _asked(round_trip: float, action: str) -> float:
-    return round_trip if action == "CQ" else 0.0
 
 
 def _one_decimal(value: float) -> float:

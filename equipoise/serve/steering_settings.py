@@ -16,9 +16,9 @@ from pydantic import Field, ValidationError, field_validator
 from equipoise import seeds
 from equipoise.component import Settings, nearest
 from equipoise.errors import ConfigError
+from equipoise.evaluate.written_game import pareto
 from equipoise.games.assistance import Assistance
 from equipoise.games.four_blocks import CELLS, TYPES, Cell, Matrix, write_matrix
-from equipoise.payoffs.pareto import front
 from equipoise.payoffs.welfare import Welfare
 from equipoise.serve.engine import Refused
 from equipoise.serve.steering import BY, Pricing, selection
@@ -125,9 +125,7 @@ class Steering(Settings):
 
     def begun(self, output: str, choice: Choice) -> str:
         """`output`, which breaks off in its matrix, with the edited one and the beginning of what follows from it."""
-        names = [name for name in CELLS if choice.question in (None, name[:2])]
-        points = np.array([choice.edited[name] for name in names])
-        best = ", ".join(names[place] for place in sorted(front(points)))
+        best = ", ".join(pareto(choice.edited, choice.question))
         lead = self.lead.replace("{front}", best).replace("{cell}", choice.cell)
         before, tag, _ = output.partition(PAYOFF)
         gap = _GAP.search(output)  # the model's own way of setting blocks apart
