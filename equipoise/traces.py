@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ import msgspec
 
 from equipoise import seeds
 from equipoise.config import RunConfig
-from equipoise.errors import ConfigError, DataError, NoSignal
+from equipoise.errors import ConfigError, DataError
 from equipoise.judges.base import Judge
 from equipoise.ledger import Ledger
 from equipoise.matches.base import Planned
@@ -27,7 +27,8 @@ from equipoise.matches.roles import Roles
 from equipoise.players.base import Player
 from equipoise.players.population import Population
 from equipoise.prompts.split import dealt
-from equipoise.recorder import Seat, Watcher
+from equipoise.recorder import Recorder, Seat, Watcher
+from equipoise.run import Run
 from equipoise.types import Judgement, Match, Message, PlayerId, Turn, record_id
 
 TEACHER = "teacher"
@@ -93,38 +94,22 @@ class Lessons:
         population = Population(players, folder, ledger)
         pool = [PlayerId(TEACHER), *(PlayerId(name) for name in self.config.players)]
         seat = Seat(self.config.game, seeds.child(self.config.seed, "bench", 0), pool, {}, population)
-        judge, prompts = self.judge.at(seat), {prompt.id: prompt for prompt in self.prompts}
         ledger.add_prompts(self.prompts, "train", 0)
         watcher.stage("traces", len(planned), 0)
         for start in range(0, len(planned), chunk):
             plans = planned[start : start + chunk]
             ids = [plan.id for plan in plans]
-            known = ledger.matches_of(ids)
-            if len(known) < len(plans):
+            if len(ledger.known("matches", ids)) < len(plans):
                 act = lambda who, views, dice: population.actor(who).act(views, dice)  # noqa: E731
                 ledger.add_matches(play(plans, self.config.game, act))
-                known = ledger.matches_of(ids)
-            if len(ledger.judgements_of(ids, judge.name)) < len(plans):
-                matches = [known[name] for name in ids]
-                ledger.add_judgements(zip(matches, judge.verdicts(matches, prompts), strict=True))
             watcher.advance(len(plans))
-        population.release()
         ids = [plan.id for plan in planned]
-        matches, words = ledger.matches_of(ids), ledger.judgements_of(ids, judge.name)
-        met = [(matches[name], words[name]) for name in ids]
-        self._heard(met)
-        return met
-
-    def _heard(self, met: Sequence[tuple[Match, Judgement]]) -> None:
-        """Raises NoSignal where a larger share than `max_unjudged` has no score."""
-        silent = Counter(word.reason for match, word in met if self._scores(match, word) is None)
-        share = sum(silent.values()) / len(met) if met else 0.0
-        if share > self.config.max_unjudged:
-            why = "; ".join(f"{count} × {reason}" for reason, count in silent.most_common(2))
-            raise NoSignal(
-                f"judge '{self.judge.kind}': {share:.0%} of {len(met)} traces have no score, more than "
-                f"max_unjudged = {self.config.max_unjudged:.0%}. {why}"
-            )
+        found = ledger.matches_of(ids)
+        matches, prompts = [found[name] for name in ids], {prompt.id: prompt for prompt in self.prompts}
+        recorder = Recorder(Run(folder, self.config, ledger), watcher, population)
+        words = recorder.judgements(f"judge/{self.judge.name}/{record_id(*ids)}", self.judge, seat, matches, prompts, 0)
+        population.release()
+        return list(zip(matches, words, strict=True))
 
     def _scores(self, match: Match, word: Judgement) -> dict[str, float] | None:
         """The utilities of the teacher's seat, or None where it was not judged."""
