@@ -33,6 +33,7 @@ from benchmarks import preference_runs
 from benchmarks.policy_gradient_runs import pupil_of, right, update
 from equipoise import seeds
 from equipoise.evaluate.statistics import over_seeds
+from equipoise.players.device import choose_device
 from equipoise.types import Prompt, View, user
 from equipoise.worlds import clerk
 from equipoise.worlds.new_model import SMALLEST_VOCABULARY, new_model, resize
@@ -60,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--group", type=int, default=8, help="answers to a prompt in speed and shape")
     parser.add_argument("--tokens", type=int, default=16, help="longest answer in speed")
     parser.add_argument("--shape", choices=preference_runs.SHAPES, default=None, help="null: by the device")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default=choose_device().type)
     o = parser.parse_args(argv)
     if unknown := set(o.sections) - set(SECTIONS):
         parser.error(f"no section {', '.join(unknown)}; there are {', '.join(SECTIONS)}")

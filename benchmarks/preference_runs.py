@@ -294,9 +294,9 @@ def timed(work: Any) -> float:
 
 def has_gpu(o: argparse.Namespace) -> dict[str, Any]:
     """Whether torch sees a GPU."""
-    import torch
+    from equipoise.players.device import choose_device
 
-    return {"gpu": torch.cuda.is_available()}
+    return {"gpu": choose_device().type == "cuda"}
 
 
 def peak(o: argparse.Namespace) -> dict[str, float]:

@@ -29,6 +29,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, StoppingCriteria, StoppingCriteriaList
 
+from equipoise.players.device import choose_device
 from equipoise.players.sampling import Choice, sample
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -59,7 +60,7 @@ class Workload:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the benchmark and print its table."""
     o = options(argv)
-    if o.device == "cuda" and not torch.cuda.is_available():
+    if o.device == "cuda" and choose_device().type != "cuda":
         Console().print("sampling: no GPU here; --device cuda is ready to run where there is one")
         return
     torch.set_num_threads(o.threads)

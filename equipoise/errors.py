@@ -63,3 +63,9 @@ class RunError(UserError):
 
 class NoSignal(UserError):  # noqa: N818
     """A stage that left nothing to learn from: every pair a tie, every judgement missing."""
+
+
+def first_line(error: BaseException) -> str:
+    """What a library's error says, in one line; a heading is followed by the first line under it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]

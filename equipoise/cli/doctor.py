@@ -20,7 +20,7 @@ LIBRARIES = ("torch", "transformers", "peft", "accelerate", "datasets", "math-ve
 
 
 def doctor(json: Json = False) -> None:
-    """Check this machine: versions, cores, memory, disk, accelerator, ledger, built-in model."""
+    """Check this machine: versions, cores, memory, disk, device, ledger, built-in model."""
     from rich.console import Console
     from rich.table import Table
 
@@ -50,7 +50,7 @@ def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
         yield library, lambda library=library: importlib.metadata.version(library)
     yield "cores and memory", _size
     yield "disk", lambda: f"{shutil.disk_usage('.').free / 2**30:.1f} GiB free here"
-    yield "accelerator", _accelerator
+    yield "device", _device
     yield "ledger", _ledger
     yield "built-in model", _model
 
@@ -60,13 +60,15 @@ def _size() -> str:
     return f"{len(os.sched_getaffinity(0))} cores, {memory:.1f} GiB"
 
 
-def _accelerator() -> str:
+def _device() -> str:
     import torch
 
-    if not torch.cuda.is_available():
-        return f"none; the CPU is used with {torch.get_num_threads()} threads"
-    card = torch.cuda.get_device_properties(0)
-    return f"{torch.cuda.device_count()} × {card.name}, {card.total_memory / 2**30:.0f} GiB"
+    from equipoise.players.device import choose_device, explain_device
+
+    memory = ""
+    if choose_device().type == "cuda":
+        memory = f", {torch.cuda.get_device_properties(0).total_memory / 2**30:.0f} GiB"
+    return explain_device() + memory
 
 
 def _ledger() -> str:

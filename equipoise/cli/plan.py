@@ -188,15 +188,18 @@ def _speed() -> tuple[float, str]:
     """(floating-point operations a second of a large matrix product here, the device's name)."""
     import torch
 
-    cuda = torch.cuda.is_available()
-    size, kind = (8192, torch.bfloat16) if cuda else (1024, torch.float32)
-    a = torch.rand(size, size, dtype=kind, device="cuda" if cuda else "cpu")
+    from equipoise.players.device import choose_device
+
+    device = choose_device()
+    fast = device.type == "cuda"
+    size, kind = (8192, torch.bfloat16) if fast else (1024, torch.float32)
+    a = torch.rand(size, size, dtype=kind, device=device)
     best = float("inf")
     for _ in range(4):
         started = time.perf_counter()
         (a @ a)[0, 0].item()
         best = min(best, time.perf_counter() - started)
-    return 2 * size**3 / best, torch.cuda.get_device_name() if cuda else "this CPU"
+    return 2 * size**3 / best, torch.cuda.get_device_name() if fast else f"this {device.type.upper()}"
 
 
 def _bytes(count: float) -> str:

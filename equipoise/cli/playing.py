@@ -28,6 +28,8 @@ def play_out(run: Run, json: bool) -> None:
 
     console = Console(stderr=json)
     started = time.perf_counter()
+    if not json and (line := _device_line(run.config.model_dump())):
+        console.print(line, highlight=False)
     try:
         with Display(run.config.generations, console, silent=json) as display:
             league(RunStages(run, display), run.config.generations)
@@ -49,6 +51,21 @@ def play_out(run: Run, json: bool) -> None:
         show(_result(run, time.perf_counter() - started))
     else:
         _show(console, run, time.perf_counter() - started)
+
+
+def _device_line(values: Any) -> str:
+    """On which device the parts with `device: auto` run and why; nothing where no part has a device."""
+    from equipoise.players.device import explain_device
+
+    if not _mentions_device(values):
+        return ""
+    return f"device: {explain_device()}"
+
+
+def _mentions_device(values: Any) -> bool:
+    if isinstance(values, dict):
+        return "device" in values or any(map(_mentions_device, values.values()))
+    return isinstance(values, list | tuple) and any(map(_mentions_device, values))
 
 
 def _show(console: Console, run: Run, seconds: float) -> None:

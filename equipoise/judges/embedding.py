@@ -10,10 +10,11 @@ import numpy as np
 from pydantic import Field
 
 from equipoise.component import Component
-from equipoise.errors import ConfigError, ModelError
+from equipoise.errors import ConfigError, ModelError, first_line
 from equipoise.payoffs.hashing import hashed
-from equipoise.players.adapters import first_line, resolve
+from equipoise.players.adapters import resolve
 from equipoise.players.base import Shelf
+from equipoise.players.device import choose_device
 from equipoise.players.loading import Dtype, quiet
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class SentenceTransformer(Embedding):
                 "embedding: kind 'sentence_transformer' needs the package sentence-transformers, which cannot be "
                 f"imported ({first_line(error)}); pip install sentence-transformers, or take kind: encoder"
             ) from error
-        device = None if self.device == "auto" else self.device
+        device = str(choose_device(self.device))
         try:
             with quiet():
                 return sentence_transformers.SentenceTransformer(

@@ -34,7 +34,7 @@ from equipoise.learners.training import local_player, world_size
 from equipoise.losses import kl as kls
 from equipoise.losses import policy_gradient as losses
 from equipoise.players.base import Actor, Player, Shelf
-from equipoise.players.loading import device_of
+from equipoise.players.device import choose_device
 from equipoise.players.local import LocalActor
 from equipoise.players.logprobs import Answers, pack, shares_prompts
 from equipoise.players.output_head import AnswerHead
@@ -63,7 +63,7 @@ class Pupil:
         """
         player = local_player(settings, name, player)
         self.settings, self.player, self.who = settings, player, PlayerId(name)
-        on_cpu = device_of(player.device).type == "cpu"
+        on_cpu = choose_device(player.device).type == "cpu"
         # Processes on CPUs find each other only where a CPU is asked for; alone, whoever came first has decided.
         self.accelerator = Accelerator(
             cpu=on_cpu and world_size() > 1, log_with=list(trackers) or None, project_dir=logs
@@ -72,7 +72,7 @@ class Pupil:
             self.accelerator.init_trackers(name)
         self.encoding = player.encoding()
         several = self.accelerator.num_processes > 1
-        self.device = self.accelerator.device if several else device_of(player.device)
+        self.device = self.accelerator.device if several else choose_device(player.device)
         self.temperature = player.temperature or 1.0
         self.body = Body(settings, player, name, seed, self.device, shelf or Shelf())
         self.model: Any = self.body.model

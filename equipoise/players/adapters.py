@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import Field
 
 from equipoise.component import Settings, nearest
-from equipoise.errors import ModelError
+from equipoise.errors import ModelError, first_line
 
 PACKAGED = {  # models that come with the package, in worlds/
     "builtin": "clerk_model",
@@ -119,9 +119,3 @@ def _same_base(model: str, folder: Path) -> None:
     moved = Path(base).is_absolute() and not Path(base).is_dir()
     if base and not moved and resolve(base) != resolve(model):
         raise ModelError(f"adapter {folder} was made for '{base}', but the player's model is '{model}'")
-
-
-def first_line(error: BaseException) -> str:
-    """What a library's error says, in one line; a heading is followed by the first line under it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]

@@ -14,8 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from equipoise.errors import ModelError
-from equipoise.players.adapters import PACKAGED, Lora, add_adapter, first_line, holds_adapter, load_adapter, resolve
+from equipoise.errors import ModelError, first_line
+from equipoise.players.adapters import PACKAGED, Lora, add_adapter, holds_adapter, load_adapter, resolve
+from equipoise.players.device import choose_device
 from equipoise.players.encoding import Encoding
 
 T = TypeVar("T")
@@ -116,7 +117,7 @@ def load_model(
     if weights is not None and holds_adapter(weights, lora):
         base = load_model(model, dtype=dtype, device=device, attention=attention)
         return load_adapter(base, model, weights, "default", trainable=trainable).eval()
-    target = device_of(device)
+    target = choose_device(device)
     kind = _dtype(dtype, target, lambda: load_config(model))
     base = _load_whole(model if weights is None else str(weights), kind, target, attention)
     if not trainable:
@@ -141,7 +142,7 @@ def load_classifier(
     """
     config = load_config(model, trust_remote_code)
     own_code = "AutoModelForSequenceClassification" in (getattr(config, "auto_map", None) or {})
-    target = device_of(device)
+    target = choose_device(device)
     extra: dict[str, Any] = {} if head is None else {"key_mapping": {rf"^{re.escape(head)}\.": "score."}}
     kind = _dtype(dtype, target, lambda: config)
     reader = "AutoModelForSequenceClassification"
@@ -164,7 +165,7 @@ def load_encoder(
     config = load_config(model, trust_remote_code)
     if config.is_encoder_decoder:
         raise ModelError(f"model '{model}' is an encoder with a decoder behind it; name an encoder, such as a BERT")
-    target = device_of(device)
+    target = choose_device(device)
     kind = _dtype(dtype, target, lambda: config)
     built = _load_whole(model, kind, target, attention, "AutoModel", trust_remote_code, ("pooler.",))
     return built.requires_grad_(False)
@@ -243,21 +244,6 @@ def _dtype(name: Dtype, device: Any, config: Callable[[], Any]) -> Any:
     if name != "auto":
         return getattr(torch, name)
     return (device.type != "cpu" and config().dtype) or torch.float32
-
-
-def device_of(name: str) -> Any:
-    """The torch device for "auto" (an accelerator if there is one), or for a device's name. Raises ModelError."""
-    import torch
-
-    if name == "auto":
-        return torch.accelerator.current_accelerator() or torch.device("cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ModelError(f"device '{name}' is not known: {first_line(error)}") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ModelError(f"device '{name}' is asked for, but torch finds no such accelerator here; use cpu or auto")
-    return device
 
 
 def _fetch(model: str, place: str, read: Callable[..., T], trust_remote_code: bool = False) -> T:
