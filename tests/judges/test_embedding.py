@@ -141,7 +141,7 @@ def test_a_missing_library_is_named(monkeypatch, bert):
 def test_sentence_transformers_are_asked_for_unit_vectors(monkeypatch, bert):
     class Model:
         def __init__(self, place, device, trust_remote_code):
-            assert (place, device, trust_remote_code) == (str(bert), None, False)
+            assert (place, device, trust_remote_code) == (str(bert), "cpu", False)
 
         def encode(self, texts, batch_size, normalize_embeddings, convert_to_numpy, show_progress_bar):
             assert (batch_size, normalize_embeddings, convert_to_numpy, show_progress_bar) == (3, True, True, False)
