@@ -29,7 +29,7 @@ def play_out(run: Run, json: bool) -> None:
     console = Console(stderr=json)
     started = time.perf_counter()
     if not json and (line := _device_line(run.config.model_dump())):
-        console.print(line, highlight=False)
+        console.print(line, highlight=False, soft_wrap=True)
     try:
         with Display(run.config.generations, console, silent=json) as display:
             league(RunStages(run, display), run.config.generations)
