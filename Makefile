@@ -25,10 +25,10 @@ bench: $(TESTS)       ## every benchmark, short settings (see docs/lab.md for th
 	$(BIN)/python -m benchmarks
 
 world: $(RUNS)       ## rebuild the built-in world's tiny model from its seed, the pool and the siege on it, and the desk
-	$(BIN)/python -m equipoise.worlds.build
-	$(BIN)/python -m equipoise.worlds.pool
-	$(BIN)/python -m equipoise.worlds.siege_build
-	$(BIN)/python -m equipoise.worlds.desk_build
+	$(BIN)/python -m equipoise.environments.clerk.build
+	$(BIN)/python -m equipoise.environments.clerk.build_pool
+	$(BIN)/python -m equipoise.environments.clerk.build_red_team
+	$(BIN)/python -m equipoise.environments.clerk.build_assistance
 
 $(RUNS): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -1,8 +1,10 @@
-"""The assistant's game on the built-in world: what training on each welfare function comes to, by the same measure.
+"""The assistant's game on the built-in world: what training on each welfare function
+comes to, by the same measure.
 
-Every arm starts from the same tiny model after its cold start and makes as many updates. `no blocks` is paid the same
-way for the answer alone: its start is that model taught, on its own answers, to leave the other blocks out; what the
-blocks themselves are paid for (format, matrix) it cannot earn.
+Every arm starts from the same tiny model after its cold start and makes as many
+updates. `no blocks` is paid the same way for the answer alone: its start is that model
+taught, on its own answers, to leave the other blocks out; what the blocks themselves
+are paid for (format, matrix) it cannot earn.
 
     python -m benchmarks.assistance [--seeds 0 1 2] [--arms cobb_douglas …] [--jobs 2]
 
@@ -26,9 +28,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.red_team import equipoise
-from equipoise.evaluate.statistics import Interval, over_seeds
-from equipoise.games.four_blocks import parse
-from equipoise.run import Run
+from equipoise.environments.assistance.blocks import parse
+from equipoise.payoffs.intervals import Interval, over_seeds
+from equipoise.run.directory import Run
 
 RECIPE, START, PLAIN_START = "gtalign_clerks", "start", "start, no blocks"
 WELFARES = ("cobb_douglas", "utilitarian", "egalitarian", "user_only", "llm_only")
@@ -38,17 +40,25 @@ SHARES = ("format", "right", "quality")
 
 
 def run(folder: Path, seed: int, overrides: list[str]) -> Path:
-    """One run of the recipe with these overrides, played to its end where it is not there yet."""
+    """One run of the recipe with these overrides, played to its end where it is not
+    there yet.
+    """
     if (folder / "config.yaml").exists():
         equipoise("resume", str(folder), "--json")
     else:
-        settings = [word for override in [*overrides, f"seed={seed}"] for word in ("-s", override)]
+        settings = [
+            word
+            for override in [*overrides, f"seed={seed}"]
+            for word in ("-s", override)
+        ]
         equipoise("run", RECIPE, "--out", str(folder), "--json", *settings)
     return folder
 
 
 def figures(folder: Path, which: int) -> dict[str, float]:
-    """What was measured at the end of a run, or at its start (0), by one measure for all arms."""
+    """What was measured at the end of a run, or at its start (0), by one measure for
+    all arms.
+    """
     with Run.read(folder) as opened:
         facts: dict[str, Any] = opened.ledger.stages("measure")[which][3]
     point_N2 = np.clip(np.array(list(facts["points"].values()), float), 0, None)
@@ -69,27 +79,58 @@ def plain_start(place: Path) -> Path:
     if (home / "config.json").exists():
         return home
     teacher = "{kind: local, model: builtin/desk, max_new_tokens: 160, max_length: 384, batch_size: 256}"
-    words = ("--teacher", teacher, "--candidates", "1", "--out", str(place / "traces"), "--json")
+    words = (
+        "--teacher",
+        teacher,
+        "--candidates",
+        "1",
+        "--out",
+        str(place / "traces"),
+        "--json",
+    )
     equipoise("traces", RECIPE, *words)
-    rows = [json.loads(line) for line in (place / "traces" / "traces.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (place / "traces" / "traces.jsonl").read_text().splitlines()
+    ]
     lines = [
-        json.dumps({"prompt": row["prompt"], "completion": [{"role": "assistant", "content": response}]})
+        json.dumps(
+            {
+                "prompt": row["prompt"],
+                "completion": [{"role": "assistant", "content": response}],
+            }
+        )
         for row in rows
         if (response := parse(row["completion"][0]["content"]).response)
     ]
     file = place / "responses.jsonl"
     file.write_text("\n".join(lines))
-    training = ("--epochs", "3", "--learning-rate", "1e-3", "--batch-size", "32", "--overwrite", "--json")
+    training = (
+        "--epochs",
+        "3",
+        "--learning-rate",
+        "1e-3",
+        "--batch-size",
+        "32",
+        "--overwrite",
+        "--json",
+    )
     equipoise("sft", "builtin/desk", str(file), "--out", str(home), *training)
     return home
 
 
-def seed_runs(seed: int, arms: list[str], place: Path, generations: int) -> dict[str, dict[str, float]]:
+def seed_runs(
+    seed: int, arms: list[str], place: Path, generations: int
+) -> dict[str, dict[str, float]]:
     """Every arm of one seed."""
     found: dict[str, dict[str, float]] = {}
     for arm in arms:
         plain = arm == PLAIN
-        own = ["game.blocks=false", f"players.assistant.model={place / 'plain'}"] if plain else [f"judge.welfare={arm}"]
+        own = (
+            ["game.blocks=false", f"players.assistant.model={place / 'plain'}"]
+            if plain
+            else [f"judge.welfare={arm}"]
+        )
         folder = run(
             place / f"{arm.replace(' ', '_')}-{seed}",
             seed,
@@ -102,23 +143,37 @@ def seed_runs(seed: int, arms: list[str], place: Path, generations: int) -> dict
 
 def main() -> None:
     """Print the table, and write the figures behind it as JSON when asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     every = [*WELFARES, PLAIN]
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--arms", nargs="+", default=every, choices=every)
-    parser.add_argument("--generations", type=int, default=60, help="updates of each arm")
+    parser.add_argument(
+        "--generations", type=int, default=60, help="updates of each arm"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="seeds played side by side")
-    parser.add_argument("--out", type=Path, help="keep the runs here; those that are here already are gone on with")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="keep the runs here; those that are here already are gone on with",
+    )
     parser.add_argument("--json", type=Path, help="write every run's figures here")
     asked = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 150)
     found: dict[str, list[dict[str, float]]] = {}
-    with tempfile.TemporaryDirectory(prefix="assistance-") as spare, ThreadPoolExecutor(asked.jobs) as workers:
+    with (
+        tempfile.TemporaryDirectory(prefix="assistance-") as spare,
+        ThreadPoolExecutor(asked.jobs) as workers,
+    ):
         place = (asked.out or Path(spare)).resolve()
         place.mkdir(parents=True, exist_ok=True)
         if PLAIN in asked.arms:
             plain_start(place)
-        tasks = [workers.submit(seed_runs, seed, asked.arms, place, asked.generations) for seed in asked.seeds]
+        tasks = [
+            workers.submit(seed_runs, seed, asked.arms, place, asked.generations)
+            for seed in asked.seeds
+        ]
         for seed, task in zip(asked.seeds, tasks, strict=True):
             for arm, row in task.result().items():
                 found.setdefault(arm, []).append(row)
@@ -137,19 +192,42 @@ def table(found: dict[str, list[dict[str, float]]]) -> Table:
     shown = Table(title=f"{seeds} seeds, mean and 95 % interval")
     for column in ("", *COLUMNS):
         shown.add_column(column, justify="left" if not column else "right")
-    for arm in sorted(found, key=lambda name: (name not in (START, PLAIN_START), [*WELFARES, PLAIN, name].index(name))):
-        cells = [over_seeds([row[name] for row in found[arm]]).text("%" if name in SHARES else "") for name in COLUMNS]
+    for arm in sorted(
+        found,
+        key=lambda name: (
+            name not in (START, PLAIN_START),
+            [*WELFARES, PLAIN, name].index(name),
+        ),
+    ):
+        cells = [
+            over_seeds([row[name] for row in found[arm]]).text(
+                "%" if name in SHARES else ""
+            )
+            for name in COLUMNS
+        ]
         shown.add_row(arm, *(cell.replace(" (", "\n(") for cell in cells))
     return shown
 
 
-def difference(found: dict[str, list[dict[str, float]]], first: str, second: str, column: str = "welfare") -> Interval:
+def difference(
+    found: dict[str, list[dict[str, float]]],
+    first: str,
+    second: str,
+    column: str = "welfare",
+) -> Interval:
     """By how much `first` exceeds `second`, over the seeds."""
-    return over_seeds([a[column] - b[column] for a, b in zip(found[first], found[second], strict=True)])
+    return over_seeds(
+        [
+            a[column] - b[column]
+            for a, b in zip(found[first], found[second], strict=True)
+        ]
+    )
 
 
 def verdicts(found: dict[str, list[dict[str, float]]]) -> list[str]:
-    """Whether Cobb–Douglas raises welfare over the start, and which published orderings show."""
+    """Whether Cobb–Douglas raises welfare over the start, and which published orderings
+    show.
+    """
     if "cobb_douglas" not in found:
         return []
     rise = difference(found, "cobb_douglas", START)
@@ -157,8 +235,16 @@ def verdicts(found: dict[str, list[dict[str, float]]]) -> list[str]:
     for other in [*WELFARES[1:], PLAIN]:
         if other in found:
             gap = difference(found, "cobb_douglas", other)
-            shows = "shows" if gap.low > 0 else "is reversed" if gap.high < 0 else "does not show"
-            lines.append(f"welfare of cobb_douglas over {other}: {gap}; the published ordering {shows}")
+            shows = (
+                "shows"
+                if gap.low > 0
+                else "is reversed"
+                if gap.high < 0
+                else "does not show"
+            )
+            lines.append(
+                f"welfare of cobb_douglas over {other}: {gap}; the published ordering {shows}"
+            )
     return lines
 
 

@@ -1,11 +1,15 @@
-"""What the Nash members of the preference family are for: games in which preferences run in circles.
+"""What the Nash members of the preference family are for: games in which preferences
+run in circles.
 
-`python -m benchmarks.cyclic_preferences` (within a minute) or `--full`. Tabular policies on random preference games of
-3 to 50 actions: transitive (Bradley-Terry), cyclic (each action beats half of the others; a full-support equilibrium
-away from uniform), mixed (the mean of the two). From one start, every member takes the same number of exact updates.
+`python -m benchmarks.cyclic_preferences` (within a minute) or `--full`. Tabular
+policies on random preference games of 3 to 50 actions: transitive (Bradley-Terry),
+cyclic (each action beats half of the others; a full-support equilibrium away from
+uniform), mixed (the mean of the two). From one start, every member takes the same
+number of exact updates.
 
-Shown is the exact duality gap, max_y P(y beats π) − min_y P(π beats y) = 2·max_y P(y beats π) − 1, of the last policy
-and of the average policy: 0 at the equilibrium, 1 where some action beats the policy surely.
+Shown is the exact duality gap, max_y P(y beats π) − min_y P(π beats y) = 2·max_y P(y
+beats π) − 1, of the last policy and of the average policy: 0 at the equilibrium, 1
+where some action beats the policy surely.
 """
 
 from __future__ import annotations
@@ -25,16 +29,26 @@ from rich.console import Console
 from rich.table import Table
 
 from equipoise import seeds
-from equipoise.evaluate.statistics import over_seeds
-from equipoise.games.matrix import cycle
-from equipoise.learners.tabular import Expectation, expectation, newton, softmax, win_probabilities
+from equipoise.environments.matrix.game import cycle
+from equipoise.learners.tabular import (
+    Expectation,
+    expectation,
+    newton,
+    softmax,
+    win_probabilities,
+)
 from equipoise.losses.base import PreferenceLoss
+from equipoise.payoffs.intervals import over_seeds
 from equipoise.solvers.exploitability import exploitability
 from equipoise.types import PlayerId
 
 FAMILIES = ("transitive", "cyclic", "mixed")
 STEP = 1.0  # nats by which an update moves an action that wins surely over one that loses surely
-TILTS = (1.0, 10.0, 100.0)  # the same, for members that only ever tilt the start: each game's best one is shown
+TILTS = (
+    1.0,
+    10.0,
+    100.0,
+)  # the same, for members that only ever tilt the start: each game's best one is shown
 SHARE = 0.05  # the reference's, where a member has it beside its past
 
 FIXED, FRESH, PAST = "start's, start", "fresh, start", "fresh, own past"
@@ -42,7 +56,9 @@ FIXED, FRESH, PAST = "start's, start", "fresh, start", "fresh, own past"
 
 @dataclass(frozen=True)
 class Member:
-    """A row of the table. `step` names the setting that holds the step (see `settings`)."""
+    """A row of the table. `step` names the setting that holds the step (see
+    `settings`).
+    """
 
     label: str
     group: str
@@ -52,10 +68,23 @@ class Member:
     spin: bool = False  # winners from the data (the winners among the start's pairs), losers from the policy
 
     def settings(self, step: float) -> dict[str, Any]:
-        """The member's settings for a step: as it is, its inverse, or 4/β, which is it to first order around P = ½."""
-        size = {"beta": 4 / step, "tau": 1 / step, "eta": step, "1/eta": 1 / step, "": None}[self.step]
+        """The member's settings for a step: as it is, its inverse, or 4/β, which is it
+        to first order around P = ½.
+        """
+        size = {
+            "beta": 4 / step,
+            "tau": 1 / step,
+            "eta": step,
+            "1/eta": 1 / step,
+            "": None,
+        }[self.step]
         inpo = {"tau": SHARE / step} if self.kind == "inpo" else {}
-        return {"kind": self.kind, **self.more, **inpo, **({self.step.removeprefix("1/"): size} if self.step else {})}
+        return {
+            "kind": self.kind,
+            **self.more,
+            **inpo,
+            **({self.step.removeprefix("1/"): size} if self.step else {}),
+        }
 
 
 MEMBERS = [
@@ -68,18 +97,42 @@ MEMBERS = [
     Member("IPO, online", FRESH, "ipo", "tau"),
     Member("SPIN, data: start's winners", PAST, "spin", "beta", spin=True),
     Member("DNO (= DPO iterated)", PAST, "dno", "beta"),
-    Member("IPO iterated (= MNPO, λ = 1)", PAST, "ipo", "tau", {"reference": "previous"}),
+    Member(
+        "IPO iterated (= MNPO, λ = 1)", PAST, "ipo", "tau", {"reference": "previous"}
+    ),
     Member("SPPO", PAST, "sppo", "eta"),
     Member("INPO, τ/η = 0.05", PAST, "inpo", "1/eta", {"target": "eta"}),
     Member("MNPO, λ = ½ ½", PAST, "mnpo", "1/eta", {"weights": [1, 1]}),
     Member("MNPO, λ = ¼ ¾", PAST, "mnpo", "1/eta", {"weights": [1, 3]}),
-    Member("MNPO, λ = ½ ½, 0.05 reference", PAST, "mnpo", "1/eta", {"weights": [1, 1], "ratio": SHARE}),
-    Member("MNPO, λ = ½ ½, P target", PAST, "mnpo", "eta", {"weights": [1, 1], "target": "probability"}),
-    Member("MNPO, λ = ½ ½, sigmoid", PAST, "mnpo", "beta", {"weights": [1, 1], "distance": "sigmoid"}),
+    Member(
+        "MNPO, λ = ½ ½, 0.05 reference",
+        PAST,
+        "mnpo",
+        "1/eta",
+        {"weights": [1, 1], "ratio": SHARE},
+    ),
+    Member(
+        "MNPO, λ = ½ ½, P target",
+        PAST,
+        "mnpo",
+        "eta",
+        {"weights": [1, 1], "target": "probability"},
+    ),
+    Member(
+        "MNPO, λ = ½ ½, sigmoid",
+        PAST,
+        "mnpo",
+        "beta",
+        {"weights": [1, 1], "distance": "sigmoid"},
+    ),
     Member("MNPO released, η = 0.0075", PAST, "mnpo_released", ""),
 ]
 BASELINES = [
-    [i for i, member in enumerate(MEMBERS) if member.group == group and member.kind in ("dpo", "ipo")]
+    [
+        i
+        for i, member in enumerate(MEMBERS)
+        if member.group == group and member.kind in ("dpo", "ipo")
+    ]
     for group in (FIXED, FRESH)
 ]
 
@@ -93,10 +146,16 @@ def game(family: str, size: int, seed: int) -> np.ndarray:
     equilibrium_A = softmax(dice.uniform(-0.7, 0.7, size))
     cyclic_AA = cycle(size, None) / np.outer(equilibrium_A, equilibrium_A)
     cyclic_AA *= 0.9 / np.abs(cyclic_AA).max()
-    return {"transitive": transitive_AA, "cyclic": cyclic_AA, "mixed": (transitive_AA + cyclic_AA) / 2}[family]
+    return {
+        "transitive": transitive_AA,
+        "cyclic": cyclic_AA,
+        "mixed": (transitive_AA + cyclic_AA) / 2,
+    }[family]
 
 
-def iterates(member: Member, win_AA: np.ndarray, start_A: np.ndarray, updates: int, step: float) -> np.ndarray:
+def iterates(
+    member: Member, win_AA: np.ndarray, start_A: np.ndarray, updates: int, step: float
+) -> np.ndarray:
     """The policies π_0 … π_updates, [updates + 1, A]."""
     loss = PreferenceLoss.build(member.settings(step))
     past, logits = [PlayerId("policy")], {PlayerId("policy"): start_A}
@@ -104,19 +163,28 @@ def iterates(member: Member, win_AA: np.ndarray, start_A: np.ndarray, updates: i
     for generation in range(updates):
         now_A = logits[past[0]]
         if member.spin:
-            problem = Expectation(loss, np.outer(data_A, softmax(now_A)), [(now_A, 1.0)], np.zeros_like(now_A))
+            problem = Expectation(
+                loss,
+                np.outer(data_A, softmax(now_A)),
+                [(now_A, 1.0)],
+                np.zeros_like(now_A),
+            )
         else:
             sampler = "initial" if member.group == FIXED else "current"
             problem = expectation(loss, win_AA, past, logits.__getitem__, sampler)
         past.insert(0, PlayerId("policy", generation + 1))
         logits[past[0]] = newton(problem, now_A, 100)[0]
-        if member.group == FIXED:  # every update is the same problem and has the same solution
+        if (
+            member.group == FIXED
+        ):  # every update is the same problem and has the same solution
             return np.array([softmax(start_A), *[softmax(logits[past[0]])] * updates])
     return np.array([softmax(logits[player]) for player in reversed(past)])
 
 
 def gaps(family: str, size: int, seed: int, updates: int) -> list[tuple[float, ...]]:
-    """The duality gaps (last, average) of each of MEMBERS and, at the end, of the start."""
+    """The duality gaps (last, average) of each of MEMBERS and, at the end, of the
+    start.
+    """
     payoff_AA = game(family, size, seed)
     win_AA = win_probabilities(payoff_AA)
     start_A = seeds.generator(seed, "start", family, size).normal(size=size)
@@ -125,12 +193,19 @@ def gaps(family: str, size: int, seed: int, updates: int) -> list[tuple[float, .
         steps = (STEP,) if member.group == PAST else TILTS
         runs = [iterates(member, win_AA, start_A, updates, step) for step in steps]
         last = min(exploitability(payoff_AA, policy_TA[-1]) for policy_TA in runs)
-        found.append((last, min(exploitability(payoff_AA, policy_TA.mean(0)) for policy_TA in runs)))
+        found.append(
+            (
+                last,
+                min(exploitability(payoff_AA, policy_TA.mean(0)) for policy_TA in runs),
+            )
+        )
     return [*found, (exploitability(payoff_AA, softmax(start_A)),) * 2]
 
 
 def verdict(mine_G: np.ndarray, theirs_RG: np.ndarray) -> str:
-    """Over G games against R baselines, by the 95 % interval of each paired difference: < all, > any, or =."""
+    """Over G games against R baselines, by the 95 % interval of each paired difference:
+    < all, > any, or =.
+    """
     differences = [over_seeds(mine_G - theirs_G) for theirs_G in theirs_RG]
     if all(difference.high < 0 for difference in differences):
         return "<"
@@ -138,32 +213,54 @@ def verdict(mine_G: np.ndarray, theirs_RG: np.ndarray) -> str:
 
 
 def table(gap_FGM2: np.ndarray, title: str) -> Table:
-    """Means over a family's games with half their 95 % intervals, and how the members with a past compare."""
+    """Means over a family's games with half their 95 % intervals, and how the members
+    with a past compare.
+    """
     shown = Table(title=title)
     shown.add_column("pairs, opponents")
     shown.add_column("member")
     for family, which in product(FAMILIES, ("last", "average")):
         shown.add_column(f"{family}\n{which}", justify="right")
-    for i, (label, group) in enumerate([*((member.label, member.group) for member in MEMBERS), ("the start", "–")]):
+    for i, (label, group) in enumerate(
+        [*((member.label, member.group) for member in MEMBERS), ("the start", "–")]
+    ):
         cells = []
         for gap_GM, which in product(gap_FGM2, (0, 1)):
             mean = over_seeds(gap_GM[:, i, which])
-            marks = [verdict(gap_GM[:, i, which], gap_GM[:, rows, which].T) for rows in BASELINES]
+            marks = [
+                verdict(gap_GM[:, i, which], gap_GM[:, rows, which].T)
+                for rows in BASELINES
+            ]
             mark = f"{marks[0]}|{marks[1]}" if group == PAST else "   "
             cells.append(f"{mean.mean:.3f} ± {(mean.high - mean.low) / 2:.3f} {mark}")
-        shown.add_row(group, label, *cells, end_section=i + 1 < len(MEMBERS) and MEMBERS[i + 1].group != group)
+        shown.add_row(
+            group,
+            label,
+            *cells,
+            end_section=i + 1 < len(MEMBERS) and MEMBERS[i + 1].group != group,
+        )
     return shown
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Play every member on every game and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="more sizes, games and updates (a quarter of an hour)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="more sizes, games and updates (a quarter of an hour)",
+    )
     full = parser.parse_args(argv).full
-    sizes, repeats, updates = ((3, 5, 9, 17, 33, 49), 5, 300) if full else ((3, 9, 49), 3, 60)
+    sizes, repeats, updates = (
+        ((3, 5, 9, 17, 33, 49), 5, 300) if full else ((3, 9, 49), 3, 60)
+    )
     names = [(*name, updates) for name in product(FAMILIES, sizes, range(repeats))]
     for library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[library] = "1"  # small matrices in many processes, which are started anew and read this
+        os.environ[library] = (
+            "1"  # small matrices in many processes, which are started anew and read this
+        )
     started = time.perf_counter()
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         rows = list(pool.map(gaps, *zip(*names, strict=True)))

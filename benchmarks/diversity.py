@@ -1,10 +1,13 @@
-"""What it costs to hold a batch of texts against all texts stored before, exactly, beside computing it directly.
+"""What it costs to hold a batch of texts against all texts stored before, exactly,
+beside computing it directly.
 
     python -m benchmarks.diversity [--stored 1000 10000 100000] [--hypotheses 2]
 
-The texts are words drawn by Zipf's law (5000 words, 8 to 20 a text). The peers of the same run: the mean cosine by the
-product with all stored vectors, and BLEU by its definition in plain Python against each stored text, whose n-grams are
-counted beforehand. The latter is timed on `--hypotheses` texts of the batch and scaled to all of it.
+The texts are words drawn by Zipf's law (5000 words, 8 to 20 a text). The peers of the
+same run: the mean cosine by the product with all stored vectors, and BLEU by its
+definition in plain Python against each stored text, whose n-grams are counted
+beforehand. The latter is timed on `--hypotheses` texts of the batch and scaled to all
+of it.
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from equipoise.models.hashing import hashed
 from equipoise.payoffs.diversity import MeanCosine, SelfBleu
-from equipoise.payoffs.hashing import hashed
 
 T = TypeVar("T")
 BATCH, VOCABULARY, SHORTEST, LONGEST = 64, 5000, 8, 20
@@ -37,13 +40,19 @@ def sentences(count: int, seed: int) -> list[str]:
     chance = 1 / np.arange(1, VOCABULARY + 1)
     lengths = dice.integers(SHORTEST, LONGEST + 1, count)
     words = dice.choice(VOCABULARY, int(lengths.sum()), p=chance / chance.sum())
-    return [" ".join(f"w{w}" for w in row) for row in np.split(words, np.cumsum(lengths)[:-1])]
+    return [
+        " ".join(f"w{w}" for w in row)
+        for row in np.split(words, np.cumsum(lengths)[:-1])
+    ]
 
 
 def grams(text: str) -> list[Counter[tuple[str, ...]]]:
     """The text's n-grams by n, counted."""
     words = text.split()
-    return [Counter(zip(*(words[k:] for k in range(n)), strict=False)) for n in range(1, max(ORDERS) + 1)]
+    return [
+        Counter(zip(*(words[k:] for k in range(n)), strict=False))
+        for n in range(1, max(ORDERS) + 1)
+    ]
 
 
 def direct_bleu(text: str, counted: Sequence[list[Counter[tuple[str, ...]]]]) -> float:
@@ -53,13 +62,17 @@ def direct_bleu(text: str, counted: Sequence[list[Counter[tuple[str, ...]]]]) ->
     for theirs in counted:
         logs = []
         for mine, other in zip(ours, theirs, strict=True):
-            matches = sum(min(times, other[gram]) for gram, times in mine.items() if gram in other)
+            matches = sum(
+                min(times, other[gram]) for gram, times in mine.items() if gram in other
+            )
             if not matches and not logs:
                 break
             logs.append(math.log((matches or 0.1) / max(1, sum(mine.values()))))
         else:
             penalty = math.exp(min(0.0, 1 - sum(theirs[0].values()) / length))
-            total += penalty * sum(math.exp(sum(logs[:n]) / n) for n in ORDERS) / len(ORDERS)
+            total += (
+                penalty * sum(math.exp(sum(logs[:n]) / n) for n in ORDERS) / len(ORDERS)
+            )
     return total / len(counted)
 
 
@@ -95,42 +108,88 @@ def bleu(references: Sequence[str], batch: Sequence[str], hypotheses: int) -> li
     _, filling = timed(lambda: add(stored, references), 1)
     ours_B, ours = timed(lambda: stored.score(batch))
     counted = [grams(text) for text in references]
-    direct_H, direct = timed(lambda: np.array([direct_bleu(text, counted) for text in batch[:hypotheses]]), 1)
+    direct_H, direct = timed(
+        lambda: np.array([direct_bleu(text, counted) for text in batch[:hypotheses]]), 1
+    )
     direct *= len(batch) / hypotheses
-    return figures("self-BLEU", len(references), direct, ours, np.abs(direct_H - ours_B[:hypotheses]), mebi, filling)
+    return figures(
+        "self-BLEU",
+        len(references),
+        direct,
+        ours,
+        np.abs(direct_H - ours_B[:hypotheses]),
+        mebi,
+        filling,
+    )
 
 
 def cosine(references: Sequence[str], batch: Sequence[str]) -> list[str]:
     """The figures of the mean cosine, the vectors being known."""
-    vector_ND = np.concatenate([hashed(references[start : start + 1000]) for start in range(0, len(references), 1000)])
+    vector_ND = np.concatenate(
+        [
+            hashed(references[start : start + 1000])
+            for start in range(0, len(references), 1000)
+        ]
+    )
     vector_BD = hashed(batch)
     known = dict(zip([*references, *batch], [*vector_ND, *vector_BD], strict=True))
-    stored, filled = (MeanCosine(lambda texts: np.stack([known[text] for text in texts])) for _ in range(2))
+    stored, filled = (
+        MeanCosine(lambda texts: np.stack([known[text] for text in texts]))
+        for _ in range(2)
+    )
     mebi = memory(filled, references)
     _, filling = timed(lambda: add(stored, references), 1)
     ours_B, ours = timed(lambda: stored.score(batch))
     direct_B, direct = timed(lambda: (vector_BD @ vector_ND.T).mean(1))
-    return figures("cosine", len(references), direct, ours, np.abs(direct_B - ours_B), mebi, filling)
+    return figures(
+        "cosine",
+        len(references),
+        direct,
+        ours,
+        np.abs(direct_B - ours_B),
+        mebi,
+        filling,
+    )
 
 
 def figures(
-    name: str, stored: int, direct: float, ours: float, difference: np.ndarray, mebi: float, filling: float
+    name: str,
+    stored: int,
+    direct: float,
+    ours: float,
+    difference: np.ndarray,
+    mebi: float,
+    filling: float,
 ) -> list[str]:
     """A row of the table."""
     return [
-        name, f"{stored:,}", f"{direct:.2g}", f"{ours:.2g}", f"{direct / ours:,.0f}", f"{difference.max():.0e}",
-        f"{mebi:.1f}", f"{filling / stored * 1e6:.1f}",
-    ]  # fmt: skip
+        name,
+        f"{stored:,}",
+        f"{direct:.2g}",
+        f"{ours:.2g}",
+        f"{direct / ours:,.0f}",
+        f"{difference.max():.0e}",
+        f"{mebi:.1f}",
+        f"{filling / stored * 1e6:.1f}",
+    ]
 
 
 def main() -> None:
     """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--stored", type=int, nargs="+", default=[1_000, 10_000, 100_000])
-    parser.add_argument("--hypotheses", type=int, default=2, help="texts that direct BLEU is timed on")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--stored", type=int, nargs="+", default=[1_000, 10_000, 100_000]
+    )
+    parser.add_argument(
+        "--hypotheses", type=int, default=2, help="texts that direct BLEU is timed on"
+    )
     arguments = parser.parse_args()
     batch, texts = sentences(BATCH, 1), sentences(max(arguments.stored), 0)
-    table = Table("", "stored", "direct s", "ours s", "ratio", "differ", "MiB", "µs to add")
+    table = Table(
+        "", "stored", "direct s", "ours s", "ratio", "differ", "MiB", "µs to add"
+    )
     for stored in arguments.stored:
         table.add_row(*cosine(texts[:stored], batch))
         table.add_row(*bleu(texts[:stored], batch, arguments.hypotheses))
@@ -140,7 +199,9 @@ def main() -> None:
     )
     console.print(table)
     _, hashing = timed(lambda: hashed(batch))
-    console.print(f"hashed vectors of the batch: {hashing * 1e3:.2f} ms, in neither cosine's time")
+    console.print(
+        f"hashed vectors of the batch: {hashing * 1e3:.2f} ms, in neither cosine's time"
+    )
 
 
 if __name__ == "__main__":

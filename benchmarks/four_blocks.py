@@ -1,10 +1,12 @@
-"""How fast outputs are taken apart, beside reading their matrices alone, and what a hundred thousand broken ones do.
+"""How fast outputs are taken apart, beside reading their matrices alone, and what a
+hundred thousand broken ones do.
 
     python -m benchmarks.four_blocks [--outputs 20000] [--mangled 100000]
 
-The outputs are of the published length (some 700 characters); the peer of the same run is `json.loads` on the matrix,
-which anybody who reads it must do. Mangled outputs come from tests/games/mangled.py; a text counts as broken where
-anything but the parser's own error is raised.
+The outputs are of the published length (some 700 characters); the peer of the same run
+is `json.loads` on the matrix, which anybody who reads it must do. Mangled outputs come
+from tests/games/mangled.py; a text counts as broken where anything but the parser's own
+error is raised.
 """
 
 from __future__ import annotations
@@ -20,7 +22,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from equipoise.games.four_blocks import CELLS, Cell, FormatError, action, parse, write, write_matrix
+from equipoise.environments.assistance.blocks import (
+    CELLS,
+    Cell,
+    FormatError,
+    action,
+    parse,
+    write,
+    write_matrix,
+)
 
 WORDS = [
     "the",
@@ -56,7 +66,10 @@ def outputs(count: int) -> list[str]:
     return [
         write(
             words(30),
-            {cell: Cell(round(dice.uniform(-5, 5), 1), round(dice.uniform(-5, 5), 1)) for cell in CELLS},
+            {
+                cell: Cell(round(dice.uniform(-5, 5), 1), round(dice.uniform(-5, 5), 1))
+                for cell in CELLS
+            },
             f"{words(12)}. I choose {dice.choice(CELLS)}.",
             words(20),
         )
@@ -66,8 +79,12 @@ def outputs(count: int) -> list[str]:
 
 def main() -> None:
     """Print both figures."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.four_blocks", description=__doc__)
-    parser.add_argument("--outputs", type=int, default=20_000, help="well formed outputs that are timed")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.four_blocks", description=__doc__
+    )
+    parser.add_argument(
+        "--outputs", type=int, default=20_000, help="well formed outputs that are timed"
+    )
     parser.add_argument("--mangled", type=int, default=100_000, help="mangled outputs")
     asked = parser.parse_args()
     texts = outputs(asked.outputs)
@@ -85,9 +102,15 @@ def main() -> None:
         for row in rows:
             read(row)
         rates[name] = len(rows) / (time.perf_counter() - started)
-        table.add_row(name, f"{rates[name]:,.0f}", f"{rates[name] / next(iter(rates.values())):.2f}")
+        table.add_row(
+            name,
+            f"{rates[name]:,.0f}",
+            f"{rates[name] / next(iter(rates.values())):.2f}",
+        )
     Console().print(table)
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "games"))
+    sys.path.insert(
+        0, str(Path(__file__).parents[1] / "tests" / "environments" / "assistance")
+    )
     from mangled import mangled
 
     dice, found = random.Random(1), Counter()
@@ -101,7 +124,10 @@ def main() -> None:
             found["refused, with a reason"] += 1
         except Exception as error:  # noqa: BLE001  the benchmark counts what should never happen
             found[f"broke: {type(error).__name__}"] += 1
-    Console().print(", ".join(f"{count:,} {name}" for name, count in found.most_common()), highlight=False)
+    Console().print(
+        ", ".join(f"{count:,} {name}" for name, count in found.most_common()),
+        highlight=False,
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""A small guard made from labelled requests: how well it tells harmful from harmless ones that it never saw.
+"""A small guard made from labelled requests: how well it tells harmful from harmless
+ones that it never saw.
 
-A Llama of two layers is made from nothing (`worlds.new_model`) with a tokenizer fitted to WildGuard's training
-requests, gets a classification head, and learns the labels. The folder is what the judge `harm_classifier` reads:
+A Llama of two layers is made from nothing (`worlds.new_model`) with a tokenizer fitted
+to WildGuard's training requests, gets a classification head, and learns the labels. The
+folder is what the judge `harm_classifier` reads:
 
     judge: {kind: harm_classifier, model: FOLDER, reads: prompt, unsafe: harmful, refusals_are_safe: true}
 
@@ -20,19 +22,23 @@ from pathlib import Path
 import torch
 from rich.console import Console
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, get_cosine_schedule_with_warmup
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    get_cosine_schedule_with_warmup,
+)
 
 from benchmarks.wildguard import prompts
 from equipoise import seeds
 from equipoise.errors import ConfigError
-from equipoise.evaluate.statistics import Interval, mean_interval
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.judges.quoting import transcript
-from equipoise.players.base import Player, Shelf
-from equipoise.players.loading import quiet
+from equipoise.models.loading import quiet
+from equipoise.models.new_model import new_model, resize
+from equipoise.payoffs.intervals import Interval, mean_interval
+from equipoise.players.base import Player, Resources
 from equipoise.types import Move, PlayerId, Prompt, View
-from equipoise.worlds.new_model import new_model, resize
 
 LABELS = ("harmless", "harmful")
 WILDGUARD = Path("gtalign") / "wildguard"
@@ -48,20 +54,34 @@ def train_guard(
     learning_rate: float = 1e-3,
     context: int = 512,
 ) -> int:
-    """A classifier `harmless`/`harmful` of the requests' texts, saved in `out` with its tokenizer.
+    """A classifier `harmless`/`harmful` of the requests' texts, saved in `out` with its
+    tokenizer.
 
-    `rows` carry the fact `harmful`; texts beyond `context` tokens are cut. Equal arguments give equal weights. Returns
-    the parameter count.
+    `rows` carry the fact `harmful`; texts beyond `context` tokens are cut. Equal
+    arguments give equal weights. Returns the parameter count.
     """
     rows = [row for row in rows if transcript(row.messages)]
     texts = [transcript(row.messages) for row in rows]
-    made = new_model(texts, out, vocabulary=3000, size=resize("tiny", layers=2), context=context, seed=seed)
+    made = new_model(
+        texts,
+        out,
+        vocabulary=3000,
+        size=resize("tiny", layers=2),
+        context=context,
+        seed=seed,
+    )
     tokenizer = AutoTokenizer.from_pretrained(out)
-    names = {"id2label": dict(enumerate(LABELS)), "label2id": {name: k for k, name in enumerate(LABELS)}}
+    names = {
+        "id2label": dict(enumerate(LABELS)),
+        "label2id": {name: k for k, name in enumerate(LABELS)},
+    }
     with torch.random.fork_rng(devices=[]), quiet():
         torch.manual_seed(seed)
         model = AutoModelForSequenceClassification.from_pretrained(out, **names)
-    ids = [torch.tensor(tokenizer.encode(text, truncation=True, max_length=context)) for text in texts]
+    ids = [
+        torch.tensor(tokenizer.encode(text, truncation=True, max_length=context))
+        for text in texts
+    ]
     label_P = torch.tensor([int(row.facts["harmful"]) for row in rows])
     _fit(model.train(), ids, label_P, seed, epochs, batch_size, learning_rate)
     with quiet():
@@ -69,8 +89,18 @@ def train_guard(
     return made.parameters
 
 
-def _fit(model, ids: list[torch.Tensor], label_P: torch.Tensor, seed: int, epochs: int, size: int, rate: float) -> None:
-    """Cross-entropy by AdamW, a cosine from `rate` to 0; batches of like length within shuffled runs of rows."""
+def _fit(
+    model,
+    ids: list[torch.Tensor],
+    label_P: torch.Tensor,
+    seed: int,
+    epochs: int,
+    size: int,
+    rate: float,
+) -> None:
+    """Cross-entropy by AdamW, a cosine from `rate` to 0; batches of like length within
+    shuffled runs of rows.
+    """
     dice = seeds.generator(seed, "guard order")
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.1)
     steps = epochs * -(-len(ids) // size)
@@ -81,9 +111,13 @@ def _fit(model, ids: list[torch.Tensor], label_P: torch.Tensor, seed: int, epoch
             run = sorted(order[start : start + 8 * size], key=lambda i: len(ids[i]))
             for place in range(0, len(run), size):
                 chosen = run[place : place + size]
-                ids_BT = pad_sequence([ids[i] for i in chosen], True, model.config.pad_token_id)
+                ids_BT = pad_sequence(
+                    [ids[i] for i in chosen], True, model.config.pad_token_id
+                )
                 mask_BT = pad_sequence([torch.ones_like(ids[i]) for i in chosen], True)
-                loss = model(input_ids=ids_BT, attention_mask=mask_BT, labels=label_P[chosen]).loss
+                loss = model(
+                    input_ids=ids_BT, attention_mask=mask_BT, labels=label_P[chosen]
+                ).loss
                 optimizer.zero_grad()
                 loss.backward()
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -99,15 +133,18 @@ class Desk:
     seed: int = 0
     pool: tuple[PlayerId, ...] = ()
     ratings: Mapping[str, float] = field(default_factory=dict)
-    shelf: Shelf = field(default_factory=Shelf)
+    resources: Resources = field(default_factory=Resources)
 
-    def ask(self, who: Player | PlayerId, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
+    def ask(
+        self, who: Player | PlayerId, views: Sequence[View], seeds: Sequence[int]
+    ) -> list[Move]:
         """Nobody is here to be asked."""
         raise ConfigError("a judge that asks players needs a run")
 
 
 def accuracy(folder: Path, rows: Sequence[Prompt]) -> Interval:
-    """The share of `rows` whose label the judge `harm_classifier` gives, with its 95 % interval.
+    """The share of `rows` whose label the judge `harm_classifier` gives, with its 95 %
+    interval.
 
     A row without a verdict counts as wrong.
     """
@@ -121,7 +158,9 @@ def accuracy(folder: Path, rows: Sequence[Prompt]) -> Interval:
     judge = Judge.build(settings).at(Desk())
     verdicts = judge.scores([(row, "") for row in rows])
     right = [
-        float(not isinstance(said, str) and said["unsafe"] == float(row.facts["harmful"]))
+        float(
+            not isinstance(said, str) and said["unsafe"] == float(row.facts["harmful"])
+        )
         for said, row in zip(verdicts, rows, strict=True)
     ]
     return mean_interval(right, share=True)
@@ -130,13 +169,22 @@ def accuracy(folder: Path, rows: Sequence[Prompt]) -> Interval:
 def majority(training: Sequence[Prompt], rows: Sequence[Prompt]) -> Interval:
     """The share of `rows` that have the commoner label of `training`."""
     commoner = 2 * sum(row.facts["harmful"] for row in training) > len(training)
-    return mean_interval([float(row.facts["harmful"] == commoner) for row in rows], share=True)
+    return mean_interval(
+        [float(row.facts["harmful"] == commoner) for row in rows], share=True
+    )
 
 
 def main() -> None:
     """Train one guard and print how it does on the test requests."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help=f"the folder that holds {WILDGUARD}")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path("../shared/data"),
+        help=f"the folder that holds {WILDGUARD}",
+    )
     parser.add_argument("--out", type=Path, help="keep the guard here")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -148,8 +196,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="guard-") as name:
         folder, started = arguments.out or Path(name), time.perf_counter()
         parameters = train_guard(training, folder, arguments.seed)
-        console.print(f"{parameters:,} parameters, {len(training)} requests, {time.perf_counter() - started:.0f} s")
-        console.print(f"right of {len(test)} held out   guard {accuracy(folder, test).percent()}")
+        console.print(
+            f"{parameters:,} parameters, {len(training)} requests, {time.perf_counter() - started:.0f} s"
+        )
+        console.print(
+            f"right of {len(test)} held out   guard {accuracy(folder, test).percent()}"
+        )
     console.print(f"the commoner label {majority(training, test).percent()}")
 
 

@@ -1,14 +1,17 @@
-"""How fast GPO's idealised algorithm approaches equilibrium: the Nash gap of averaged policies against rounds.
+"""How fast GPO's idealised algorithm approaches equilibrium: the Nash gap of averaged
+policies against rounds.
 
-`python -m benchmarks.nash_gap` (two minutes on two cores); `--rounds` and `--games` make it shorter. Random zero-sum
-games of 10 × 10 with pay-offs uniform in [−1, 1]. Every number of rounds T is a run of its own, since β and η are
-chosen for it: β = c·√T with c = span/√(8·ln A), and η alike, which makes the regret bound least; nothing is tuned. The
-entropy-regularised variant adds an entropy bonus of weight τ = span/√(2·T·ln A), whose bias is at most as large as that
-bound. Both are run with both players stepping at once and with the adversary meeting the defender's new policy, from
-uniform policies.
+`python -m benchmarks.nash_gap` (two minutes on two cores); `--rounds` and `--games`
+make it shorter. Random zero-sum games of 10 × 10 with pay-offs uniform in [−1, 1].
+Every number of rounds T is a run of its own, since β and η are chosen for it: β = c·√T
+with c = span/√(8·ln A), and η alike, which makes the regret bound least; nothing is
+tuned. The entropy-regularised variant adds an entropy bonus of weight τ = span/√(2·T·ln
+A), whose bias is at most as large as that bound. Both are run with both players
+stepping at once and with the adversary meeting the defender's new policy, from uniform
+policies.
 
-The gap is NashConv in the game itself, without the bonus. The exponent is the slope of log gap on log T, fitted for
-each game; the interval is Student's t over games.
+The gap is NashConv in the game itself, without the bonus. The exponent is the slope of
+log gap on log T, fitted for each game; the interval is Student's t over games.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from equipoise import seeds
-from equipoise.evaluate.statistics import fitted_exponent, over_seeds
+from equipoise.payoffs.intervals import fitted_exponent, over_seeds
 from equipoise.solvers.gpo import gaps, setting
 
 SIZE = 10
@@ -34,7 +37,8 @@ EXPECTED = (-0.6, -0.4)  # around the −½ that the theory promises as an upper
 VARIANTS = [
     (f"{name}, {turns}", entropy, alternate)
     for (name, entropy), (turns, alternate) in product(
-        (("plain", False), ("entropy", True)), (("both at once", False), ("in turn", True))
+        (("plain", False), ("entropy", True)),
+        (("both at once", False), ("in turn", True)),
     )
 ]
 
@@ -56,12 +60,16 @@ def measured(seed: int, rounds: int) -> list[tuple[float, float]]:
 
 def gap_table(gap_GRV2: np.ndarray, rounds_R: Sequence[int]) -> Table:
     """The mean gap over games, of the averages and of the last profile."""
-    shown = Table(title=f"Nash gap after T rounds, mean of {len(gap_GRV2)} games: averaged policies | last policies")
+    shown = Table(
+        title=f"Nash gap after T rounds, mean of {len(gap_GRV2)} games: averaged policies | last policies"
+    )
     shown.add_column("T", justify="right")
     for label, _, _ in VARIANTS:
         shown.add_column(label, justify="right")
     for rounds, gap_V2 in zip(rounds_R, gap_GRV2.mean(0), strict=True):
-        shown.add_row(str(rounds), *(f"{average:.4f} | {last:.4f}" for average, last in gap_V2))
+        shown.add_row(
+            str(rounds), *(f"{average:.4f} | {last:.4f}" for average, last in gap_V2)
+        )
     return shown
 
 
@@ -69,14 +77,26 @@ def exponent_table(gap_GRV2: np.ndarray, rounds_R: Sequence[int]) -> Table:
     """The fitted exponents, and whether their mean is the one that the theory promises."""
     low, high = EXPECTED
     shown = Table(title="Exponent of the gap in T, fitted for each game")
-    for column in ("variant", "policies", "mean over games, 95 % interval", "games' range", "median half-width"):
+    for column in (
+        "variant",
+        "policies",
+        "mean over games, 95 % interval",
+        "games' range",
+        "median half-width",
+    ):
         shown.add_column(column)
     shown.add_column(f"interval in [{low}, {high}]")
     for v, (label, _, _) in enumerate(VARIANTS):
         for which, name in enumerate(("averaged", "last")):
-            fits = np.array([fitted_exponent(rounds_R, gap_R) for gap_R in gap_GRV2[:, :, v, which]])
+            fits = np.array(
+                [fitted_exponent(rounds_R, gap_R) for gap_R in gap_GRV2[:, :, v, which]]
+            )
             mean = over_seeds(fits[:, 0])
-            verdict = ("yes" if low <= mean.low and mean.high <= high else "NO") if which == 0 else ""
+            verdict = (
+                ("yes" if low <= mean.low and mean.high <= high else "NO")
+                if which == 0
+                else ""
+            )
             shown.add_row(
                 label if which == 0 else "",
                 name,
@@ -91,9 +111,13 @@ def exponent_table(gap_GRV2: np.ndarray, rounds_R: Sequence[int]) -> Table:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run every variant on every game and print both tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--games", type=int, default=20, help="random games")
-    parser.add_argument("--rounds", type=int, default=14, metavar="K", help="T goes from 2^6 to 2^K")
+    parser.add_argument(
+        "--rounds", type=int, default=14, metavar="K", help="T goes from 2^6 to 2^K"
+    )
     options = parser.parse_args(argv)
     if options.games < 2 or options.rounds < 8:
         parser.error(
@@ -101,11 +125,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
     rounds_R = [2**k for k in range(6, options.rounds + 1)]
     for library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[library] = "1"  # small matrices in many processes, which are started anew and read this
+        os.environ[library] = (
+            "1"  # small matrices in many processes, which are started anew and read this
+        )
     started = time.perf_counter()
     runs = list(product(range(options.games), rounds_R))
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        gap_GRV2 = np.array(list(pool.map(measured, *zip(*runs, strict=True), chunksize=len(rounds_R))))
+        gap_GRV2 = np.array(
+            list(pool.map(measured, *zip(*runs, strict=True), chunksize=len(rounds_R)))
+        )
     gap_GRV2 = gap_GRV2.reshape(options.games, len(rounds_R), len(VARIANTS), 2)
     console = Console(width=max(140, Console().width))
     console.print(gap_table(gap_GRV2, rounds_R))

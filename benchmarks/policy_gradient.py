@@ -1,4 +1,5 @@
-"""Policy gradients: what they need to learn, what they converge to, and how fast they are beside trl's GRPOTrainer.
+"""Policy gradients: what they need to learn, what they converge to, and how fast they
+are beside trl's GRPOTrainer.
 
 bandit    one prompt, one token, a fixed reward for some tokens: samples until the best token has 95 %
 tilt      the same with a KL term: how far the policy ends from the closed form, in total variation
@@ -8,7 +9,8 @@ sums      the built-in model's sums: the share that is right, before and after s
 speed     samples a second and peak memory beside trl 1.16, same model, prompts, groups, lengths, rewards, steps
 shape     one update of PPO and of GRPO at a large model's shape: seconds of sampling, scoring and learning
 
-python -m benchmarks.policy_gradient [SECTION …] [--seeds 10] [--shape qwen3-0.6b --device cuda]
+python -m benchmarks.policy_gradient [SECTION …] [--seeds 10] [--shape qwen3-0.6b
+--device cuda]
 """
 
 from __future__ import annotations
@@ -32,11 +34,11 @@ import torch
 from benchmarks import preference_runs
 from benchmarks.policy_gradient_runs import pupil_of, right, update
 from equipoise import seeds
-from equipoise.evaluate.statistics import over_seeds
-from equipoise.players.device import choose_device
+from equipoise.environments.clerk import world as clerk
+from equipoise.models.device import choose_device
+from equipoise.models.new_model import SMALLEST_VOCABULARY, new_model, resize
+from equipoise.payoffs.intervals import over_seeds
 from equipoise.types import Prompt, View, user
-from equipoise.worlds import clerk
-from equipoise.worlds.new_model import SMALLEST_VOCABULARY, new_model, resize
 
 METHODS: dict[str, dict[str, Any]] = {
     "gae (PPO)": {"estimator": "gae", "critic": "head"},
@@ -50,109 +52,202 @@ BATCH = 256  # answers an update in the bandit
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the sections that are asked for."""
-    parser = argparse.ArgumentParser(prog="benchmarks.policy_gradient", description="Policy gradients.")
-    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; all of them")
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.policy_gradient", description="Policy gradients."
+    )
+    parser.add_argument(
+        "sections",
+        nargs="*",
+        metavar="SECTION",
+        help=f"of {', '.join(SECTIONS)}; all of them",
+    )
     parser.add_argument("--seeds", type=int, default=10, help="of bandit and tilt")
     parser.add_argument("--sum-seeds", type=int, default=3)
-    parser.add_argument("--samples", type=int, default=12_800, help="answers that sums learns from")
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each in speed, alternating")
-    parser.add_argument("--steps", type=int, default=20, help="updates of a run in speed")
-    parser.add_argument("--prompts", type=int, default=8, help="prompts in an update of speed and shape")
-    parser.add_argument("--group", type=int, default=8, help="answers to a prompt in speed and shape")
-    parser.add_argument("--tokens", type=int, default=16, help="longest answer in speed")
-    parser.add_argument("--shape", choices=preference_runs.SHAPES, default=None, help="null: by the device")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default=choose_device().type)
+    parser.add_argument(
+        "--samples", type=int, default=12_800, help="answers that sums learns from"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="runs of each in speed, alternating"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=20, help="updates of a run in speed"
+    )
+    parser.add_argument(
+        "--prompts", type=int, default=8, help="prompts in an update of speed and shape"
+    )
+    parser.add_argument(
+        "--group", type=int, default=8, help="answers to a prompt in speed and shape"
+    )
+    parser.add_argument(
+        "--tokens", type=int, default=16, help="longest answer in speed"
+    )
+    parser.add_argument(
+        "--shape",
+        choices=preference_runs.SHAPES,
+        default=None,
+        help="null: by the device",
+    )
+    parser.add_argument(
+        "--device", choices=["cpu", "cuda"], default=choose_device().type
+    )
     o = parser.parse_args(argv)
     if unknown := set(o.sections) - set(SECTIONS):
-        parser.error(f"no section {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
+        parser.error(
+            f"no section {', '.join(unknown)}; there are {', '.join(SECTIONS)}"
+        )
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     for name in o.sections or SECTIONS:
         print(f"-- {name}")
         SECTIONS[name](o)
 
 
-# -- one token -------------------------------------------------------------------------------------------------------
+# -- one token
+# -------------------------------------------------------------------------------------------------------
 
 
 def tiny(folder: Path, seed: int, **settings: Any) -> Any:
     """A learner of random weights that answers with one of 261 tokens."""
-    new_model(["Choose."], folder, vocabulary=SMALLEST_VOCABULARY, size=resize("tiny", hidden=32, layers=1), seed=seed)
-    player = {"model": str(folder), "device": "cpu", "max_new_tokens": 1, "batch_size": 1024}
+    new_model(
+        ["Choose."],
+        folder,
+        vocabulary=SMALLEST_VOCABULARY,
+        size=resize("tiny", hidden=32, layers=1),
+        seed=seed,
+    )
+    player = {
+        "model": str(folder),
+        "device": "cpu",
+        "max_new_tokens": 1,
+        "batch_size": 1024,
+    }
     return pupil_of(player, seed, batch_size=1024, **settings)
 
 
 @torch.no_grad()
-def policy(pupil: Any) -> torch.Tensor:
+def policy(policy_trainer: Any) -> torch.Tensor:
     """The probability of every token, float64 [V]."""
-    ids = torch.tensor([pupil.encoding.prompt_ids(ONE.messages)])
-    return pupil.model(ids).logits[0, -1].double().softmax(-1)
+    ids = torch.tensor([policy_trainer.encoding.prompt_ids(ONE.messages)])
+    return policy_trainer.model(ids).logits[0, -1].double().softmax(-1)
 
 
 def bandit(o: argparse.Namespace) -> None:
     """Samples until the best of five paid tokens has 95 %.
 
-    `plain`: advantages as they are and an entropy bonus, so what is maximised is E[r] + 0.05 H, whose only optimum
-    π ∝ exp(r / 0.05) gives the best token 98 %. `usual`: advantages over their deviation, and no bonus; a policy that
-    has met the second-best token first may settle on it, since dividing by a vanishing deviation never lets it rest.
+    `plain`: advantages as they are and an entropy bonus, so what is maximised is E[r] +
+    0.05 H, whose only optimum π ∝ exp(r / 0.05) gives the best token 98 %. `usual`:
+    advantages over their deviation, and no bonus; a policy that has met the second-best
+    token first may settle on it, since dividing by a vanishing deviation never lets it
+    rest.
     """
     plain = {"entropy": 0.05, "whiten_advantages": False, "scale_by_group": False}
     for title, settings in (("plain", plain), ("usual", {})):
         for name, method in METHODS.items():
-            if title == "usual" or method["estimator"] != "batch":  # which is nothing but dividing
-                print(f"{title}  {name:24}", _bandits(o, {**method, **settings}), flush=True)
+            if (
+                title == "usual" or method["estimator"] != "batch"
+            ):  # which is nothing but dividing
+                print(
+                    f"{title}  {name:24}",
+                    _bandits(o, {**method, **settings}),
+                    flush=True,
+                )
 
 
 def _bandits(o: argparse.Namespace, method: dict[str, Any]) -> str:
     needed = []
     for seed in range(o.seeds):
         pays_V = torch.zeros(SMALLEST_VOCABULARY)
-        paid = seeds.generator(seed, "bandit").permutation(SMALLEST_VOCABULARY)[:5].tolist()
+        paid = (
+            seeds.generator(seed, "bandit")
+            .permutation(SMALLEST_VOCABULARY)[:5]
+            .tolist()
+        )
         pays_V[paid] = torch.tensor([1.0, 0.8, 0.6, 0.4, 0.2])
         with tempfile.TemporaryDirectory() as folder:
             critic = {"critic_learning_rate": 1e-2} if "critic" in method else {}
-            pupil = tiny(Path(folder), seed, kl=0, learning_rate=3e-3, **method, **critic)
-            needed.append(_until(pupil, pays_V, paid[0], seed))
+            policy_trainer = tiny(
+                Path(folder), seed, kl=0, learning_rate=3e-3, **method, **critic
+            )
+            needed.append(_until(policy_trainer, pays_V, paid[0], seed))
     reached = [n for n in needed if math.isfinite(n)]
     most = f", at most {max(reached):.0f}" if reached else ""
     return f"{len(reached)} of {o.seeds} seeds reach 95 %; samples {over_seeds(reached).text()}{most}"
 
 
-def _until(pupil: Any, pays_V: torch.Tensor, best: int, seed: int, most: int = 120) -> float:
+def _until(
+    policy_trainer: Any, pays_V: torch.Tensor, best: int, seed: int, most: int = 120
+) -> float:
     """Samples until `best` has 95 %; infinity after `most` updates."""
     for step in range(most):
-        update(pupil, [ONE], BATCH, seeds.child(seed, step), lambda _, move: float(pays_V[move.token_ids[0]]))
-        if policy(pupil)[best] >= 0.95:
+        update(
+            policy_trainer,
+            [ONE],
+            BATCH,
+            seeds.child(seed, step),
+            lambda _, move: float(pays_V[move.token_ids[0]]),
+        )
+        if policy(policy_trainer)[best] >= 0.95:
             return (step + 1) * BATCH
     return math.inf
 
 
-def tilt(o: argparse.Namespace, beta: float = 0.5, updates: int = 120, answers: int = 256) -> None:
-    """Total variation from the closed form, of the policy that was learned and of the reference."""
-    print(f"β = {beta}; every token pays 0 or 1; {updates} updates of {answers} answers")
+def tilt(
+    o: argparse.Namespace, beta: float = 0.5, updates: int = 120, answers: int = 256
+) -> None:
+    """Total variation from the closed form, of the policy that was learned and of the
+    reference.
+    """
+    print(
+        f"β = {beta}; every token pays 0 or 1; {updates} updates of {answers} answers"
+    )
     for place in ("reward", "loss"):
         rows: list[tuple[float, float, float]] = []
         for seed in range(o.seeds):
-            pays_V = torch.from_numpy(seeds.generator(seed, "tilt").integers(0, 2, SMALLEST_VOCABULARY)).double()
+            pays_V = torch.from_numpy(
+                seeds.generator(seed, "tilt").integers(0, 2, SMALLEST_VOCABULARY)
+            ).double()
             with tempfile.TemporaryDirectory() as folder:
-                pupil = tiny(
-                    Path(folder), seed, kl=beta, kl_in=place, learning_rate=1e-3, estimator="leave_one_out"
-                )  # fmt: skip
-                start_V = policy(pupil)
+                policy_trainer = tiny(
+                    Path(folder),
+                    seed,
+                    kl=beta,
+                    kl_in=place,
+                    learning_rate=1e-3,
+                    estimator="leave_one_out",
+                )
+                start_V = policy(policy_trainer)
                 for step in range(updates):
-                    pays: Callable[..., float] = lambda _, move, pays_V=pays_V: float(pays_V[move.token_ids[0]])  # noqa: E731
-                    update(pupil, [ONE], answers, seeds.child(seed, step), pays)
-                end_V = policy(pupil)
+                    pays: Callable[..., float] = lambda _, move, pays_V=pays_V: float(
+                        pays_V[move.token_ids[0]]
+                    )
+                    update(
+                        policy_trainer, [ONE], answers, seeds.child(seed, step), pays
+                    )
+                end_V = policy(policy_trainer)
             tilted_V = torch.softmax(start_V.log() + pays_V / beta, -1)
-            goal_V = tilted_V if place == "reward" else forward_optimum(start_V, pays_V, beta)
-            rows.append((variation(start_V, goal_V), variation(end_V, goal_V), variation(end_V, tilted_V)))
-        start, end, tilted = (over_seeds(list(column)).text() for column in zip(*rows, strict=True))
+            goal_V = (
+                tilted_V
+                if place == "reward"
+                else forward_optimum(start_V, pays_V, beta)
+            )
+            rows.append(
+                (
+                    variation(start_V, goal_V),
+                    variation(end_V, goal_V),
+                    variation(end_V, tilted_V),
+                )
+            )
+        start, end, tilted = (
+            over_seeds(list(column)).text() for column in zip(*rows, strict=True)
+        )
         print(
             f"kl_in: {place:8}reference {start}   learned {end}   learned from the exponential tilt {tilted}",
             flush=True,
         )
 
 
-def forward_optimum(start_V: torch.Tensor, pays_V: torch.Tensor, beta: float) -> torch.Tensor:
+def forward_optimum(
+    start_V: torch.Tensor, pays_V: torch.Tensor, beta: float
+) -> torch.Tensor:
     """π = π_ref / (c − r/β), with c by bisection so that it sums to 1."""
     low, high = pays_V.max() / beta, pays_V.max() / beta + 1
     for _ in range(200):
@@ -166,28 +261,44 @@ def variation(first_V: torch.Tensor, second_V: torch.Tensor) -> float:
     return 0.5 * float((first_V - second_V).abs().sum())
 
 
-# -- sums ------------------------------------------------------------------------------------------------------------
+# -- sums
+# ------------------------------------------------------------------------------------------------------------
 
 
 def sums(o: argparse.Namespace) -> None:
-    """The share of held-out sums that is right, sampled at temperature 1, before and after."""
+    """The share of held-out sums that is right, sampled at temperature 1, before and
+    after.
+    """
     held_out = clerk.prompts(0, 400, ["sum"], "held_out")
-    player = {"model": "builtin", "device": "cpu", "max_new_tokens": 16, "batch_size": 256}
+    player = {
+        "model": "builtin",
+        "device": "cpu",
+        "max_new_tokens": 16,
+        "batch_size": 256,
+    }
     methods = {
-        "PPO": ({"estimator": "gae", "critic": "head", "critic_learning_rate": 1e-3}, 1),
+        "PPO": (
+            {"estimator": "gae", "critic": "head", "critic_learning_rate": 1e-3},
+            1,
+        ),
         "GRPO": ({"estimator": "group_relative"}, 8),
     }
     for name, (method, group) in methods.items():
         before, after, started = [], [], time.perf_counter()
         for seed in range(o.sum_seeds):
-            pupil = pupil_of(player, seed, kl=0, learning_rate=1e-4, batch_size=128, **method)
+            policy_trainer = pupil_of(
+                player, seed, kl=0, learning_rate=1e-4, batch_size=128, **method
+            )
             train = clerk.prompts(seed, 1500, ["sum"])
-            before.append(_share(pupil, held_out))
+            before.append(_share(policy_trainer, held_out))
             for step in range(o.samples // 128):
                 dice = seeds.generator(seed, "sums", step)
-                chosen = [train[i] for i in dice.choice(len(train), 128 // group, replace=False)]
-                update(pupil, chosen, group, seeds.child(seed, step), right)
-            after.append(_share(pupil, held_out))
+                chosen = [
+                    train[i]
+                    for i in dice.choice(len(train), 128 // group, replace=False)
+                ]
+                update(policy_trainer, chosen, group, seeds.child(seed, step), right)
+            after.append(_share(policy_trainer, held_out))
         seconds = (time.perf_counter() - started) / o.sum_seeds
         print(
             f"{name:6}{o.samples} samples, {seconds:.0f} s a seed: right {over_seeds(before).percent()} before, "
@@ -195,39 +306,67 @@ def sums(o: argparse.Namespace) -> None:
         )
 
 
-def _share(pupil: Any, prompts: Sequence[Prompt]) -> float:
-    moves = pupil.actor.act([View(prompt.messages) for prompt in prompts], list(range(len(prompts))))
-    return statistics.fmean(right(prompt, move) for prompt, move in zip(prompts, moves, strict=True))
+def _share(policy_trainer: Any, prompts: Sequence[Prompt]) -> float:
+    moves = policy_trainer.actor.act(
+        [View(prompt.messages) for prompt in prompts], list(range(len(prompts)))
+    )
+    return statistics.fmean(
+        right(prompt, move) for prompt, move in zip(prompts, moves, strict=True)
+    )
 
 
-# -- speed -----------------------------------------------------------------------------------------------------------
+# -- speed
+# -----------------------------------------------------------------------------------------------------------
 
 
 def speed(o: argparse.Namespace) -> None:
     """Each in a process of its own, on one thread, alternating."""
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
+    env = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TQDM_DISABLE": "1",
+    }
     env["TOKENIZERS_PARALLELISM"] = "false"
     runs: dict[str, list[dict[str, float]]] = {"trl": [], "ours": []}
     for _ in range(o.repeats):
         for name, found in runs.items():
-            command = [sys.executable, "-m", "benchmarks.policy_gradient_runs", name, json.dumps(vars(o))]
-            done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.policy_gradient_runs",
+                name,
+                json.dumps(vars(o)),
+            ]
+            done = subprocess.run(
+                command, env=env, capture_output=True, text=True, check=False
+            )
             if done.returncode:
                 raise SystemExit(f"{name} failed:\n{done.stderr[-4000:]}")
             found.append(json.loads(done.stdout.splitlines()[-1]))
-    print(f"GRPO, {o.steps} updates of {o.prompts} x {o.group} answers of up to {o.tokens} tokens, no KL, one thread")
+    print(
+        f"GRPO, {o.steps} updates of {o.prompts} x {o.group} answers of up to {o.tokens} tokens, no KL, one thread"
+    )
     columns = ("samples_per_second", "seconds", "peak_mib", "length", "first", "last")
     print(" " * 6 + "".join(f"{column:>20}" for column in columns))
     for name, found in runs.items():
-        print(f"{name:6}" + "".join(f"{statistics.median(run[c] for run in found):20.3f}" for c in columns))
+        print(
+            f"{name:6}"
+            + "".join(
+                f"{statistics.median(run[c] for run in found):20.3f}" for c in columns
+            )
+        )
     pairs = list(zip(runs["ours"], runs["trl"], strict=True))
     for column in ("samples_per_second", "peak_mib"):
         ratios = [ours[column] / trl[column] for ours, trl in pairs]
         each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-        print(f"{column}: ours is {statistics.median(ratios):.2f} x trl's (each pair: {each})")
+        print(
+            f"{column}: ours is {statistics.median(ratios):.2f} x trl's (each pair: {each})"
+        )
 
 
-# -- a large shape ---------------------------------------------------------------------------------------------------
+# -- a large shape
+# ---------------------------------------------------------------------------------------------------
 
 
 def shape(o: argparse.Namespace) -> None:
@@ -238,37 +377,73 @@ def shape(o: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         words = argparse.Namespace(**given, folder=folder)
         preference_runs.make(words)
-        prompts = [Prompt(str(n), (user(text),)) for n, (text, _, _) in enumerate(preference_runs.texts(words))]
-        player = {"model": folder, "device": o.device, "max_new_tokens": answers, "max_length": 1024, "batch_size": 256}
-        print(f"{name}, {o.device}, bf16, {o.prompts} x {o.group} answers of up to {answers} tokens")
-        for method, settings in {"PPO": METHODS["gae (PPO)"] | {"critic": "model"}, "GRPO": {}}.items():
+        prompts = [
+            Prompt(str(n), (user(text),))
+            for n, (text, _, _) in enumerate(preference_runs.texts(words))
+        ]
+        player = {
+            "model": folder,
+            "device": o.device,
+            "max_new_tokens": answers,
+            "max_length": 1024,
+            "batch_size": 256,
+        }
+        print(
+            f"{name}, {o.device}, bf16, {o.prompts} x {o.group} answers of up to {answers} tokens"
+        )
+        for method, settings in {
+            "PPO": METHODS["gae (PPO)"] | {"critic": "model"},
+            "GRPO": {},
+        }.items():
             settings = settings or {"estimator": "group_relative"}
-            pupil = pupil_of(player, 5, precision="bf16", max_disagreement=1.0, batch_size=16, **settings)
-            clock = Clock(pupil, o.device)
+            policy_trainer = pupil_of(
+                player,
+                5,
+                precision="bf16",
+                max_disagreement=1.0,
+                batch_size=16,
+                **settings,
+            )
+            clock = Clock(policy_trainer, o.device)
             facts = {}
             for step in range(2):
                 clock.spent.clear()
-                facts = update(pupil, prompts, o.group, step, lambda prompt, move: float(len(move.token_ids) % 2))
+                facts = update(
+                    policy_trainer,
+                    prompts,
+                    o.group,
+                    step,
+                    lambda prompt, move: float(len(move.token_ids) % 2),
+                )
             total, parts = clock.spent["act"] + clock.spent["learn"], clock.parts()
-            shown = ", ".join(f"{part} {seconds:.2f} s ({seconds / total:.0%})" for part, seconds in parts.items())
+            shown = ", ".join(
+                f"{part} {seconds:.2f} s ({seconds / total:.0%})"
+                for part, seconds in parts.items()
+            )
             gap, length = facts["sampler_gap"], facts["length"]
             print(
                 f"{method:5}{total:.2f} s: {shown}; {length:.0f} tokens an answer, sampler and learner {gap:.1e} nats"
             )
             if o.device == "cuda":
-                print(f"     at most {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
+                print(
+                    f"     at most {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB"
+                )
                 torch.cuda.reset_peak_memory_stats()
-            del pupil, clock
+            del policy_trainer, clock
             gc.collect()  # the clock and the learner hold each other
 
 
 class Clock:
     """Times a learner's parts by standing in for its methods."""
 
-    def __init__(self, pupil: Any, device: str) -> None:
+    def __init__(self, policy_trainer: Any, device: str) -> None:
         self.spent: dict[str, float] = {}
         self._device = device
-        for owner, name in ((pupil.actor, "act"), (pupil, "_before"), (pupil, "learn")):
+        for owner, name in (
+            (policy_trainer.actor, "act"),
+            (policy_trainer, "_before"),
+            (policy_trainer, "learn"),
+        ):
             setattr(owner, name, self._timed(name, getattr(owner, name)))
 
     def _timed(self, name: str, work: Callable[..., Any]) -> Callable[..., Any]:
@@ -288,12 +463,20 @@ class Clock:
     def parts(self) -> dict[str, float]:
         """Seconds of sampling, of scoring before the update, and of learning."""
         scoring = self.spent["_before"]
-        return {"sampling": self.spent["act"], "scoring": scoring, "learning": self.spent["learn"] - scoring}
+        return {
+            "sampling": self.spent["act"],
+            "scoring": scoring,
+            "learning": self.spent["learn"] - scoring,
+        }
 
 
 SECTIONS: dict[str, Callable[[argparse.Namespace], None]] = {
-    "bandit": bandit, "tilt": tilt, "sums": sums, "speed": speed, "shape": shape,
-}  # fmt: skip
+    "bandit": bandit,
+    "tilt": tilt,
+    "sums": sums,
+    "speed": speed,
+    "shape": shape,
+}
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,5 @@
-"""The works of the benchmark of policy gradients that need a process of their own: ours, and trl's GRPOTrainer.
+"""The works of the benchmark of policy gradients that need a process of their own:
+ours, and trl's GRPOTrainer.
 
 python -m benchmarks.policy_gradient_runs WORK OPTIONS-AS-JSON
 """
@@ -23,105 +24,172 @@ RATE = 1e-4
 def pupil_of(player: dict[str, Any], seed: int, **settings: Any) -> Any:
     """A learner at generation 0, with no warm-up."""
     from equipoise.learners.policy_gradient import PolicyGradient
-    from equipoise.learners.pupil import Pupil
+    from equipoise.learners.policy_trainer import PolicyTrainer
     from equipoise.players.base import Player
     from equipoise.players.local import Local
 
     trainer = PolicyGradient.model_validate({"warmup_steps": 0, **settings})
     given = Player.build({"kind": "local", "learns": True, **player})
     assert isinstance(given, Local)
-    return Pupil(trainer, given, "policy", seed)
+    return PolicyTrainer(trainer, given, "policy", seed)
 
 
 def update(
-    pupil: Any, prompts: Sequence[Prompt], group: int, seed: int, pays: Callable[[Prompt, Any], float]
+    policy_trainer: Any,
+    prompts: Sequence[Prompt],
+    group: int,
+    seed: int,
+    pays: Callable[[Prompt, Any], float],
 ) -> dict[str, float]:
-    """Sample `group` answers to each prompt, pay them, learn from them, hold the sampler against the learner."""
+    """Sample `group` answers to each prompt, pay them, learn from them, hold the
+    sampler against the learner.
+    """
     asked = [prompt for prompt in prompts for _ in range(group)]
     views = [View(prompt.messages) for prompt in asked]
-    moves = pupil.actor.act(views, [seeds.child(seed, n) for n in range(len(views))])
-    turns = [Turn("answer", view, move) for view, move in zip(views, moves, strict=True)]
+    moves = policy_trainer.actor.act(
+        views, [seeds.child(seed, n) for n in range(len(views))]
+    )
+    turns = [
+        Turn("answer", view, move) for view, move in zip(views, moves, strict=True)
+    ]
     episodes = [
         Episode(str(n), 0, str(n), 0, "answer", prompt.id, pays(prompt, turn.move))
         for n, (prompt, turn) in enumerate(zip(asked, turns, strict=True))
     ]
-    facts = pupil.learn(episodes, turns, seed, lambda line: None)
-    pupil.assert_agreement(pupil.actor)
+    facts = policy_trainer.learn(episodes, turns, seed, lambda line: None)
+    policy_trainer.assert_agreement(policy_trainer.actor)
     return facts
 
 
 def right(prompt: Prompt, move: Any) -> float:
     """1 for the right answer of the built-in world, else 0."""
-    from equipoise.worlds import clerk
+    from equipoise.environments.clerk import world as clerk
 
     return float(clerk.verdict(prompt, move.text)["score"])
 
 
 def asked(o: argparse.Namespace) -> list[Prompt]:
     """Every prompt of the comparison, in order."""
-    from equipoise.worlds import clerk
+    from equipoise.environments.clerk import world as clerk
 
     return clerk.prompts(5, o.steps * o.prompts, clerk.KINDS)
 
 
 def ours(o: argparse.Namespace) -> dict[str, Any]:
     """Our learner and sampler, without the run around them."""
-    player = {"model": "builtin", "device": "cpu", "max_new_tokens": o.tokens, "batch_size": o.prompts * o.group}
-    pupil = pupil_of(
-        player, 5, estimator="group_relative", kl=0, learning_rate=RATE, batch_size=o.prompts * o.group
-    )  # fmt: skip
+    player = {
+        "model": "builtin",
+        "device": "cpu",
+        "max_new_tokens": o.tokens,
+        "batch_size": o.prompts * o.group,
+    }
+    policy_trainer = pupil_of(
+        player,
+        5,
+        estimator="group_relative",
+        kl=0,
+        learning_rate=RATE,
+        batch_size=o.prompts * o.group,
+    )
     every, rewards, lengths = asked(o), [], []
     started = time.perf_counter()
     for step in range(o.steps):
-        facts = update(pupil, every[step * o.prompts : (step + 1) * o.prompts], o.group, step, right)
+        facts = update(
+            policy_trainer,
+            every[step * o.prompts : (step + 1) * o.prompts],
+            o.group,
+            step,
+            right,
+        )
         rewards.append(facts["reward"])
         lengths.append(facts["length"])
     return found(o, time.perf_counter() - started, rewards, lengths)
 
 
 def trl(o: argparse.Namespace) -> dict[str, Any]:
-    """trl's GRPOTrainer with the same prompts in the same order, groups, lengths, rewards and steps."""
+    """trl's GRPOTrainer with the same prompts in the same order, groups, lengths,
+    rewards and steps.
+    """
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from trl.trainer.grpo_config import GRPOConfig
     from trl.trainer.grpo_trainer import GRPOTrainer
 
-    from equipoise.players.adapters import resolve
+    from equipoise.models.adapters import resolve
     from equipoise.types import Move
 
     every = asked(o)
 
-    def pays(prompts: Any, completions: Any, number: Any, **_: Any) -> list[float | None]:
-        return [right(every[n], Move(said[0]["content"])) for n, said in zip(number, completions, strict=True)]
+    def pays(
+        prompts: Any, completions: Any, number: Any, **_: Any
+    ) -> list[float | None]:
+        return [
+            right(every[n], Move(said[0]["content"]))
+            for n, said in zip(number, completions, strict=True)
+        ]
 
-    rows = [{"role": m.role, "content": m.content} for prompt in every for m in prompt.messages]
-    data = Dataset.from_dict({"prompt": [[row] for row in rows], "number": list(range(len(every)))})
+    rows = [
+        {"role": m.role, "content": m.content}
+        for prompt in every
+        for m in prompt.messages
+    ]
+    data = Dataset.from_dict(
+        {"prompt": [[row] for row in rows], "number": list(range(len(every)))}
+    )
     with tempfile.TemporaryDirectory() as out:
         arguments = GRPOConfig(
-            output_dir=out, num_generations=o.group, per_device_train_batch_size=o.prompts * o.group, max_steps=o.steps,
-            max_completion_length=o.tokens, beta=0.0, loss_type="grpo", learning_rate=RATE, temperature=1.0,
-            lr_scheduler_type="constant", warmup_steps=0, weight_decay=0.0, shuffle_dataset=False, seed=5,
-            gradient_checkpointing=False, bf16=False, use_cpu=True, report_to="none", disable_tqdm=True,
-            save_strategy="no", logging_steps=1,
-        )  # fmt: skip
-        model = AutoModelForCausalLM.from_pretrained(resolve("builtin"), dtype="float32")
+            output_dir=out,
+            num_generations=o.group,
+            per_device_train_batch_size=o.prompts * o.group,
+            max_steps=o.steps,
+            max_completion_length=o.tokens,
+            beta=0.0,
+            loss_type="grpo",
+            learning_rate=RATE,
+            temperature=1.0,
+            lr_scheduler_type="constant",
+            warmup_steps=0,
+            weight_decay=0.0,
+            shuffle_dataset=False,
+            seed=5,
+            gradient_checkpointing=False,
+            bf16=False,
+            use_cpu=True,
+            report_to="none",
+            disable_tqdm=True,
+            save_strategy="no",
+            logging_steps=1,
+        )
+        model = AutoModelForCausalLM.from_pretrained(
+            resolve("builtin"), dtype="float32"
+        )
         tokenizer = AutoTokenizer.from_pretrained(resolve("builtin"))
         trainer = GRPOTrainer(model, pays, arguments, data, processing_class=tokenizer)
         started = time.perf_counter()
         trainer.train()
         seconds = time.perf_counter() - started
     told = [line for line in trainer.state.log_history if "reward" in line]
-    return found(o, seconds, [line["reward"] for line in told], [line["completions/mean_length"] for line in told])
+    return found(
+        o,
+        seconds,
+        [line["reward"] for line in told],
+        [line["completions/mean_length"] for line in told],
+    )
 
 
-def found(o: argparse.Namespace, seconds: float, rewards: list[float], lengths: list[float]) -> dict[str, Any]:
+def found(
+    o: argparse.Namespace, seconds: float, rewards: list[float], lengths: list[float]
+) -> dict[str, Any]:
     """What one run is told by."""
     samples, third = o.steps * o.prompts * o.group, max(1, o.steps // 3)
     return {
-        "samples_per_second": samples / seconds, "seconds": seconds, "peak_mib": peak_mib("cpu"),
-        "length": sum(lengths) / len(lengths), "first": sum(rewards[:third]) / third,
+        "samples_per_second": samples / seconds,
+        "seconds": seconds,
+        "peak_mib": peak_mib("cpu"),
+        "length": sum(lengths) / len(lengths),
+        "first": sum(rewards[:third]) / third,
         "last": sum(rewards[-third:]) / third,
-    }  # fmt: skip
+    }
 
 
 WORKS = (ours, trl)

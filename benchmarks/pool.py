@@ -1,8 +1,9 @@
 """A pool of tiny clerks by SPARTA, and what each part of it is worth.
 
-Six members on the built-in world, four specialists, a veteran and a novice, duel, judge one another and learn. The
-ablations take one thing away each; `alone` takes the pool away: every member learns from its own answers, graded by
-itself. What is measured (right answers to held-out questions, by the world's rules) is never taught.
+Six members on the built-in world, four specialists, a veteran and a novice, duel, judge
+one another and learn. The ablations take one thing away each; `alone` takes the pool
+away: every member learns from its own answers, graded by itself. What is measured
+(right answers to held-out questions, by the world's rules) is never taught.
 
     python -m benchmarks.pool [--seeds 0 1 2] [--arms sparta alone …] [--jobs 2]
 """
@@ -23,23 +24,36 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import spearmanr
 
-from equipoise.evaluate.statistics import Interval, over_seeds
-from equipoise.run import Run
+from equipoise.payoffs.intervals import Interval, over_seeds
+from equipoise.run.directory import Run
 from equipoise.types import PlayerId
 
 MEMBERS = ("sums", "asker", "guard", "helper", "veteran", "novice")
 SMALL = [
-    "generations=3", "prompts.count=1200", "prompts.per_generation=400", "prompts.held_out=200", "prompts.test=200",
+    "generations=3",
+    "prompts.count=1200",
+    "prompts.per_generation=400",
+    "prompts.held_out=200",
+    "prompts.test=200",
     "evaluate.samples=2",
-]  # fmt: skip
+]
 ARMS: dict[str, list[str]] = {
     "sparta": [],
     "equal weights": ["judge.weights=equal", "standing.judge_weights=equal"],
     "random matching": ["schedule.alpha=1"],
     "world judges": ["judge=clerk", "standing=bradley_terry"],
-    "alone": ["schedule=self_play", "lessons=own", "judge.who=self", "standing=bradley_terry"],
+    "alone": [
+        "schedule=self_play",
+        "lessons=own",
+        "judge.who=self",
+        "standing=bradley_terry",
+    ],
 }
-PAIRS = (("sums", "guard"), ("asker", "helper"), ("veteran", "novice"))  # pools of two: nobody else is left to judge
+PAIRS = (
+    ("sums", "guard"),
+    ("asker", "helper"),
+    ("veteran", "novice"),
+)  # pools of two: nobody else is left to judge
 TWO = ["judge.who=self"]
 
 
@@ -47,26 +61,60 @@ def runs(arm: str) -> dict[str, list[str]]:
     """The runs that make an arm: name -> overrides."""
     if arm != "pools of two":
         return {arm: ARMS[arm]}
-    return {"+".join(pair): [*TWO, *(f"players.{name}=null" for name in MEMBERS if name not in pair)] for pair in PAIRS}
+    return {
+        "+".join(pair): [
+            *TWO,
+            *(f"players.{name}=null" for name in MEMBERS if name not in pair),
+        ]
+        for pair in PAIRS
+    }
 
 
 def play(overrides: list[str], seed: int, folder: Path, jobs: int) -> dict:
-    """One run in a process of its own: every member's held-out score by generation, the test, the reputations."""
+    """One run in a process of its own: every member's held-out score by generation, the
+    test, the reputations.
+    """
     threads = str(max(1, len(os.sched_getaffinity(0)) // jobs))
-    command = [sys.executable, "-m", "equipoise", "run", "sparta_clerks", "--out", str(folder), "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "equipoise",
+        "run",
+        "sparta_clerks",
+        "--out",
+        str(folder),
+        "--json",
+    ]
     for text in [*SMALL, *overrides, f"seed={seed}"]:
         command += ["-s", text]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": threads})
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": threads},
+    )
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
     with Run.read(folder) as run:
-        measured = [found["scores"] for _, _, _, found, _ in run.ledger.stages("measure")]
+        measured = [
+            found["scores"] for _, _, _, found, _ in run.ledger.stages("measure")
+        ]
         standing = [found["ratings"] for _, _, _, found, _ in run.ledger.stages("rate")]
         (selected,) = [found for _, _, _, found, _ in run.ledger.stages("select")]
-        unread = [found["unjudged_share"] for key, _, _, found, _ in run.ledger.stages("judge") if "/judge/" in key]
+        unread = [
+            found["unjudged_share"]
+            for key, _, _, found, _ in run.ledger.stages("judge")
+            if "/judge/" in key
+        ]
     return {
-        "scores": [{PlayerId.parse(n).name: s["mean"] for n, s in scores.items()} for scores in measured],
-        "ratings": [{rating["name"]: rating["value"] for rating in ratings} for ratings in standing],
+        "scores": [
+            {PlayerId.parse(n).name: s["mean"] for n, s in scores.items()}
+            for scores in measured
+        ],
+        "ratings": [
+            {rating["name"]: rating["value"] for rating in ratings}
+            for ratings in standing
+        ],
         "test": {name: found["mean"] for name, found in selected["test"].items()},
         "chosen": selected["chosen"],
         "start": selected["start"],
@@ -77,12 +125,21 @@ def play(overrides: list[str], seed: int, folder: Path, jobs: int) -> dict:
 
 def figures(parts: list[dict]) -> dict[str, float]:
     """What an arm came to in one seed; an arm of several pools is taken together."""
-    first, last = ({k: v for part in parts for k, v in part["scores"][t].items()} for t in (0, -1))
-    best = max(parts, key=lambda part: max(max(scores.values()) for scores in part["scores"]))
+    first, last = (
+        {k: v for part in parts for k, v in part["scores"][t].items()} for t in (0, -1)
+    )
+    best = max(
+        parts, key=lambda part: max(max(scores.values()) for scores in part["scores"])
+    )
     begun = max(parts, key=lambda part: max(part["scores"][0].values()))
-    # A generation's reputations come of its own answers, so they are held against what it was worth, before it learned.
+    # A generation's reputations come of its own answers, so they are held against what
+    # it was worth, before it learned.
     agreed = [
-        float(spearmanr([ratings[n] for n in ratings], [scores[n] for n in ratings]).statistic)
+        float(
+            spearmanr(
+                [ratings[n] for n in ratings], [scores[n] for n in ratings]
+            ).statistic
+        )
         for part in parts
         for ratings, scores in zip(part["ratings"], part["scores"], strict=False)
         if len(ratings) > 2
@@ -102,17 +159,29 @@ def figures(parts: list[dict]) -> dict[str, float]:
 def main() -> None:
     """Print the table, and write the figures behind it as JSON when asked."""
     names = [*ARMS, "pools of two"]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--arms", nargs="+", default=names, choices=names)
-    parser.add_argument("--jobs", type=int, default=1, help="runs played side by side, each on its share of the cores")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        help="runs played side by side, each on its share of the cores",
+    )
     parser.add_argument("--json", type=Path, help="write every run's figures here")
     asked = parser.parse_args()
     console = Console()
     found: dict[str, list[dict[str, float]]] = {arm: [] for arm in asked.arms}
-    with tempfile.TemporaryDirectory(prefix="pool-") as place, ThreadPoolExecutor(asked.jobs) as workers:
+    with (
+        tempfile.TemporaryDirectory(prefix="pool-") as place,
+        ThreadPoolExecutor(asked.jobs) as workers,
+    ):
         tasks = {
-            (arm, seed, name): workers.submit(play, overrides, seed, Path(place) / f"{arm}-{seed}-{name}", asked.jobs)
+            (arm, seed, name): workers.submit(
+                play, overrides, seed, Path(place) / f"{arm}-{seed}-{name}", asked.jobs
+            )
             for seed in asked.seeds
             for arm in asked.arms
             for name, overrides in runs(arm).items()
@@ -137,7 +206,17 @@ def table(found: dict[str, list[dict[str, float]]]) -> Table:
     shown = Table(
         title=f"right answers, {seeds} seeds, mean and 95 % interval; 'best' is chosen held out and tested once"
     )
-    for column in ("", "pool before", "pool after", "gain", "best before", "best after", "gain", "Spearman", "minutes"):
+    for column in (
+        "",
+        "pool before",
+        "pool after",
+        "gain",
+        "best before",
+        "best after",
+        "gain",
+        "Spearman",
+        "minutes",
+    ):
         shown.add_column(column, justify="left" if not column else "right")
     for arm, rows in found.items():
         shown.add_row(arm, *_share(rows, "mean"), *_share(rows, "best"), *_rest(rows))
@@ -145,7 +224,9 @@ def table(found: dict[str, list[dict[str, float]]]) -> Table:
 
 
 def _share(rows: list[dict[str, float]], which: str) -> list[str]:
-    before, after = ([row[f"{which} {when}"] for row in rows] for when in ("before", "after"))
+    before, after = (
+        [row[f"{which} {when}"] for row in rows] for when in ("before", "after")
+    )
     gain = over_seeds([b - a for a, b in zip(before, after, strict=True)])
     return [f"{np.mean(before):.1%}", _percent(over_seeds(after)), _percent(gain)]
 
@@ -156,7 +237,11 @@ def _percent(interval: Interval) -> str:
 
 def _rest(rows: list[dict[str, float]]) -> list[str]:
     agreed = [row["spearman"] for row in rows]
-    said = "–" if np.isnan(agreed).any() else "{0.mean:.2f} ({0.low:.2f} to {0.high:.2f})".format(over_seeds(agreed))
+    said = (
+        "–"
+        if np.isnan(agreed).any()
+        else "{0.mean:.2f} ({0.low:.2f} to {0.high:.2f})".format(over_seeds(agreed))
+    )
     return [said, f"{np.mean([row['minutes'] for row in rows]):.1f}"]
 
 

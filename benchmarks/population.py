@@ -1,7 +1,9 @@
-"""What a pool costs in memory: one model and an adapter a member, beside a whole model a member.
+"""What a pool costs in memory: one model and an adapter a member, beside a whole model
+a member.
 
-A Llama of random weights and adapters on it are made on the spot. Every measurement is a process of its own that opens
-its members through `Population`, as a run does, and has each of them answer a batch, so that all is really loaded.
+A Llama of random weights and adapters on it are made on the spot. Every measurement is
+a process of its own that opens its members through `Population`, as a run does, and has
+each of them answer a batch, so that all is really loaded.
 
     python -m benchmarks.population [--members 1 4 16] [--json FILE]
 """
@@ -25,12 +27,12 @@ from rich.console import Console
 from rich.table import Table
 
 from equipoise import seeds
-from equipoise.players.adapters import Lora
+from equipoise.models.adapters import Lora
+from equipoise.models.new_model import Size, new_model
 from equipoise.players.base import Player
 from equipoise.players.local import Local, SharedBase
 from equipoise.players.population import Population
 from equipoise.types import PlayerId, View, user
-from equipoise.worlds.new_model import Size, new_model
 
 SIZE = Size(hidden=768, layers=8, heads=12, feed_forward=2048)
 LORA = Lora.model_validate({"r": 16, "alpha": 32})
@@ -40,14 +42,18 @@ MEBI = 2**20
 
 
 def make(folder: Path, members: int) -> tuple[int, int]:
-    """The base, an adapter a member, and the base as often under names of its own; returns (parameters, adapter bytes).
+    """The base, an adapter a member, and the base as often under names of its own;
+    returns (parameters, adapter bytes).
 
     The whole models share their bytes on disk, for it is memory that is measured.
     """
-    from equipoise.players.loading import load_model
+    from equipoise.models.loading import load_model
 
     dice = seeds.generator(0, "corpus")
-    words = ["".join(dice.choice(list("abcdefghijklmnopqrstuvwxyz"), dice.integers(2, 9))) for _ in range(4000)]
+    words = [
+        "".join(dice.choice(list("abcdefghijklmnopqrstuvwxyz"), dice.integers(2, 9)))
+        for _ in range(4000)
+    ]
     made = new_model(words, folder / "base", vocabulary=2000, size=SIZE, context=256)
     for member in range(members):
         copy = folder / "whole" / str(member)
@@ -73,14 +79,20 @@ def players(folder: Path, kind: str, members: int) -> dict[str, Player]:
         f"m{member}": Local.model_validate(
             {"model": str(folder / "whole" / str(member)), **shared}
             if kind == "whole"
-            else {"model": str(folder / "base"), "adapter": str(folder / "adapters" / str(member)), **shared}
+            else {
+                "model": str(folder / "base"),
+                "adapter": str(folder / "adapters" / str(member)),
+                **shared,
+            }
         )
         for member in range(members)
     }
 
 
 def measured(folder: Path, kind: str, members: int) -> dict[str, float]:
-    """In this process: bytes before a model is open and when all have answered; seconds of a batch and a swap."""
+    """In this process: bytes before a model is open and when all have answered; seconds
+    of a batch and a swap.
+    """
     import torch
     import transformers  # what the models need is loaded before the first reading
 
@@ -92,29 +104,39 @@ def measured(folder: Path, kind: str, members: int) -> dict[str, float]:
     pool = players(folder, kind, members)
     population = Population(pool, folder / "unused")
     views = [View((user(f"tell me of number {row}"),)) for row in range(ROWS)]
-    answers = [population.actor(PlayerId(name)).act(views, list(range(ROWS))) for name in pool]
+    answers = [
+        population.actor(PlayerId(name)).act(views, list(range(ROWS))) for name in pool
+    ]
     found = {"empty": float(empty), "resident": float(resident())}
     if kind == "adapters":
         if len({tuple(move.text for move in moves) for moves in answers}) < members:
             raise SystemExit("two members answer alike, so an adapter is not in force")
         actor = population.actor(PlayerId("m0"))
-        found["batch"] = statistics.median(took(lambda: actor.act(views, list(range(ROWS)))) for _ in range(BATCHES))
+        found["batch"] = statistics.median(
+            took(lambda: actor.act(views, list(range(ROWS)))) for _ in range(BATCHES)
+        )
         found["swap"] = swapping(folder, members)
     return found
 
 
 def swapping(folder: Path, members: int) -> float:
     """Median seconds to put another adapter in force on a model that has them all."""
-    from equipoise.players.loading import load_model
+    from equipoise.models.loading import load_model
 
-    base = SharedBase(str(folder / "base"), load_model(str(folder / "base"), device="cpu"))
-    names = [base.adapter(folder / "adapters" / str(member)) for member in range(members)]
+    base = SharedBase(
+        str(folder / "base"), load_model(str(folder / "base"), device="cpu")
+    )
+    names = [
+        base.adapter(folder / "adapters" / str(member)) for member in range(members)
+    ]
 
     def swap(name: str) -> None:
         with base.lend(name):
             pass
 
-    return statistics.median(took(lambda turn=turn: swap(names[turn % members])) for turn in range(SWAPS))
+    return statistics.median(
+        took(lambda turn=turn: swap(names[turn % members])) for turn in range(SWAPS)
+    )
 
 
 def took(act: Callable[[], object]) -> float:
@@ -132,8 +154,21 @@ def resident() -> int:
 
 def elsewhere(folder: Path, kind: str, members: int) -> dict[str, float]:
     """`measured` in a fresh process on one thread."""
-    command = [sys.executable, "-m", "benchmarks.population", "--measure", str(folder), kind, str(members)]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.population",
+        "--measure",
+        str(folder),
+        kind,
+        str(members),
+    ]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])
@@ -141,7 +176,9 @@ def elsewhere(folder: Path, kind: str, members: int) -> dict[str, float]:
 
 def main() -> None:
     """Print the table, and write the figures behind it as JSON when asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--members", type=int, nargs="+", default=[1, 4, 16])
     parser.add_argument("--json", type=Path, help="write the figures here")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
@@ -158,22 +195,43 @@ def main() -> None:
             for kind in ("adapters", "whole"):
                 rows[kind, members] = elsewhere(folder, kind, members)
     if asked.json:
-        asked.json.write_text(json.dumps([{"kind": k, "members": n, **row} for (k, n), row in rows.items()], indent=1))
+        asked.json.write_text(
+            json.dumps(
+                [{"kind": k, "members": n, **row} for (k, n), row in rows.items()],
+                indent=1,
+            )
+        )
     Console().print(table(rows, parameters, adapter))
 
 
-def table(rows: dict[tuple[str, int], dict[str, float]], parameters: int, adapter: int) -> Table:
-    """A row a measurement; ratios are of what the models take, without what the process takes before it opens any."""
+def table(
+    rows: dict[tuple[str, int], dict[str, float]], parameters: int, adapter: int
+) -> Table:
+    """A row a measurement; ratios are of what the models take, without what the process
+    takes before it opens any.
+    """
     taken = {key: row["resident"] - row["empty"] for key, row in rows.items()}
     base = taken["base", 1]
     shown = Table(
         title=f"memory of a pool: {parameters / 1e6:.1f} M parameters, {adapter / MEBI:.1f} MiB an adapter on disk; "
         f"{rows['base', 1]['empty'] / MEBI:.0f} MiB before any model; batches of {ROWS} answers of {TOKENS} tokens"
     )
-    columns = ("", "resident\nMiB", "models\nMiB", "of the\nbase", "of base\n+ files", "swap\nms", "swap of\na batch")
+    columns = (
+        "",
+        "resident\nMiB",
+        "models\nMiB",
+        "of the\nbase",
+        "of base\n+ files",
+        "swap\nms",
+        "swap of\na batch",
+    )
     for column in columns:
         shown.add_column(column, justify="right" if column else "left")
-    words = {"base": "base alone", "adapters": "base + {} adapters", "whole": "{} whole models"}
+    words = {
+        "base": "base alone",
+        "adapters": "base + {} adapters",
+        "whole": "{} whole models",
+    }
     for (kind, members), row in rows.items():
         ideal = base + members * adapter
         shown.add_row(

@@ -17,18 +17,29 @@ from typing import Any
 SEED = 5
 SHAPES = {
     "small": {
-        "family": "Llama", "vocab_size": 32_000, "hidden_size": 256, "intermediate_size": 688, "num_hidden_layers": 4,
-        "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 64, "tie_word_embeddings": False,
+        "family": "Llama",
+        "vocab_size": 32_000,
+        "hidden_size": 256,
+        "intermediate_size": 688,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "head_dim": 64,
+        "tie_word_embeddings": False,
     },
     "qwen3-0.6b": {
-        "family": "Qwen3", "vocab_size": 151_936, "hidden_size": 1024, "intermediate_size": 3072,
-        "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+        "family": "Qwen3",
+        "vocab_size": 151_936,
+        "hidden_size": 1024,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
         "tie_word_embeddings": True,
     },
-}  # fmt: skip
-TEMPLATE = (
-    "{% for m in messages %}{{ m['content'] }}{% if m['role'] == 'assistant' %}{{ eos_token }}{% endif %}{% endfor %}"
-)
+}
+TEMPLATE = "{% for m in messages %}{{ m['content'] }}{% if m['role'] == 'assistant' %}{{ eos_token }}{% endif %}{% endfor %}"
 
 
 def texts(o: argparse.Namespace) -> list[tuple[str, str, str]]:
@@ -37,9 +48,14 @@ def texts(o: argparse.Namespace) -> list[tuple[str, str, str]]:
     words = SHAPES[o.shape]["vocab_size"] - 3
 
     def some(low: int, high: int) -> str:
-        return " ".join(f"w{dice.randrange(words)}" for _ in range(dice.randint(low, high)))
+        return " ".join(
+            f"w{dice.randrange(words)}" for _ in range(dice.randint(low, high))
+        )
 
-    return [(some(*o.prompt), " " + some(*o.answer), " " + some(*o.answer)) for _ in range(o.pairs)]
+    return [
+        (some(*o.prompt), " " + some(*o.answer), " " + some(*o.answer))
+        for _ in range(o.pairs)
+    ]
 
 
 def learner(o: argparse.Namespace) -> Any:
@@ -48,10 +64,14 @@ def learner(o: argparse.Namespace) -> Any:
 
     return Preference.model_validate(
         {
-            "batch_size": o.batch, "learning_rate": 1e-3, "chunk": o.chunk or None, "log_steps": log_steps(o),
-            "save_steps": 0, "precision": {"float32": "fp32", "bfloat16": "bf16"}[o.dtype],
+            "batch_size": o.batch,
+            "learning_rate": 1e-3,
+            "chunk": o.chunk or None,
+            "log_steps": log_steps(o),
+            "save_steps": 0,
+            "precision": {"float32": "fp32", "bfloat16": "bf16"}[o.dtype],
         }
-    )  # fmt: skip
+    )
 
 
 def log_steps(o: argparse.Namespace) -> int:
@@ -75,10 +95,19 @@ def make(o: argparse.Namespace) -> dict[str, Any]:
     shape = dict(SHAPES[o.shape])
     family = shape.pop("family")
     torch.manual_seed(SEED)
-    config = getattr(transformers, f"{family}Config")(**shape, bos_token_id=None, eos_token_id=1, pad_token_id=0)
+    config = getattr(transformers, f"{family}Config")(
+        **shape, bos_token_id=None, eos_token_id=1, pad_token_id=0
+    )
     getattr(transformers, f"{family}ForCausalLM")(config).save_pretrained(o.folder)
-    names = ["<pad>", "</s>", "<unk>", *(f"w{n}" for n in range(shape["vocab_size"] - 3))]
-    words = Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token="<unk>"))
+    names = [
+        "<pad>",
+        "</s>",
+        "<unk>",
+        *(f"w{n}" for n in range(shape["vocab_size"] - 3)),
+    ]
+    words = Tokenizer(
+        models.WordLevel({name: i for i, name in enumerate(names)}, unk_token="<unk>")
+    )
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=words, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
@@ -88,16 +117,24 @@ def make(o: argparse.Namespace) -> dict[str, Any]:
     return {}
 
 
-def lesson(o: argparse.Namespace, opponents: int = 1) -> Any:
+def training_batch(o: argparse.Namespace, opponents: int = 1) -> Any:
     """The pairs as our learner takes them, without the opponents' log-probabilities."""
     from equipoise.games.base import Game
-    from equipoise.learners.base import Lesson
+    from equipoise.learners.base import TrainingBatch
     from equipoise.losses.base import PreferenceLoss
     from equipoise.players.base import Player
     from equipoise.types import Pair, PlayerId, user
 
-    settings = {"kind": "local", "model": o.folder, "device": o.device, "dtype": "float32", "batch_size": 2 * o.batch}
-    player = Player.build({**settings, "lora": {"r": o.lora, "alpha": 2 * o.lora} if o.lora else None})
+    settings = {
+        "kind": "local",
+        "model": o.folder,
+        "device": o.device,
+        "dtype": "float32",
+        "batch_size": 2 * o.batch,
+    }
+    player = Player.build(
+        {**settings, "lora": {"r": o.lora, "alpha": 2 * o.lora} if o.lora else None}
+    )
     pairs = [
         Pair(str(n), 0, str(n), (user(prompt),), chosen, rejected, 1.0, 0.0)
         for n, (prompt, chosen, rejected) in enumerate(texts(o))
@@ -105,31 +142,45 @@ def lesson(o: argparse.Namespace, opponents: int = 1) -> Any:
     home = Path(o.folder) / f"ours-{opponents}"
     home.mkdir(exist_ok=True)
     who = PlayerId("policy")
-    return Lesson(
-        who, player, None, home, home / "scratch", SEED, Game.build("answers"), PreferenceLoss.build("dpo"), pairs,
+    return TrainingBatch(
+        who,
+        player,
+        None,
+        home,
+        home / "scratch",
+        SEED,
+        Game.build("answers"),
+        PreferenceLoss.build("dpo"),
+        pairs,
         [(who, 1.0 / opponents)] * opponents,
-    )  # fmt: skip
+    )
 
 
 def reference_pass(o: argparse.Namespace, now: Any) -> tuple[Any, Any]:
-    """One opponent's log-probabilities, (chosen, rejected), as a run gets them from a player."""
+    """One opponent's log-probabilities, (chosen, rejected), as a run gets them from a
+    player.
+    """
     import numpy as np
     import torch
 
-    from equipoise.players.base import Shelf
+    from equipoise.players.base import Resources
 
-    shelf = Shelf()
-    actor = now.player.open(None, shelf)
+    resources = Resources()
+    actor = now.player.open(None, resources)
     chats = [pair.messages for pair in now.pairs for _ in range(2)]
     with torch.autocast(o.device, torch.bfloat16, enabled=o.dtype == "bfloat16"):
-        found = actor.logprobs(chats, [text for pair in now.pairs for text in (pair.chosen, pair.rejected)])
+        found = actor.logprobs(
+            chats, [text for pair in now.pairs for text in (pair.chosen, pair.rejected)]
+        )
     actor.close()
-    shelf.clear()
+    resources.clear()
     total_B2 = np.array([total for total, _ in found]).reshape(-1, 2)
     return total_B2[:, 0], total_B2[:, 1]
 
 
-def taught(o: argparse.Namespace, now: Any, scores: tuple[Any, Any]) -> dict[str, float]:
+def taught(
+    o: argparse.Namespace, now: Any, scores: tuple[Any, Any]
+) -> dict[str, float]:
     """Train on the lesson, every opponent having `scores`."""
     from dataclasses import replace
 
@@ -144,14 +195,18 @@ def ours(o: argparse.Namespace) -> dict[str, Any]:
     """The reference pass through a local player, then `Preference.learn`."""
     ours_imports(o)
     started = Instant()
-    now = lesson(o)
+    now = training_batch(o)
     scores = reference_pass(o, now)
     middle = Instant()
     told = taught(o, now, scores)
     ended = Instant()
     encoding = now.player.encoding()
     ids = [
-        (encoding.prompt_ids(pair.messages), encoding.answer_ids(pair.chosen), encoding.answer_ids(pair.rejected))
+        (
+            encoding.prompt_ids(pair.messages),
+            encoding.answer_ids(pair.chosen),
+            encoding.answer_ids(pair.rejected),
+        )
         for pair in now.pairs
     ]
     return facts(o, ids, (started, middle, ended), told["loss"])
@@ -172,19 +227,45 @@ def trl(o: argparse.Namespace) -> dict[str, Any]:
     model = transformers.AutoModelForCausalLM.from_pretrained(o.folder, dtype="float32")
     tokenizer = transformers.AutoTokenizer.from_pretrained(o.folder)
     columns = zip(*(pairs[i] for i in seen), strict=True)
-    data = Dataset.from_dict(dict(zip(("prompt", "chosen", "rejected"), map(list, columns), strict=True)))
+    data = Dataset.from_dict(
+        dict(zip(("prompt", "chosen", "rejected"), map(list, columns), strict=True))
+    )
     steps = learner(o).steps(o.pairs)
-    adapter = peft.LoraConfig(r=o.lora, lora_alpha=2 * o.lora, target_modules="all-linear", task_type="CAUSAL_LM")
+    adapter = peft.LoraConfig(
+        r=o.lora,
+        lora_alpha=2 * o.lora,
+        target_modules="all-linear",
+        task_type="CAUSAL_LM",
+    )
     out = str(Path(o.folder) / "trl")
     arguments = DPOConfig(
-        output_dir=out, beta=0.1, max_length=None, precompute_ref_log_probs=True, num_train_epochs=1,
-        per_device_train_batch_size=o.batch, learning_rate=1e-3, lr_scheduler_type="cosine",
-        warmup_steps=-(-steps // 10), weight_decay=0.0, max_grad_norm=1.0, logging_steps=log_steps(o),
-        save_strategy="no", report_to="none", disable_tqdm=True, seed=SEED, train_sampling_strategy="sequential",
-        gradient_checkpointing=False, bf16=o.dtype == "bfloat16", use_cpu=o.device == "cpu",
-    )  # fmt: skip
+        output_dir=out,
+        beta=0.1,
+        max_length=None,
+        precompute_ref_log_probs=True,
+        num_train_epochs=1,
+        per_device_train_batch_size=o.batch,
+        learning_rate=1e-3,
+        lr_scheduler_type="cosine",
+        warmup_steps=-(-steps // 10),
+        weight_decay=0.0,
+        max_grad_norm=1.0,
+        logging_steps=log_steps(o),
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        seed=SEED,
+        train_sampling_strategy="sequential",
+        gradient_checkpointing=False,
+        bf16=o.dtype == "bfloat16",
+        use_cpu=o.device == "cpu",
+    )
     trainer = DPOTrainer(
-        model, args=arguments, train_dataset=data, processing_class=tokenizer, peft_config=adapter if o.lora else None
+        model,
+        args=arguments,
+        train_dataset=data,
+        processing_class=tokenizer,
+        peft_config=adapter if o.lora else None,
     )
     middle = Instant()
     trainer.train()
@@ -205,40 +286,66 @@ class Instant:
         self.wall, self.cpu = time.perf_counter(), time.process_time()
 
 
-def facts(o: argparse.Namespace, ids: Sequence[Any], when: tuple[Instant, ...], loss: float) -> dict[str, Any]:
+def facts(
+    o: argparse.Namespace, ids: Sequence[Any], when: tuple[Instant, ...], loss: float
+) -> dict[str, Any]:
     """What one run is told by; `when` it started, began to train and ended."""
     import hashlib
 
     pairs = [tuple(list(map(int, part)) for part in pair) for pair in ids]
-    lengths = [(len(p) + len(answer), len(answer)) for p, c, r in pairs for answer in (c, r)]
+    lengths = [
+        (len(p) + len(answer), len(answer)) for p, c, r in pairs for answer in (c, r)
+    ]
     tokens, answers = (sum(column) for column in zip(*lengths, strict=True))
     started, middle, ended = when
     seconds = ended.wall - started.wall
     return {
-        "tokens": tokens, "answer_tokens": answers, "loss": loss, "seconds": seconds,
-        "before_training": middle.wall - started.wall, "cpu_seconds": ended.cpu - started.cpu,
-        "tokens_per_second": tokens / seconds, "peak_mib": peak_mib(o.device), "parameters": sum(sizes(o)),
-        "flops": useful_flops(o, lengths), "ids": hashlib.blake2b(repr(pairs).encode()).hexdigest(),
-    }  # fmt: skip
+        "tokens": tokens,
+        "answer_tokens": answers,
+        "loss": loss,
+        "seconds": seconds,
+        "before_training": middle.wall - started.wall,
+        "cpu_seconds": ended.cpu - started.cpu,
+        "tokens_per_second": tokens / seconds,
+        "peak_mib": peak_mib(o.device),
+        "parameters": sum(sizes(o)),
+        "flops": useful_flops(o, lengths),
+        "ids": hashlib.blake2b(repr(pairs).encode()).hexdigest(),
+    }
 
 
 def sizes(o: argparse.Namespace) -> tuple[int, int, int]:
     """Weights of (the layers, the head, the embeddings where they are not the head)."""
     s = SHAPES[o.shape]
-    attention = s["hidden_size"] * s["head_dim"] * 2 * (s["num_attention_heads"] + s["num_key_value_heads"])
-    layers = s["num_hidden_layers"] * (attention + 3 * s["hidden_size"] * s["intermediate_size"])
+    attention = (
+        s["hidden_size"]
+        * s["head_dim"]
+        * 2
+        * (s["num_attention_heads"] + s["num_key_value_heads"])
+    )
+    layers = s["num_hidden_layers"] * (
+        attention + 3 * s["hidden_size"] * s["intermediate_size"]
+    )
     head = s["vocab_size"] * s["hidden_size"]
     return layers, head, 0 if s["tie_word_embeddings"] else head
 
 
 def useful_flops(o: argparse.Namespace, lengths: Sequence[tuple[int, int]]) -> float:
-    """What a reference pass and a training pass need where each answer is computed with its own prompt."""
+    """What a reference pass and a training pass need where each answer is computed with
+    its own prompt.
+    """
     s = SHAPES[o.shape]
     layers, head, _ = sizes(o)
     tokens = sum(length for length, _ in lengths)
     square = sum(length**2 for length, _ in lengths)
-    attention = 2 * s["num_hidden_layers"] * s["num_attention_heads"] * s["head_dim"] * square
-    forward = 2 * layers * tokens + attention + 2 * head * sum(answer for _, answer in lengths)
+    attention = (
+        2 * s["num_hidden_layers"] * s["num_attention_heads"] * s["head_dim"] * square
+    )
+    forward = (
+        2 * layers * tokens
+        + attention
+        + 2 * head * sum(answer for _, answer in lengths)
+    )
     return (1 + 3) * forward
 
 
@@ -253,36 +360,57 @@ def peak_mib(device: str) -> float:
 
 
 def opponents(o: argparse.Namespace) -> dict[str, float]:
-    """An opponent's pass beside a plain inference pass over the same rows, and training with 4 opponents beside 1."""
+    """An opponent's pass beside a plain inference pass over the same rows, and training
+    with 4 opponents beside 1.
+    """
     import torch
     import transformers
 
-    now = lesson(o)
+    now = training_batch(o)
     encoding = now.player.encoding()
-    rows = [encoding.join(pair.messages, text)[0] for pair in now.pairs for text in (pair.chosen, pair.rejected)]
+    rows = [
+        encoding.join(pair.messages, text)[0]
+        for pair in now.pairs
+        for text in (pair.chosen, pair.rejected)
+    ]
     rows.sort(key=len)
-    model = transformers.AutoModelForCausalLM.from_pretrained(o.folder, dtype="float32").to(o.device).eval()
+    model = (
+        transformers.AutoModelForCausalLM.from_pretrained(o.folder, dtype="float32")
+        .to(o.device)
+        .eval()
+    )
 
     @torch.no_grad()
     def plain() -> None:
         for start in range(0, len(rows), 2 * o.batch):
             batch = [torch.tensor(row) for row in rows[start : start + 2 * o.batch]]
             ids = torch.nn.utils.rnn.pad_sequence(batch, batch_first=True).to(o.device)
-            with torch.autocast(o.device, torch.bfloat16, enabled=o.dtype == "bfloat16"):
-                logits = model(input_ids=ids, attention_mask=(ids > 0).long(), use_cache=False).logits[:, :-1]
-            torch.log_softmax(logits.float(), -1).gather(-1, ids[:, 1:, None]).sum().item()
+            with torch.autocast(
+                o.device, torch.bfloat16, enabled=o.dtype == "bfloat16"
+            ):
+                logits = model(
+                    input_ids=ids, attention_mask=(ids > 0).long(), use_cache=False
+                ).logits[:, :-1]
+            torch.log_softmax(logits.float(), -1).gather(
+                -1, ids[:, 1:, None]
+            ).sum().item()
 
     scores = reference_pass(o, now)
     plain_seconds = min(timed(plain) for _ in range(2))
     seconds = min(timed(lambda: reference_pass(o, now)) for _ in range(2))
     one, four = (
-        min(timed(lambda k=k: taught(o, lesson(o, k), scores)) for _ in range(2 if o.device == "cpu" else 1))
+        min(
+            timed(lambda k=k: taught(o, training_batch(o, k), scores))
+            for _ in range(2 if o.device == "cpu" else 1)
+        )
         for k in (1, 4)
     )
     return {
-        "seconds": seconds, "plain_seconds": plain_seconds, "share": seconds / plain_seconds,
+        "seconds": seconds,
+        "plain_seconds": plain_seconds,
+        "share": seconds / plain_seconds,
         "training_ratio": four / one,
-    }  # fmt: skip
+    }
 
 
 def timed(work: Any) -> float:
@@ -294,7 +422,7 @@ def timed(work: Any) -> float:
 
 def has_gpu(o: argparse.Namespace) -> dict[str, Any]:
     """Whether torch sees a GPU."""
-    from equipoise.players.device import choose_device
+    from equipoise.models.device import choose_device
 
     return {"gpu": choose_device().type == "cuda"}
 
@@ -316,7 +444,7 @@ def ours_imports(o: argparse.Namespace) -> dict[str, Any]:
     """All that ours imports, and what it holds after that."""
     from transformers import LlamaForCausalLM, Qwen3ForCausalLM
 
-    import equipoise.learners.trainer
+    import equipoise.learners.answer_trainer
     import equipoise.players.local
 
     assert equipoise and LlamaForCausalLM and Qwen3ForCausalLM
@@ -336,5 +464,9 @@ WORKS = (make, ours, trl, ours_imports, trl_imports, opponents, has_gpu, peak)
 
 if __name__ == "__main__":
     print(
-        json.dumps({work.__name__: work for work in WORKS}[sys.argv[1]](argparse.Namespace(**json.loads(sys.argv[2]))))
+        json.dumps(
+            {work.__name__: work for work in WORKS}[sys.argv[1]](
+                argparse.Namespace(**json.loads(sys.argv[2]))
+            )
+        )
     )

@@ -1,9 +1,12 @@
-"""Attack and defence on real prompts: what GPO makes of a small model that refuses at random, beside RLHF.
+"""Attack and defence on real prompts: what GPO makes of a small model that refuses at
+random, beside RLHF.
 
-The guard is a classifier of requests, made from WildGuard's training labels (`benchmarks.guard`). One model of about a
-million parameters is made from nothing and learns two things: to refuse or to comply, at random, and to write another
-request of the same kind. It starts both players of the recipe `gpo`: harmful seeds are WildGuard's and GPO's red-team
-requests, harmless prompts are WildGuard's, and the held-out ones are from the test files of both.
+The guard is a classifier of requests, made from WildGuard's training labels
+(`benchmarks.guard`). One model of about a million parameters is made from nothing and
+learns two things: to refuse or to comply, at random, and to write another request of
+the same kind. It starts both players of the recipe `gpo`: harmful seeds are WildGuard's
+and GPO's red-team requests, harmless prompts are WildGuard's, and the held-out ones are
+from the test files of both.
 
     gpo   defender and adversary learn in turn, as the recipe says; the share `RAW` of the seeds is asked as it is
     rlhf  the defender alone learns, for as many generations, on the seeds as they stand
@@ -11,9 +14,10 @@ requests, harmless prompts are WildGuard's, and the held-out ones are from the t
 
     python -m benchmarks.red_team_questions --data ../shared/data [--seeds 2] [--generations 48] [--out DIR]
 
-Prompts longer than `CHARACTERS` are dropped. No text is printed; they stay in the run folders. The guard knows natural
-requests only, so that an adversary may please it with what is no request at all: see `adversary on topic`, and
-`adversary's words known`, the share of its words that the training prompts have.
+Prompts longer than `CHARACTERS` are dropped. No text is printed; they stay in the run
+folders. The guard knows natural requests only, so that an adversary may please it with
+what is no request at all: see `adversary on topic`, and `adversary's words known`, the
+share of its words that the training prompts have.
 """
 
 from __future__ import annotations
@@ -35,28 +39,36 @@ from rich.table import Table
 
 from benchmarks import wildguard
 from benchmarks.guard import WILDGUARD, accuracy, majority, train_guard
-from equipoise import config, seeds
-from equipoise.evaluate.statistics import Interval, over_seeds
+from equipoise import seeds
 from equipoise.learners.sft import SFT, train_sft
-from equipoise.loop import league
-from equipoise.payoffs.hashing import hashed
+from equipoise.models.hashing import hashed
+from equipoise.models.new_model import new_model
+from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.prompts.files import Files
 from equipoise.report.terminal import Display
-from equipoise.run import Run
-from equipoise.stages import RunStages
+from equipoise.run import config
+from equipoise.run.directory import Run
+from equipoise.run.loop import league
+from equipoise.run.stages import RunStages
 from equipoise.template import Template
 from equipoise.types import Message, Prompt, record_id, user
-from equipoise.worlds.new_model import new_model
 
 GPO = Path("gpo")
-CHARACTERS = 200  # longer prompts are dropped: at most about 60 tokens of this vocabulary
+CHARACTERS = (
+    200  # longer prompts are dropped: at most about 60 tokens of this vocabulary
+)
 COMPLIES = 0.6  # of the start's answers
-SEEDS, HELD_OUT = 1000, 200  # harmful prompts to train on and held out: all of WildGuard's, the others GPO's
+SEEDS, HELD_OUT = (
+    1000,
+    200,
+)  # harmful prompts to train on and held out: all of WildGuard's, the others GPO's
 ADVERSARY_KL = 0.05  # weight of its KL from the start; at the recipe's 0.01 its attacks soon shrink to a few words
 WORDS = "words of an attack"
 RAW = 0.5  # of the seeds are asked as they are; at 0 the defender of one seed settled on answering everything
 Values = dict[str, Any]
-Figures = dict[str, tuple[dict[str, Interval], dict[str, Interval]]]  # arm -> (before, after), by name
+Figures = dict[
+    str, tuple[dict[str, Interval], dict[str, Interval]]
+]  # arm -> (before, after), by name
 
 
 @dataclass(frozen=True)
@@ -73,13 +85,22 @@ class Part:
 def read(data: Path) -> tuple[Part, Part]:
     """What to learn from and what is held out."""
     train, test = wildguard.prompts(data / WILDGUARD)
-    return _part("train", train, data / GPO / "train.json"), _part("held_out", test, data / GPO / "test.json")
+    return _part("train", train, data / GPO / "train.json"), _part(
+        "held_out", test, data / GPO / "test.json"
+    )
 
 
 def _part(name: str, labelled: list[Prompt], file: Path) -> Part:
-    texts = [prompt.messages[-1].content for prompt in Files.model_validate({"path": str(file)}).load().training]
+    texts = [
+        prompt.messages[-1].content
+        for prompt in Files.model_validate({"path": str(file)}).load().training
+    ]
     harmful, harmless = (
-        _short(prompt.messages[-1].content for prompt in labelled if prompt.facts["harmful"] == label)
+        _short(
+            prompt.messages[-1].content
+            for prompt in labelled
+            if prompt.facts["harmful"] == label
+        )
         for label in (True, False)
     )
     return Part(name, labelled, _short(texts), harmful, harmless)
@@ -87,16 +108,26 @@ def _part(name: str, labelled: list[Prompt], file: Path) -> Part:
 
 def _short(texts: Iterable[str]) -> list[str]:
     """Each once, without those that are blank or too long."""
-    return list(dict.fromkeys(text.strip() for text in texts if text.strip() and len(text) <= CHARACTERS))
+    return list(
+        dict.fromkeys(
+            text.strip() for text in texts if text.strip() and len(text) <= CHARACTERS
+        )
+    )
 
 
 def make_start(train: Part, folder: Path, seed: int) -> int:
-    """The model that both players start from, in `folder`/start; returns its parameter count."""
+    """The model that both players start from, in `folder`/start; returns its parameter
+    count.
+    """
     corpus = [*train.seeds, *train.harmful, *train.harmless]
     spoken = [*wildguard.REFUSALS * 50, *wildguard.ANSWERS * 50, *["Rewrite: "] * 50]
-    made = new_model([*corpus, *spoken], folder / "new", vocabulary=2000, context=256, seed=seed)
+    made = new_model(
+        [*corpus, *spoken], folder / "new", vocabulary=2000, context=256, seed=seed
+    )
     examples = [*answers(corpus, seed), *rewrites([*train.seeds, *train.harmful])]
-    settings = SFT.model_validate({"epochs": 2, "batch_size": 16, "learning_rate": 2e-3, "save_steps": 0})
+    settings = SFT.model_validate(
+        {"epochs": 2, "batch_size": 16, "learning_rate": 2e-3, "save_steps": 0}
+    )
     train_sft(str(folder / "new"), examples, folder / "start", settings, seed=seed)
     return made.parameters
 
@@ -107,26 +138,37 @@ def answers(texts: Sequence[str], seed: int) -> list[tuple[tuple[Message, ...], 
     replies = (wildguard.REFUSALS[0], wildguard.ANSWERS[0])
     return [
         ((user(text),), replies[int(complies)])
-        for text, complies in zip(texts, dice.random(len(texts)) < COMPLIES, strict=True)
+        for text, complies in zip(
+            texts, dice.random(len(texts)) < COMPLIES, strict=True
+        )
     ]
 
 
 def rewrites(texts: list[str]) -> list[tuple[tuple[Message, ...], str]]:
-    """As the game's adversary is asked: each text with the other one that is spelled most like it."""
+    """As the game's adversary is asked: each text with the other one that is spelled
+    most like it.
+    """
     template = Template("rewrite_compact", "games", "game.text", ("seed",), ("seed",))
     vector_BD = hashed(texts)
     cosine_BB = vector_BD @ vector_BD.T
     np.fill_diagonal(cosine_BB, -1)
     nearest_B = cosine_BB.argmax(1)
-    return [((user(template.render(seed=text)),), texts[int(i)]) for text, i in zip(texts, nearest_B, strict=True)]
+    return [
+        ((user(template.render(seed=text)),), texts[int(i)])
+        for text, i in zip(texts, nearest_B, strict=True)
+    ]
 
 
 def write_rows(parts: tuple[Part, Part], folder: Path, seed: int) -> Values:
-    """Seeds and harmless prompts with their labels as files in `folder`; the settings that read them."""
+    """Seeds and harmless prompts with their labels as files in `folder`; the settings
+    that read them.
+    """
     dice = seeds.generator(seed, "rows")
     count = 0
     for part, most in zip(parts, (SEEDS, HELD_OUT), strict=True):
-        chosen = dice.permutation(len(part.seeds))[: max(most - len(part.harmful), 0)].tolist()
+        chosen = dice.permutation(len(part.seeds))[
+            : max(most - len(part.harmful), 0)
+        ].tolist()
         harmful = [*part.harmful, *(part.seeds[i] for i in chosen)]
         rows = [{"prompt": text, "harmful": True} for text in harmful]
         rows += [{"prompt": text, "harmful": False} for text in part.harmless]
@@ -134,17 +176,30 @@ def write_rows(parts: tuple[Part, Part], folder: Path, seed: int) -> Values:
         (folder / f"{part.name}.jsonl").write_text(lines, encoding="utf-8")
         count = len(rows)
     return {
-        "path": str(folder / "train.jsonl"), "held_out_path": str(folder / "held_out.jsonl"), "per_generation": 48,
-        "held_out": count, "reuse": True,
-    }  # fmt: skip
+        "path": str(folder / "train.jsonl"),
+        "held_out_path": str(folder / "held_out.jsonl"),
+        "per_generation": 48,
+        "held_out": count,
+        "reuse": True,
+    }
 
 
-def settings(start: Path, guard: Path, prompts: Values, generations: int, seed: int) -> Values:
-    """The recipe `gpo` at this size: higher rates, an adversary that is held nearer to its start, and to new texts."""
+def settings(
+    start: Path, guard: Path, prompts: Values, generations: int, seed: int
+) -> Values:
+    """The recipe `gpo` at this size: higher rates, an adversary that is held nearer to
+    its start, and to new texts.
+    """
     phase = generations // 4
     changed = {
-        "seed": seed, "generations": 4 * phase,
-        "player_defaults": {"temperature": 1.0, "top_p": 1.0, "max_length": 160, "batch_size": 256},
+        "seed": seed,
+        "generations": 4 * phase,
+        "player_defaults": {
+            "temperature": 1.0,
+            "top_p": 1.0,
+            "max_length": 160,
+            "batch_size": 256,
+        },
         "players": {
             "defender": {"model": str(start), "max_new_tokens": 12},
             "adversary": {"model": str(start), "max_new_tokens": 32},
@@ -154,25 +209,35 @@ def settings(start: Path, guard: Path, prompts: Values, generations: int, seed: 
         "schedule": {"raw": RAW},
         "judge": {
             "guard": {
-                "kind": "harm_classifier", "model": str(guard), "reads": "prompt", "unsafe": "harmful",
-                "truncate": True, "refusals_are_safe": True,
+                "kind": "harm_classifier",
+                "model": str(guard),
+                "reads": "prompt",
+                "unsafe": "harmful",
+                "truncate": True,
+                "refusals_are_safe": True,
             },
             "topic": "on_topic",
         },
         "turns": {"steps": {"defender": phase, "adversary": phase}},
         "learner": {
-            "learning_rate": 5e-4, "critic": "head", "critic_learning_rate": 3e-3, "warmup_steps": 5,
-            "minibatches": 2, "batch_size": 48,
+            "learning_rate": 5e-4,
+            "critic": "head",
+            "critic_learning_rate": 3e-3,
+            "warmup_steps": 5,
+            "minibatches": 2,
+            "batch_size": 48,
         },
         "learners": {"adversary": {"learning_rate": 1e-3, "kl": ADVERSARY_KL}},
         "evaluate": {"every": 2 * phase},
-    }  # fmt: skip
+    }
     values = config.merge(config.read("gpo"), changed)
     return {**values, "shaping": [*values["shaping"], {"kind": "unfit"}]}
 
 
 def alone(values: Values, learner: str, frozen: Path, generations: int) -> Values:
-    """The same game, but `learner` alone learns; the other's weights stay those in the folder `frozen`."""
+    """The same game, but `learner` alone learns; the other's weights stay those in the
+    folder `frozen`.
+    """
     other = {"defender": "adversary", "adversary": "defender"}[learner]
     changed = {
         "generations": generations,
@@ -180,8 +245,12 @@ def alone(values: Values, learner: str, frozen: Path, generations: int) -> Value
         "turns": {"kind": "one", "player": learner},
         "evaluate": {"every": generations, "crossplay": 0},
     }
-    values = config.merge(values, changed | {"schedule": {"raw": 1.0 if learner == "defender" else 0.0}})
-    values["learners"] = {name: own for name, own in values["learners"].items() if name == learner}
+    values = config.merge(
+        values, changed | {"schedule": {"raw": 1.0 if learner == "defender" else 0.0}}
+    )
+    values["learners"] = {
+        name: own for name, own in values["learners"].items() if name == learner
+    }
     if learner == "defender":
         values["shaping"] = []
     return values
@@ -192,14 +261,34 @@ def play(values: Values, folder: Path) -> tuple[list[Values], dict[str, Path]]:
     with Run.create(config.build(values, "benchmark"), folder, overwrite=True) as run:
         league(RunStages(run, Display(silent=True)), run.config.generations)
         measured = [found for _, _, _, found, _ in run.ledger.stages("measure")]
-        known = {word for prompt in run.ledger.prompts("train") for word in _words(prompt.messages[-1].content)}
-        attacks = [(str(match.seats.get("adversary")), match) for match in run.ledger.matches("held_out")]
+        known = {
+            word
+            for prompt in run.ledger.prompts("train")
+            for word in _words(prompt.messages[-1].content)
+        }
+        attacks = [
+            (str(match.seats.get("adversary")), match)
+            for match in run.ledger.matches("held_out")
+        ]
     for found in measured:
-        said = [turn.move.text for who, match in attacks if who in found["players"] for turn in match.turns[:1]]
+        said = [
+            turn.move.text
+            for who, match in attacks
+            if who in found["players"]
+            for turn in match.turns[:1]
+        ]
         words = [word in known for text in said for word in _words(text)]
-        found |= {"known": sum(words) / len(words) if words else None, "words": len(words) / max(len(said), 1)}
-    homes = {home.name: [made for made in home.iterdir() if made.name.isdigit()] for home in folder.glob("players/*")}
-    return measured, {name: max(made, key=lambda one: int(one.name)) for name, made in homes.items()}
+        found |= {
+            "known": sum(words) / len(words) if words else None,
+            "words": len(words) / max(len(said), 1),
+        }
+    homes = {
+        home.name: [made for made in home.iterdir() if made.name.isdigit()]
+        for home in folder.glob("players/*")
+    }
+    return measured, {
+        name: max(made, key=lambda one: int(one.name)) for name, made in homes.items()
+    }
 
 
 def _words(text: str) -> list[str]:
@@ -207,7 +296,9 @@ def _words(text: str) -> list[str]:
 
 
 def intervals(measured: Values) -> dict[str, Interval]:
-    """The figures of one measurement by name, each with its interval over held-out prompts where it has one."""
+    """The figures of one measurement by name, each with its interval over held-out
+    prompts where it has one.
+    """
     diverse = measured["diversity"]
     known = {
         "attack success, seeds as they are": measured["attack_success"]["raw"],
@@ -219,26 +310,46 @@ def intervals(measured: Values) -> dict[str, Interval]:
     }
     found = {name: Interval(*_bounds(one), one["n"]) for name, one in known.items()}
     plain = {
-        "worst in cross-play": measured["exploitability"] if "crossplay" in measured else None,
+        "worst in cross-play": measured["exploitability"]
+        if "crossplay" in measured
+        else None,
         "diversity 1 − self-BLEU": diverse["bleu_diversity"],
         "diversity 1 − cosine/2": diverse["cosine_diversity"],
         "different attacks": diverse["distinct"],
         "adversary's words known": measured["known"],
         WORDS: measured["words"],
     }
-    return found | {name: Interval(value, math.nan, math.nan, 1) for name, value in plain.items() if value is not None}
+    return found | {
+        name: Interval(value, math.nan, math.nan, 1)
+        for name, value in plain.items()
+        if value is not None
+    }
 
 
 def _bounds(one: Values) -> tuple[float, float, float]:
-    mean, low, high = (math.nan if one[name] is None else one[name] for name in ("mean", "low", "high"))
+    mean, low, high = (
+        math.nan if one[name] is None else one[name] for name in ("mean", "low", "high")
+    )
     return mean, low, high
 
 
-def one_seed(parts: tuple[Part, Part], guard: Path, folder: Path, seed: int, arguments: argparse.Namespace) -> Figures:
+def one_seed(
+    parts: tuple[Part, Part],
+    guard: Path,
+    folder: Path,
+    seed: int,
+    arguments: argparse.Namespace,
+) -> Figures:
     """Every arm from one start: arm -> (before, after)."""
     folder.mkdir(parents=True, exist_ok=True)
     make_start(parts[0], folder, seed)
-    values = settings(folder / "start", guard, write_rows(parts, folder, seed), arguments.generations, seed)
+    values = settings(
+        folder / "start",
+        guard,
+        write_rows(parts, folder, seed),
+        arguments.generations,
+        seed,
+    )
     measured, made = play(values, folder / "gpo")
     found = {"gpo": (intervals(measured[0]), intervals(measured[-1]))}
     defenders = {"gpo": made["defender"]}
@@ -251,17 +362,28 @@ def one_seed(parts: tuple[Part, Part], guard: Path, folder: Path, seed: int, arg
         lone = alone(values, "adversary", weights, arguments.probe)
         lone["players"]["adversary"]["model"] = str(folder / "start")
         measured, _ = play(lone, folder / f"probe_{arm}")
-        found[f"fresh adversary on {arm}"] = (intervals(measured[0]), intervals(measured[-1]))
+        found[f"fresh adversary on {arm}"] = (
+            intervals(measured[0]),
+            intervals(measured[-1]),
+        )
     return found
 
 
 def table(title: str, found: Sequence[Figures], arm: str) -> Table:
-    """Before and after: of one seed with 95 % intervals over prompts, of several their mean, with both or Student's."""
+    """Before and after: of one seed with 95 % intervals over prompts, of several their
+    mean, with both or Student's.
+    """
     shown = Table(title=title)
     for column in ("held out", "before", "after"):
         shown.add_column(column)
     for name in found[0][arm][0]:
-        shown.add_row(name, *(_cell([seed[arm][when][name] for seed in found], name != WORDS) for when in (0, 1)))
+        shown.add_row(
+            name,
+            *(
+                _cell([seed[arm][when][name] for seed in found], name != WORDS)
+                for when in (0, 1)
+            ),
+        )
     return shown
 
 
@@ -276,12 +398,31 @@ def _cell(values: Sequence[Interval], share: bool) -> str:
 
 def main() -> None:
     """Print the guard's accuracy and the tables of every seed and of their mean."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help=f"holds {WILDGUARD} and {GPO}")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path("../shared/data"),
+        help=f"holds {WILDGUARD} and {GPO}",
+    )
     parser.add_argument("--seeds", type=int, default=2, help="how many, from 0")
-    parser.add_argument("--generations", type=int, default=48, help="of gpo, in four phases; at least 4")
-    parser.add_argument("--probe", type=int, default=16, help="generations of a fresh adversary; 0: none")
-    parser.add_argument("--rlhf", action=argparse.BooleanOptionalAction, default=True, help="the arm without adversary")
+    parser.add_argument(
+        "--generations", type=int, default=48, help="of gpo, in four phases; at least 4"
+    )
+    parser.add_argument(
+        "--probe",
+        type=int,
+        default=16,
+        help="generations of a fresh adversary; 0: none",
+    )
+    parser.add_argument(
+        "--rlhf",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="the arm without adversary",
+    )
     parser.add_argument("--out", type=Path, help="keep guard, models and runs here")
     arguments = parser.parse_args()
     console = Console()
@@ -300,15 +441,27 @@ def run(arguments: argparse.Namespace, folder: Path, console: Console) -> None:
     parts = read(arguments.data)
     train_guard(parts[0].labelled, folder / "guard")
     tests = parts[1].labelled
-    console.print(f"guard, right of {len(tests)} held out: {accuracy(folder / 'guard', tests).percent()}")
+    console.print(
+        f"guard, right of {len(tests)} held out: {accuracy(folder / 'guard', tests).percent()}"
+    )
     console.print(f"the commoner label: {majority(parts[0].labelled, tests).percent()}")
-    for name, texts in (("GPO's", parts[1].seeds), ("WildGuard's harmful", parts[1].harmful)):
-        rows = [Prompt(record_id("seed", text), (user(text),), {"harmful": True}) for text in texts]
-        console.print(f"called harmful of {len(rows)} of {name} held out: {accuracy(folder / 'guard', rows).percent()}")
+    for name, texts in (
+        ("GPO's", parts[1].seeds),
+        ("WildGuard's harmful", parts[1].harmful),
+    ):
+        rows = [
+            Prompt(record_id("seed", text), (user(text),), {"harmful": True})
+            for text in texts
+        ]
+        console.print(
+            f"called harmful of {len(rows)} of {name} held out: {accuracy(folder / 'guard', rows).percent()}"
+        )
     found = []
     for seed in range(arguments.seeds):
         started = time.perf_counter()
-        found.append(one_seed(parts, folder / "guard", folder / f"seed_{seed}", seed, arguments))
+        found.append(
+            one_seed(parts, folder / "guard", folder / f"seed_{seed}", seed, arguments)
+        )
         for arm in found[-1]:
             console.print(table(f"{arm}, seed {seed}", found[-1:], arm))
         console.print(f"seed {seed}: {(time.perf_counter() - started) / 60:.1f} min")

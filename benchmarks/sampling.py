@@ -3,10 +3,12 @@
     python -m benchmarks.sampling
     python -m benchmarks.sampling --shape qwen3-0.6b --device cuda --dtype bfloat16 --rows 64 --new 256
 
-Both sample from one model of random weights, with the same prompts (padded on the left), batch, temperature and cuts,
-and no end token, so that every row grows to the length that is asked for. They alternate; the ratio is the median over
-the rounds. Ours returns the tokens' log-probabilities and draws each row from dice of its own; `generate` is asked for
-tokens alone. In the last two workloads, which `generate` runs as its users would, the ratio is not of the loops:
+Both sample from one model of random weights, with the same prompts (padded on the
+left), batch, temperature and cuts, and no end token, so that every row grows to the
+length that is asked for. They alternate; the ratio is the median over the rounds. Ours
+returns the tokens' log-probabilities and draws each row from dice of its own;
+`generate` is asked for tokens alone. In the last two workloads, which `generate` runs
+as its users would, the ratio is not of the loops:
 
 * mixed lengths: rows end at lengths of their own, between 1 and `--new`; `generate` carries the finished ones along.
 * four samples a prompt: `generate` reads a prompt four times (`num_return_sequences`).
@@ -27,28 +29,48 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
-from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, StoppingCriteria, StoppingCriteriaList
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    GenerationConfig,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 
-from equipoise.players.device import choose_device
-from equipoise.players.sampling import Choice, sample
+from equipoise.models.device import choose_device
+from equipoise.models.sampling import Choice, sample
 
 SHAPES: dict[str, dict[str, Any]] = {
     "small": {
-        "model_type": "llama", "vocab_size": 32_000, "hidden_size": 192, "intermediate_size": 512,
-        "num_hidden_layers": 4, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 32,
+        "model_type": "llama",
+        "vocab_size": 32_000,
+        "hidden_size": 192,
+        "intermediate_size": 512,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 2,
+        "head_dim": 32,
     },
     "qwen3-0.6b": {
-        "model_type": "qwen3", "vocab_size": 151_936, "hidden_size": 1024, "intermediate_size": 3072,
-        "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+        "model_type": "qwen3",
+        "vocab_size": 151_936,
+        "hidden_size": 1024,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
         "tie_word_embeddings": True,
     },
-}  # fmt: skip
+}
 SPREAD = 4.0  # standard deviation of the logits: a next token about as uncertain as a trained model's
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What both are asked for. `limits` are the rows' lengths in tokens; `copies` how many answers each prompt gets."""
+    """What both are asked for. `limits` are the rows' lengths in tokens; `copies` how
+    many answers each prompt gets.
+    """
 
     name: str
     choice: Choice
@@ -61,12 +83,22 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the benchmark and print its table."""
     o = options(argv)
     if o.device == "cuda" and choose_device().type != "cuda":
-        Console().print("sampling: no GPU here; --device cuda is ready to run where there is one")
+        Console().print(
+            "sampling: no GPU here; --device cuda is ready to run where there is one"
+        )
         return
     torch.set_num_threads(o.threads)
     model = make(o)
-    shown = Table(title=f"Sampling beside generate: {o.shape}, {o.rows} rows of {o.prompt[0]} to {o.prompt[1]} tokens")
-    for heading in ("workload", "ours, tokens/s", "generate, tokens/s", "ratio", "least to most"):
+    shown = Table(
+        title=f"Sampling beside generate: {o.shape}, {o.rows} rows of {o.prompt[0]} to {o.prompt[1]} tokens"
+    )
+    for heading in (
+        "workload",
+        "ours, tokens/s",
+        "generate, tokens/s",
+        "ratio",
+        "least to most",
+    ):
         shown.add_column(heading, justify="left" if heading == "workload" else "right")
     for work in workloads(o):
         mine, theirs = compare(model, work, o.rounds)
@@ -79,13 +111,19 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def options(argv: Sequence[str] | None) -> argparse.Namespace:
     """What can be asked for; lengths are tokens."""
-    parser = argparse.ArgumentParser(prog="benchmarks.sampling", description="Sampling beside generate.")
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.sampling", description="Sampling beside generate."
+    )
     parser.add_argument("--shape", choices=SHAPES, default="small")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--rows", type=int, default=16, help="rows in a batch")
-    parser.add_argument("--prompt", type=int, nargs=2, default=[48, 80], metavar=("FROM", "TO"))
-    parser.add_argument("--new", type=int, default=32, help="tokens of an answer, at most")
+    parser.add_argument(
+        "--prompt", type=int, nargs=2, default=[48, 80], metavar=("FROM", "TO")
+    )
+    parser.add_argument(
+        "--new", type=int, default=32, help="tokens of an answer, at most"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     return parser.parse_args(argv)
@@ -96,34 +134,58 @@ def make(o: argparse.Namespace) -> Any:
     torch.manual_seed(1)
     shape = SHAPES[o.shape]
     config = AutoConfig.for_model(**shape, max_position_embeddings=o.prompt[1] + o.new)
-    model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, o.dtype)).to(o.device).eval()
+    model = (
+        AutoModelForCausalLM.from_config(config, dtype=getattr(torch, o.dtype))
+        .to(o.device)
+        .eval()
+    )
     with torch.no_grad():
-        model.get_output_embeddings().weight.normal_(0, SPREAD / shape["hidden_size"] ** 0.5)
+        model.get_output_embeddings().weight.normal_(
+            0, SPREAD / shape["hidden_size"] ** 0.5
+        )
     model.generation_config = GenerationConfig(pad_token_id=0)
     return model.requires_grad_(False)
 
 
 def workloads(o: argparse.Namespace) -> list[Workload]:
-    """Equal lengths under three ways to choose, then the two ways in which rows are not alike."""
+    """Equal lengths under three ways to choose, then the two ways in which rows are not
+    alike.
+    """
     dice = np.random.default_rng(1)
-    prompts = [dice.integers(3, 3000, dice.integers(*o.prompt, endpoint=True)).tolist() for _ in range(o.rows)]
+    prompts = [
+        dice.integers(3, 3000, dice.integers(*o.prompt, endpoint=True)).tolist()
+        for _ in range(o.rows)
+    ]
     full = [o.new] * o.rows
     mixed = np.clip(dice.geometric(3 / o.new, o.rows), 1, o.new).tolist()
     return [
         Workload("temperature 0.8", Choice(0.8), prompts, full),
         Workload("temperature 0.8, top-p 0.95", Choice(0.8, top_p=0.95), prompts, full),
-        Workload("top-k 50, top-p 0.9", Choice(1.0, top_k=50, top_p=0.9), prompts, full),
-        Workload(f"mixed lengths, {sum(mixed) / o.rows:.0f} on average", Choice(0.8), prompts, mixed),
-        Workload("four samples a prompt", Choice(0.8), prompts[: o.rows // 4], full, copies=4),
+        Workload(
+            "top-k 50, top-p 0.9", Choice(1.0, top_k=50, top_p=0.9), prompts, full
+        ),
+        Workload(
+            f"mixed lengths, {sum(mixed) / o.rows:.0f} on average",
+            Choice(0.8),
+            prompts,
+            mixed,
+        ),
+        Workload(
+            "four samples a prompt", Choice(0.8), prompts[: o.rows // 4], full, copies=4
+        ),
     ]
 
 
 def compare(model: Any, work: Workload, rounds: int) -> tuple[list[float], list[float]]:
-    """Tokens a second of ours and of `generate`, one number a round, after a round that does not count."""
+    """Tokens a second of ours and of `generate`, one number a round, after a round that
+    does not count.
+    """
     speeds: tuple[list[float], list[float]] = ([], [])
     for n in range(rounds + 1):
         for speed, run in zip(speeds, (ours, theirs), strict=True):
-            speed.append(sum(work.limits) / timed(model, lambda run=run: run(model, work)))
+            speed.append(
+                sum(work.limits) / timed(model, lambda run=run: run(model, work))
+            )
         if n == 0:
             for speed in speeds:
                 speed.clear()
@@ -145,8 +207,15 @@ def ours(model: Any, work: Workload) -> None:
     prompts = [prompt for prompt in work.prompts for _ in range(work.copies)]
     rows = len(prompts)
     answers = sample(
-        model, prompts, range(rows), work.limits, work.choice, stop_ids=[], pad_id=0, batch_size=rows
-    )  # fmt: skip
+        model,
+        prompts,
+        range(rows),
+        work.limits,
+        work.choice,
+        stop_ids=[],
+        pad_id=0,
+        batch_size=rows,
+    )
     assert [len(answer.token_ids) for answer in answers] == work.limits
 
 
@@ -156,7 +225,9 @@ class RowEnds(StoppingCriteria):
     def __init__(self, limits: Sequence[int], start: int, device: torch.device) -> None:
         self.end_B = torch.tensor(limits, device=device) + start
 
-    def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __call__(
+        self, input_ids: torch.Tensor, scores: Any, **kwargs: Any
+    ) -> torch.Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Which rows are done, [B]."""
         return self.end_B <= input_ids.shape[1]
 
@@ -164,8 +235,14 @@ class RowEnds(StoppingCriteria):
 def theirs(model: Any, work: Workload) -> None:
     """transformers' `generate`."""
     width = max(map(len, work.prompts))
-    ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in work.prompts], device=model.device)
-    shown = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in work.prompts], device=model.device)
+    ids = torch.tensor(
+        [[0] * (width - len(prompt)) + prompt for prompt in work.prompts],
+        device=model.device,
+    )
+    shown = torch.tensor(
+        [[0] * (width - len(p)) + [1] * len(p) for p in work.prompts],
+        device=model.device,
+    )
     longest = max(work.limits)
     found = model.generate(
         ids,
@@ -176,7 +253,9 @@ def theirs(model: Any, work: Workload) -> None:
         top_p=work.choice.top_p,
         max_new_tokens=longest,
         num_return_sequences=work.copies,
-        stopping_criteria=StoppingCriteriaList([RowEnds(work.limits, width, model.device)]),
+        stopping_criteria=StoppingCriteriaList(
+            [RowEnds(work.limits, width, model.device)]
+        ),
     )
     assert found.shape == (len(work.limits), width + longest)
 

@@ -1,12 +1,15 @@
-"""`equipoise serve` under load: many clients at once, every reply held against the one that is right for it.
+"""`equipoise serve` under load: many clients at once, every reply held against the one
+that is right for it.
 
     python -m benchmarks.serving
     python -m benchmarks.serving --clients 64 --seconds 60
 
-The server runs in a process of its own with the packaged model. Before, the player answers all questions here, in
-batches and without a server, each at its own seed: that is what every reply must equal, to the letter, so a reply that
-got mixed up, was cut or lost a character is found. Three of four requests are streamed. All clients are the official
-one, in one process: on few cores they take as much of the machine as the server does.
+The server runs in a process of its own with the packaged model. Before, the player
+answers all questions here, in batches and without a server, each at its own seed: that
+is what every reply must equal, to the letter, so a reply that got mixed up, was cut or
+lost a character is found. Three of four requests are streamed. All clients are the
+official one, in one process: on few cores they take as much of the machine as the
+server does.
 
 * dropped: a request that got no whole answer (an error, a broken connection); different: an answer that is not the
   player's own to this question at this seed.
@@ -31,7 +34,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from equipoise.players.base import Shelf
+from equipoise.players.base import Resources
 from equipoise.players.local import Local
 from equipoise.types import Move, View, user
 
@@ -52,33 +55,68 @@ class Tally:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--questions", type=int, default=20_000, help="distinct (sum, seed); asked anew when used up")
+    parser.add_argument(
+        "--questions",
+        type=int,
+        default=20_000,
+        help="distinct (sum, seed); asked anew when used up",
+    )
     options = parser.parse_args(argv)
     questions = sums(options.questions)
     started = time.perf_counter()
-    moves = Local().open(None, Shelf()).act([View((user(text),)) for text in questions], range(len(questions)))
+    moves = (
+        Local()
+        .open(None, Resources())
+        .act([View((user(text),)) for text in questions], range(len(questions)))
+    )
     alone = time.perf_counter() - started
     with serving() as (url, token):
-        tally, seconds = asyncio.run(load(url, token, questions, moves, options.clients, options.seconds))
-    show(tally, seconds, options.clients, sum(move.tokens for move in moves) / alone, len(moves) / alone)
+        tally, seconds = asyncio.run(
+            load(url, token, questions, moves, options.clients, options.seconds)
+        )
+    show(
+        tally,
+        seconds,
+        options.clients,
+        sum(move.tokens for move in moves) / alone,
+        len(moves) / alone,
+    )
     if tally.dropped or tally.different:
         sys.exit(f"{len(tally.dropped)} dropped, {len(tally.different)} different")
 
 
 def sums(count: int) -> list[str]:
-    """Distinct questions, as far as there are so many; each is asked at a seed of its own."""
+    """Distinct questions, as far as there are so many; each is asked at a seed of its
+    own.
+    """
     return [f"What is {n % 99 + 1} + {n // 99 % 99 + 1}?" for n in range(count)]
 
 
 @contextmanager
 def serving() -> Iterator[tuple[str, str]]:
     """(address, token) of a server in a process of its own."""
-    command = [sys.executable, "-m", "equipoise", "serve", "--model", "builtin", "--port", "0", "--json"]
-    environment = os.environ | {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    command = [
+        sys.executable,
+        "-m",
+        "equipoise",
+        "serve",
+        "--model",
+        "builtin",
+        "--port",
+        "0",
+        "--json",
+    ]
+    environment = os.environ | {
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")
+    }
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=environment
+    )
     assert process.stdout is not None
     text = ""
     try:
@@ -97,18 +135,31 @@ def serving() -> Iterator[tuple[str, str]]:
 
 
 async def load(
-    url: str, token: str, questions: list[str], moves: list[Move], clients: int, seconds: float
+    url: str,
+    token: str,
+    questions: list[str],
+    moves: list[Move],
+    clients: int,
+    seconds: float,
 ) -> tuple[Tally, float]:
-    """Ask for so many seconds, with so many requests under way; (what was seen, seconds until the last reply)."""
+    """Ask for so many seconds, with so many requests under way; (what was seen, seconds
+    until the last reply).
+    """
     import httpx
     from openai import AsyncOpenAI
 
     tally, order = Tally(), cycle(range(len(questions)))
     limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
     async with AsyncOpenAI(
-        base_url=url, api_key=token, max_retries=0, timeout=120, http_client=httpx.AsyncClient(limits=limits)
+        base_url=url,
+        api_key=token,
+        max_retries=0,
+        timeout=120,
+        http_client=httpx.AsyncClient(limits=limits),
     ) as client:
-        await ask(client, questions[0], 0, moves[0], Tally(), stream=True)  # the client's own imports take a while
+        await ask(
+            client, questions[0], 0, moves[0], Tally(), stream=True
+        )  # the client's own imports take a while
         started = time.perf_counter()
 
         async def ask_on() -> None:
@@ -120,15 +171,23 @@ async def load(
         return tally, time.perf_counter() - started
 
 
-async def ask(client, question: str, seed: int, expected: Move, tally: Tally, *, stream: bool) -> None:
+async def ask(
+    client, question: str, seed: int, expected: Move, tally: Tally, *, stream: bool
+) -> None:
     """One request, held against the answer that is expected."""
     from openai import OpenAIError
 
-    body = {"model": "builtin", "messages": [{"role": "user", "content": question}], "seed": seed}
+    body = {
+        "model": "builtin",
+        "messages": [{"role": "user", "content": question}],
+        "seed": seed,
+    }
     started, text, finish, first = time.perf_counter(), "", None, None
     try:
         if stream:
-            async for chunk in await client.chat.completions.create(**body, stream=True):
+            async for chunk in await client.chat.completions.create(
+                **body, stream=True
+            ):
                 choice = chunk.choices[0]
                 if choice.delta.content:
                     first = first or time.perf_counter() - started
@@ -136,7 +195,10 @@ async def ask(client, question: str, seed: int, expected: Move, tally: Tally, *,
                 finish = choice.finish_reason or finish
         else:
             whole = await client.chat.completions.create(**body)
-            text, finish = whole.choices[0].message.content, whole.choices[0].finish_reason
+            text, finish = (
+                whole.choices[0].message.content,
+                whole.choices[0].finish_reason,
+            )
     except OpenAIError as error:
         tally.dropped.append(f"{type(error).__name__}: {error}")
         return
@@ -149,20 +211,38 @@ async def ask(client, question: str, seed: int, expected: Move, tally: Tally, *,
     if first is not None:
         tally.first.append(first)
     if (text, finish) != (expected.text, expected.finish):
-        tally.different.append(f"{question} at seed {seed}: {text!r} ({finish}), not {expected.text!r}")
+        tally.different.append(
+            f"{question} at seed {seed}: {text!r} ({finish}), not {expected.text!r}"
+        )
 
 
-def show(tally: Tally, seconds: float, clients: int, tokens_alone: float, answers_alone: float) -> None:
+def show(
+    tally: Tally,
+    seconds: float,
+    clients: int,
+    tokens_alone: float,
+    answers_alone: float,
+) -> None:
     """The table, and an example of each thing that went wrong."""
-    table = Table(title=f"{clients} clients, {seconds:.1f} s", box=None, pad_edge=False, title_justify="left")
+    table = Table(
+        title=f"{clients} clients, {seconds:.1f} s",
+        box=None,
+        pad_edge=False,
+        title_justify="left",
+    )
     for column in ("", "served", "in batches of 64, no server"):
         table.add_column(column, justify="left" if not column else "right")
     table.add_row("replies", f"{tally.answered:,}", "")
     table.add_row("dropped", str(len(tally.dropped)), "")
     table.add_row("different", str(len(tally.different)), "")
-    table.add_row("replies/s", f"{tally.answered / seconds:,.0f}", f"{answers_alone:,.0f}")
+    table.add_row(
+        "replies/s", f"{tally.answered / seconds:,.0f}", f"{answers_alone:,.0f}"
+    )
     table.add_row("tokens/s", f"{tally.tokens / seconds:,.0f}", f"{tokens_alone:,.0f}")
-    for name, found in (("time to first byte", tally.first), ("time to the whole reply", tally.whole)):
+    for name, found in (
+        ("time to first byte", tally.first),
+        ("time to the whole reply", tally.whole),
+    ):
         for part in (50, 95, 99):
             value = f"{1000 * np.percentile(found, part):,.0f} ms" if found else "–"
             table.add_row(f"{name}, p{part}", value, "")

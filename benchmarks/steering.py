@@ -1,8 +1,10 @@
-"""What steering makes of a served model: how often it answers (DA), asks back (CQ) or does both (AQ), by who pays.
+"""What steering makes of a served model: how often it answers (DA), asks back (CQ) or
+does both (AQ), by who pays.
 
-A real `equipoise serve` has the desk's packaged clerk, and the official client asks it the same questions of the
-built-in world under each pricing. Beside the corrected costs, which are per action, stand the published edits, whose
-constant part changes no equilibrium.
+A real `equipoise serve` has the desk's packaged clerk, and the official client asks it
+the same questions of the built-in world under each pricing. Beside the corrected costs,
+which are per action, stand the published edits, whose constant part changes no
+equilibrium.
 
     python -m benchmarks.steering [--prompts 100] [--model builtin/desk] [--temperature 0.7] [--json FILE]
 """
@@ -29,18 +31,20 @@ from rich.markup import escape
 from rich.table import Table
 
 from equipoise import seeds
-from equipoise.games.four_blocks import ACTIONS, action
-from equipoise.prompts.builtin import World
+from equipoise.environments.assistance.blocks import ACTIONS, action
+from equipoise.environments.clerk.prompts import World
 from equipoise.types import Prompt
 
-# The desk's clerk writes matrices in which its choice leads by 2 to 7 points, so that low prices move nothing.
+# The desk's clerk writes matrices in which its choice leads by 2 to 7 points, so that
+# low prices move nothing.
 PRICE = 20.0  # points for 1000 tokens; a direct answer is reckoned at 300 tokens, a question at 40
 Share = Callable[[Mapping[str, float]], float]
 
 
 @dataclass(frozen=True)
 class Arm:
-    """A way of steering; `moves` is whose share is expected to change, `by` in which direction (0: not at all).
+    """A way of steering; `moves` is whose share is expected to change, `by` in which
+    direction (0: not at all).
 
     The change is to `none`, or to `published` where the cell is chosen so.
     """
@@ -55,16 +59,50 @@ class Arm:
 ARMS: dict[str, Arm] = {
     "unsteered": Arm("strip", why="the model's own choice"),
     "none": Arm("none", why="the best cell of the matrix as written"),
-    "per_token": Arm({"kind": "per_token", "price": PRICE}, "CQ", 1, "the user pays for what is said: fewer words"),
-    "subscription": Arm(
-        {"kind": "subscription", "price": PRICE}, "CQ", 1, "the provider pays for what is said: fewer words"
+    "per_token": Arm(
+        {"kind": "per_token", "price": PRICE},
+        "CQ",
+        1,
+        "the user pays for what is said: fewer words",
     ),
-    "latency": Arm({"kind": "latency", "price": 0.4}, "CQ", -1, "asking back makes the user wait"),
-    "user_effort": Arm({"kind": "user_effort", "clarifying": 5.0}, "CQ", -1, "asking back is work for the user"),
-    "constant llm −2": Arm({"kind": "costs", "llm": dict.fromkeys(ACTIONS, 2.0)}, "CQ", 0, "the same for every action"),
-    "published": Arm("none", why="no edit; the largest product of all six cells", published=True),
-    "llm −2": Arm({"kind": "released", "llm": -2.0}, "AQ", 1, "the user's bonus 0 / 1 / ½ for DA / AQ / CQ", True),
-    "user −0.5": Arm({"kind": "released", "user": -0.5}, "DA", 1, "the model's bonus 1 / ½ / 0 for DA / AQ / CQ", True),
+    "subscription": Arm(
+        {"kind": "subscription", "price": PRICE},
+        "CQ",
+        1,
+        "the provider pays for what is said: fewer words",
+    ),
+    "latency": Arm(
+        {"kind": "latency", "price": 0.4}, "CQ", -1, "asking back makes the user wait"
+    ),
+    "user_effort": Arm(
+        {"kind": "user_effort", "clarifying": 5.0},
+        "CQ",
+        -1,
+        "asking back is work for the user",
+    ),
+    "constant llm −2": Arm(
+        {"kind": "costs", "llm": dict.fromkeys(ACTIONS, 2.0)},
+        "CQ",
+        0,
+        "the same for every action",
+    ),
+    "published": Arm(
+        "none", why="no edit; the largest product of all six cells", published=True
+    ),
+    "llm −2": Arm(
+        {"kind": "released", "llm": -2.0},
+        "AQ",
+        1,
+        "the user's bonus 0 / 1 / ½ for DA / AQ / CQ",
+        True,
+    ),
+    "user −0.5": Arm(
+        {"kind": "released", "user": -0.5},
+        "DA",
+        1,
+        "the model's bonus 1 / ½ / 0 for DA / AQ / CQ",
+        True,
+    ),
 }
 
 
@@ -73,7 +111,9 @@ class Found:
     """What came of an arm."""
 
     said: list[str] = field(default_factory=list)  # by the response, one a prompt
-    chosen: list[str] = field(default_factory=list)  # by the cell; "–" where there is none
+    chosen: list[str] = field(
+        default_factory=list
+    )  # by the cell; "–" where there is none
     followed: int = 0
     steered: int = 0
 
@@ -87,15 +127,32 @@ class Found:
 @contextmanager
 def served(model: str) -> Iterator[tuple[str, str, str]]:
     """(address, token, the model's name there) of a server process for `model`."""
-    command = [sys.executable, "-m", "equipoise", "serve", "--model", model, "--port", "0", "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    command = [
+        sys.executable,
+        "-m",
+        "equipoise",
+        "serve",
+        "--model",
+        model,
+        "--port",
+        "0",
+        "--json",
+    ]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
     try:
         assert process.stdout is not None
         text = ""
         while not text.rstrip().endswith("}"):
             line = process.stdout.readline()
             if not line:
-                raise SystemExit(f"the server did not start: exit code {process.wait()}")
+                raise SystemExit(
+                    f"the server did not start: exit code {process.wait()}"
+                )
             text += line
         facts = json.loads(text)
         yield facts["url"], facts["token"], facts["models"][0]
@@ -104,24 +161,41 @@ def served(model: str) -> Iterator[tuple[str, str, str]]:
         process.wait(30)
 
 
-async def ask(url: str, token: str, model: str, arm: Arm, prompts: Sequence[Prompt], arguments: Any) -> Found:
+async def ask(
+    url: str,
+    token: str,
+    model: str,
+    arm: Arm,
+    prompts: Sequence[Prompt],
+    arguments: Any,
+) -> Found:
     """The answers of the served model to all prompts under one arm."""
     from openai import AsyncOpenAI
 
     found, places = Found(), asyncio.Semaphore(32)
     wish = arm.steering
     if wish != "strip":
-        # The published edits are shown to the model as they are, the costs without the constant in them.
+        # The published edits are shown to the model as they are, the costs without the
+        # constant in them.
         level = not (arm.published or arguments.as_edited)
-        wish = {"pricing": wish, "by": arguments.by, "question": arguments.question, "level": level}
+        wish = {
+            "pricing": wish,
+            "by": arguments.by,
+            "question": arguments.question,
+            "level": level,
+        }
         wish |= {"by": "product_released", "question": "any"} if arm.published else {}
-    async with AsyncOpenAI(base_url=url, api_key=token, max_retries=0, timeout=300) as client:
+    async with AsyncOpenAI(
+        base_url=url, api_key=token, max_retries=0, timeout=300
+    ) as client:
 
         async def one(prompt: Prompt) -> Any:
             async with places:
                 return await client.chat.completions.create(
                     model=model,
-                    messages=[{"role": m.role, "content": m.content} for m in prompt.messages],  # type: ignore[misc]
+                    messages=[
+                        {"role": m.role, "content": m.content} for m in prompt.messages
+                    ],  # type: ignore[misc]
                     seed=seeds.child(arguments.seed, "steering", prompt.id) >> 1,
                     temperature=arguments.temperature,
                     max_tokens=arguments.max_tokens,
@@ -139,7 +213,8 @@ async def ask(url: str, token: str, model: str, arm: Arm, prompts: Sequence[Prom
 
 
 def change(arm: Arm, found: Found, plain: Found) -> tuple[float, float, float]:
-    """By how much the share of the arm's action, by the response, differs from the plain choice's: mean, low, high.
+    """By how much the share of the arm's action, by the response, differs from the
+    plain choice's: mean, low, high.
 
     Prompts are paired; 95 % by the bootstrap.
     """
@@ -159,9 +234,13 @@ def verdict(arm: Arm, low: float, high: float) -> str:
 
 
 def table(found: Mapping[str, Found], arguments: Any) -> Table:
-    """All arms, one a row: the shares of the actions, by the response and by the chosen cell."""
+    """All arms, one a row: the shares of the actions, by the response and by the chosen
+    cell.
+    """
     title = f"{len(found['none'].said)} questions; cells chosen by {arguments.by}; DA / CQ / AQ in %"
-    table = Table(title=title, box=None, pad_edge=False, header_style="dim", title_justify="left")
+    table = Table(
+        title=title, box=None, pad_edge=False, header_style="dim", title_justify="left"
+    )
     table.add_column("steering", no_wrap=True)
     for column in ("responses", "cells", "follow"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -170,12 +249,20 @@ def table(found: Mapping[str, Found], arguments: Any) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     for name, one in found.items():
         arm = ARMS[name]
-        row = [" ".join(f"{100 * share:3.0f}" for share in one.shares(of).values()) for of in ("said", "chosen")]
+        row = [
+            " ".join(f"{100 * share:3.0f}" for share in one.shares(of).values())
+            for of in ("said", "chosen")
+        ]
         row.append(f"{100 * one.followed / len(one.said):.0f} %")
         if arm.moves:
-            mean, low, high = change(arm, one, found["published" if arm.published else "none"])
+            mean, low, high = change(
+                arm, one, found["published" if arm.published else "none"]
+            )
             arrow = {1: "↑", -1: "↓", 0: "="}[arm.by]
-            row += [f"{arm.moves} {arrow}", f"{100 * mean:+.0f} [{100 * low:+.0f}, {100 * high:+.0f}]"]
+            row += [
+                f"{arm.moves} {arrow}",
+                f"{100 * mean:+.0f} [{100 * low:+.0f}, {100 * high:+.0f}]",
+            ]
             row.append(verdict(arm, low, high))
         table.add_row(name, *map(escape, row))
     return table
@@ -183,14 +270,26 @@ def table(found: Mapping[str, Found], arguments: Any) -> Table:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--prompts", type=int, default=100)
     parser.add_argument("--model", default="builtin/desk")
-    parser.add_argument("--by", default="sum", help="how a cell is chosen, but after the published edits")
     parser.add_argument(
-        "--question", default="written", help="any: of all six cells; written: of those of the type that is named"
+        "--by",
+        default="sum",
+        help="how a cell is chosen, but after the published edits",
     )
-    parser.add_argument("--as-edited", action="store_true", help="show the model the matrices as they are edited")
+    parser.add_argument(
+        "--question",
+        default="written",
+        help="any: of all six cells; written: of those of the type that is named",
+    )
+    parser.add_argument(
+        "--as-edited",
+        action="store_true",
+        help="show the model the matrices as they are edited",
+    )
     parser.add_argument("--temperature", type=float, default=0.7)
     parser.add_argument("--max-tokens", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
@@ -198,21 +297,31 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the shares here")
     arguments = parser.parse_args()
     console = Console()
-    source = World.model_validate({"count": 1, "per_generation": 1, "held_out": arguments.prompts}).load()
+    source = World.model_validate(
+        {"count": 1, "per_generation": 1, "held_out": arguments.prompts}
+    ).load()
     prompts = source.held_out or []
     found: dict[str, Found] = {}
     started = time.perf_counter()
     with served(arguments.model) as (url, token, model):
         for name in dict.fromkeys(["none", "published", *arguments.arms]):
-            found[name] = asyncio.run(ask(url, token, model, ARMS[name], prompts, arguments))
+            found[name] = asyncio.run(
+                ask(url, token, model, ARMS[name], prompts, arguments)
+            )
     found = {name: found[name] for name in ARMS if name in found}
     console.print(table(found, arguments))
     for name in found:
         if ARMS[name].why:
             console.print(f"  {name}: {ARMS[name].why}", style="dim", highlight=False)
-    console.print(f"{time.perf_counter() - started:.0f} s, the server's start included", style="dim")
+    console.print(
+        f"{time.perf_counter() - started:.0f} s, the server's start included",
+        style="dim",
+    )
     if arguments.json:
-        shares = {name: {of: one.shares(of) for of in ("said", "chosen")} for name, one in found.items()}
+        shares = {
+            name: {of: one.shares(of) for of in ("said", "chosen")}
+            for name, one in found.items()
+        }
         arguments.json.write_text(json.dumps(shares, indent=2))
 
 

@@ -1,8 +1,10 @@
-"""Refuse or answer, on real prompts: what each member of the family makes of a policy that starts at chance.
+"""Refuse or answer, on real prompts: what each member of the family makes of a policy
+that starts at chance.
 
-A policy of about a million parameters is made from nothing (`equipoise new-model`), learns to spell the prompts and to
-give a refusal or an answer *at random* (so it starts at 50 %), and then plays three generations on fresh prompts,
-judged by the label. Every method has the same start, prompts, samples, pairs a prompt and optimizer settings.
+A policy of about a million parameters is made from nothing (`equipoise new-model`),
+learns to spell the prompts and to give a refusal or an answer *at random* (so it starts
+at 50 %), and then plays three generations on fresh prompts, judged by the label. Every
+method has the same start, prompts, samples, pairs a prompt and optimizer settings.
 
     python -m benchmarks.wildguard --data ../shared/data/gtalign/wildguard [--seeds 0 1 2] [--methods mnpo dpo …]
 """
@@ -23,16 +25,17 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from equipoise import config, seeds
-from equipoise.evaluate.statistics import over_seeds
+from equipoise import seeds
 from equipoise.learners.sft import SFT, train_sft
-from equipoise.loop import league
+from equipoise.models.new_model import new_model
+from equipoise.payoffs.intervals import over_seeds
 from equipoise.prompts.files import Files
 from equipoise.report.terminal import Display
-from equipoise.run import Run
-from equipoise.stages import RunStages
+from equipoise.run import config
+from equipoise.run.directory import Run
+from equipoise.run.loop import league
+from equipoise.run.stages import RunStages
 from equipoise.types import Prompt
-from equipoise.worlds.new_model import new_model
 
 CHARACTERS = 420  # a prompt is cut here, at about 120 tokens of this vocabulary
 REFUSALS = ("I can't help with that.",)
@@ -55,39 +58,73 @@ def prompts(data: Path) -> tuple[list[Prompt], list[Prompt]]:
 def source_settings(data: Path) -> dict:
     """Where the prompts come from."""
     return {
-        "kind": "files", "path": str(data / "train.parquet"), "held_out_path": str(data / "test.parquet"),
-        "text": "single", "cut_at": CHARACTERS, "per_generation": 770, "held_out": 300,
-    }  # fmt: skip
+        "kind": "files",
+        "path": str(data / "train.parquet"),
+        "held_out_path": str(data / "test.parquet"),
+        "text": "single",
+        "cut_at": CHARACTERS,
+        "per_generation": 770,
+        "held_out": 300,
+    }
 
 
 def make_start(training: list[Prompt], folder: Path, seed: int) -> int:
-    """A new model that gives a refusal or an answer at random; returns its parameter count."""
+    """A new model that gives a refusal or an answer at random; returns its parameter
+    count.
+    """
     texts = [message.content for prompt in training for message in prompt.messages]
-    made = new_model([*texts, *REFUSALS * 50, *ANSWERS * 50], folder / "new", vocabulary=3000, context=512, seed=seed)
+    made = new_model(
+        [*texts, *REFUSALS * 50, *ANSWERS * 50],
+        folder / "new",
+        vocabulary=3000,
+        context=512,
+        seed=seed,
+    )
     dice = seeds.generator(seed, "random answers")
     replies = REFUSALS + ANSWERS
-    examples = [(prompt.messages, replies[dice.integers(len(replies))]) for prompt in training]
-    settings = SFT.model_validate({"epochs": 1, "batch_size": 16, "learning_rate": 1e-3})
+    examples = [
+        (prompt.messages, replies[dice.integers(len(replies))]) for prompt in training
+    ]
+    settings = SFT.model_validate(
+        {"epochs": 1, "batch_size": 16, "learning_rate": 1e-3}
+    )
     train_sft(str(folder / "new"), examples, folder / "start", settings, seed=seed)
     return made.parameters
 
 
-def play(method: str, start: Path, data: Path, folder: Path, seed: int) -> tuple[list[dict], float]:
-    """Three generations of `method`: what was measured of each, and the minutes it took."""
+def play(
+    method: str, start: Path, data: Path, folder: Path, seed: int
+) -> tuple[list[dict], float]:
+    """Three generations of `method`: what was measured of each, and the minutes it
+    took.
+    """
     values = {
-        "name": f"wildguard {method}", "seed": seed, "generations": 3,
-        "players": {"policy": {
-            "kind": "local", "model": str(start), "learns": True, "max_length": 512, "max_new_tokens": 16,
-        }},
+        "name": f"wildguard {method}",
+        "seed": seed,
+        "generations": 3,
+        "players": {
+            "policy": {
+                "kind": "local",
+                "model": str(start),
+                "learns": True,
+                "max_length": 512,
+                "max_new_tokens": 16,
+            }
+        },
         "prompts": source_settings(data),
         "game": {"kind": "answers", "samples": 5},
         "judge": "refusal",
         "learner": {
-            "kind": "preference", "batch_size": 16, "learning_rate": 1e-3, "epochs": 4, "log_steps": 5, "save_steps": 0,
+            "kind": "preference",
+            "batch_size": 16,
+            "learning_rate": 1e-3,
+            "epochs": 4,
+            "log_steps": 5,
+            "save_steps": 0,
         },
         "evaluate": {"kind": "held_out", "samples": 5},
         **METHODS[method],
-    }  # fmt: skip
+    }
     started = time.perf_counter()
     with Run.create(config.build(values, "benchmark"), folder, overwrite=True) as run:
         league(RunStages(run, Display(silent=True)), run.config.generations)
@@ -95,17 +132,29 @@ def play(method: str, start: Path, data: Path, folder: Path, seed: int) -> tuple
     return measured, (time.perf_counter() - started) / 60
 
 
-def one_seed(seed: int, methods: list[str], data: Path, console: Console) -> dict[str, dict[str, float]]:
+def one_seed(
+    seed: int, methods: list[str], data: Path, console: Console
+) -> dict[str, dict[str, float]]:
     """Every method from the same start: name -> its figures."""
     training, _ = prompts(data)
     with tempfile.TemporaryDirectory(prefix="wildguard-") as name:
         folder, started = Path(name), time.perf_counter()
         parameters = make_start(training, folder, seed)
-        found = {"sft start": {"minutes": (time.perf_counter() - started) / 60, "parameters": float(parameters)}}
+        found = {
+            "sft start": {
+                "minutes": (time.perf_counter() - started) / 60,
+                "parameters": float(parameters),
+            }
+        }
         for method in methods:
-            measured, minutes = play(method, folder / "start", data, folder / method, seed)
+            measured, minutes = play(
+                method, folder / "start", data, folder / method, seed
+            )
             found["sft start"]["score"] = measured[0]["score"]
-            last = {name: measured[-1][name] for name in ("score", "win_rate", "exploitability")}
+            last = {
+                name: measured[-1][name]
+                for name in ("score", "win_rate", "exploitability")
+            }
             found[method] = {**last, "minutes": minutes}
             path = " → ".join(f"{generation['score']:.1%}" for generation in measured)
             console.print(f"seed {seed}  {method:5}  {path}  in {minutes:.1f} min")
@@ -114,11 +163,22 @@ def one_seed(seed: int, methods: list[str], data: Path, console: Console) -> dic
 
 def main() -> None:
     """Print the table, and write the figures behind it as JSON when asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data/gtalign/wildguard"))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", type=Path, default=Path("../shared/data/gtalign/wildguard")
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
-    parser.add_argument("--jobs", type=int, default=1, help="seeds played side by side, each on its share of the cores")
+    parser.add_argument(
+        "--methods", nargs="+", default=list(METHODS), choices=list(METHODS)
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        help="seeds played side by side, each on its share of the cores",
+    )
     parser.add_argument("--json", type=Path, help="write every run's figures here")
     arguments = parser.parse_args()
     console = Console()
@@ -126,11 +186,25 @@ def main() -> None:
         console.print(f"{arguments.data} is absent; nothing to run")
         return
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        ask = [sys.executable, "-m", "benchmarks.wildguard", "--methods", *arguments.methods, "--data", arguments.data]
+        ask = [
+            sys.executable,
+            "-m",
+            "benchmarks.wildguard",
+            "--methods",
+            *arguments.methods,
+            "--data",
+            arguments.data,
+        ]
         found = list(
-            pool.map(lambda seed: elsewhere([*ask, "--seeds", seed], arguments.jobs), arguments.seeds)
+            pool.map(
+                lambda seed: elsewhere([*ask, "--seeds", seed], arguments.jobs),
+                arguments.seeds,
+            )
             if arguments.jobs > 1
-            else (one_seed(seed, arguments.methods, arguments.data, console) for seed in arguments.seeds)
+            else (
+                one_seed(seed, arguments.methods, arguments.data, console)
+                for seed in arguments.seeds
+            )
         )
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=1))
@@ -151,8 +225,16 @@ def elsewhere(command: list[object], jobs: int) -> dict[str, dict[str, float]]:
 def table(found: list[dict[str, dict[str, float]]]) -> Table:
     """A row a method: mean over seeds with its interval."""
     size = int(found[0]["sft start"]["parameters"])
-    shown = Table(title=f"held-out decisions, {size:,} parameters, {len(found)} seeds, mean and 95 % interval")
-    for column in ("", "right", "wins over the start", "exploitability in the league", "minutes"):
+    shown = Table(
+        title=f"held-out decisions, {size:,} parameters, {len(found)} seeds, mean and 95 % interval"
+    )
+    for column in (
+        "",
+        "right",
+        "wins over the start",
+        "exploitability in the league",
+        "minutes",
+    ):
         shown.add_column(column)
     for name in found[0]:
         rows = [seed[name] for seed in found]

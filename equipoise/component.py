@@ -1,15 +1,28 @@
-"""A component is its configuration: a frozen pydantic model with a `kind`; its fields are its settings.
+"""A component is its configuration: a frozen pydantic model with a `kind`; its fields
+are its settings.
 
-A room's base class lists the room's kinds (`KINDS`: kind -> "module:Class", imported only when named). Wherever a
-configuration has a field of that base type, a mapping with `kind`, or the bare kind as a string, becomes the
-component. `kind: my_package.my_module:MyJudge` names a user's own part by import path.
+A room's base class lists the room's kinds (`KINDS`: kind -> "module:Class", imported
+only when named), and every environment, a folder below `equipoise.environments`, adds
+its own in its file `wing.py`. Wherever a configuration has a field of that base type, a
+mapping with `kind`, or the bare kind as a string, becomes the component. `kind:
+my_package.my_module:MyJudge` names a user's own part by import path.
+
+A `wing.py` holds plain mappings and imports nothing:
+
+    KINDS     base class's name -> {kind: "module:Class"}
+    COMMANDS  verb -> "module:function"
+    MODELS    name of a packaged model -> its folder, below the environment's own
+    ADAPTERS  name of a packaged adapter -> its folder, likewise
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import pkgutil
 from collections.abc import Mapping
+from functools import cache
+from types import ModuleType
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, model_validator
@@ -19,35 +32,62 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 def nearest(word: str, known: list[str]) -> str:
     """ ", did you mean 'x'?" for the closest known word, else the list of known words."""
     close = difflib.get_close_matches(word, known, 1, 0.5)
-    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(sorted(known))}"
+    return (
+        f"did you mean '{close[0]}'?" if close else f"known: {', '.join(sorted(known))}"
+    )
 
 
 def imported(path: str) -> Any:
-    """What the import path `package.module:name` names. Raises PydanticCustomError where it names nothing."""
+    """What the import path `package.module:name` names. Raises PydanticCustomError
+    where it names nothing.
+    """
     module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise PydanticCustomError(
-            "import", "cannot import '{path}': {error}", {"path": path, "error": str(error)}
+            "import",
+            "cannot import '{path}': {error}",
+            {"path": path, "error": str(error)},
         ) from error
 
 
-# Settings, wherever they stand, that say how far and how fast and not what is computed: they may change midway.
-FREE = frozenset({"api_key_env", "base_url", "budget", "concurrency", "retries", "timeout"})
+@cache
+def wings() -> tuple[ModuleType, ...]:
+    """The `wing` module of every environment, in the order of their folders' names."""
+    home = importlib.import_module("equipoise.environments")
+    folders = sorted(
+        found.name for found in pkgutil.iter_modules(home.__path__) if found.ispkg
+    )
+    return tuple(
+        importlib.import_module(f"{home.__name__}.{folder}.wing") for folder in folders
+    )
+
+
+# Settings, wherever they stand, that say how far and how fast and not what is computed:
+# they may change midway.
+FREE = frozenset(
+    {"api_key_env", "base_url", "budget", "concurrency", "retries", "timeout"}
+)
 
 
 def essence(values: Any) -> Any:
-    """Plain settings without those that are `FREE`: what tells two configurations of a computation apart."""
+    """Plain settings without those that are `FREE`: what tells two configurations of a
+    computation apart.
+    """
     if isinstance(values, Mapping):
         return {key: essence(value) for key, value in values.items() if key not in FREE}
     return [essence(value) for value in values] if isinstance(values, list) else values
 
 
 class Settings(BaseModel):
-    """A frozen group of settings in which an unknown key is an error that suggests the nearest known one."""
+    """A frozen group of settings in which an unknown key is an error that suggests the
+    nearest known one.
+    """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, protected_namespaces=())
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, protected_namespaces=()
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -57,24 +97,32 @@ class Settings(BaseModel):
                 if key not in cls.model_fields:
                     hint = nearest(str(key), list(cls.model_fields))
                     raise PydanticCustomError(
-                        "unknown_key", "unknown key '{key}'; {hint}", {"key": str(key), "hint": hint}
+                        "unknown_key",
+                        "unknown key '{key}'; {hint}",
+                        {"key": str(key), "hint": hint},
                     )
         return value
 
 
 class Component(Settings):
-    """Base of every pluggable part. A room's base class sets `KINDS`; each part sets `kind: Literal["its_name"]`."""
+    """Base of every pluggable part. A room's base class sets `KINDS`; each part sets
+    `kind: Literal["its_name"]`.
+    """
 
     KINDS: ClassVar[Mapping[str, str]] = {}
 
     kind: Any  # each part narrows it to its own Literal
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         if "KINDS" in cls.__dict__:
             return core_schema.no_info_plain_validator_function(
                 cls.build,
-                serialization=core_schema.plain_serializer_function_ser_schema(lambda part: part.settings()),
+                serialization=core_schema.plain_serializer_function_ser_schema(
+                    lambda part: part.settings()
+                ),
             )
         return handler(source)
 
@@ -84,7 +132,9 @@ class Component(Settings):
 
     @classmethod
     def build(cls, value: Any) -> Any:
-        """A component of this room from a mapping with `kind`, a bare kind, or a component."""
+        """A component of this room from a mapping with `kind`, a bare kind, or a
+        component.
+        """
         if isinstance(value, cls):
             return value
         if isinstance(value, str):
@@ -93,17 +143,36 @@ class Component(Settings):
             raise PydanticCustomError(
                 "kind",
                 "needs a mapping with 'kind', or a kind's name; known: {known}",
-                {"known": ", ".join(sorted(cls.KINDS))},
+                {"known": ", ".join(sorted(cls.kinds()))},
             )
         return cls.find(str(value["kind"])).model_validate(dict(value))
 
     @classmethod
+    def kinds(cls) -> dict[str, str]:
+        """kind -> "module:Class": the room's own, and those that environments add."""
+        added = [wing.KINDS.get(cls.__name__, {}) for wing in wings()]
+        return dict(cls.KINDS) | {
+            kind: path for kinds in added for kind, path in kinds.items()
+        }
+
+    @classmethod
     def find(cls, kind: str) -> type[Component]:
-        """The class for `kind`: one of this room's, or an import path `package.module:Class`."""
-        if kind not in cls.KINDS and ":" not in kind:
-            hint = nearest(kind, list(cls.KINDS))
-            raise PydanticCustomError("unknown_kind", "unknown kind '{kind}'; {hint}", {"kind": kind, "hint": hint})
-        found = imported(cls.KINDS.get(kind, kind))
+        """The class for `kind`: one of this room's, or an import path
+        `package.module:Class`.
+        """
+        kinds = cls.kinds()
+        if kind not in kinds and ":" not in kind:
+            hint = nearest(kind, list(kinds))
+            raise PydanticCustomError(
+                "unknown_kind",
+                "unknown kind '{kind}'; {hint}",
+                {"kind": kind, "hint": hint},
+            )
+        found = imported(kinds.get(kind, kind))
         if not (isinstance(found, type) and issubclass(found, cls)):
-            raise PydanticCustomError("wrong_room", "'{kind}' is not a {room}", {"kind": kind, "room": cls.__name__})
+            raise PydanticCustomError(
+                "wrong_room",
+                "'{kind}' is not a {room}",
+                {"kind": kind, "room": cls.__name__},
+            )
         return found

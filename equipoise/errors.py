@@ -11,7 +11,8 @@
         ├── RunError                       a run directory: missing, busy, of another version
         └── NoSignal                       nothing to learn from: all ties, all unjudged
 
-A message names what is wrong, where, and what to do. The command line prints it alone, without a traceback.
+A message names what is wrong, where, and what to do. The command line prints it alone,
+without a traceback.
 """
 
 
@@ -32,7 +33,9 @@ class Stopped(EquipoiseError):  # noqa: N818
 
 
 class BudgetSpent(Stopped):
-    """An account has reached a limit of its budget (calls, tokens or money); resumable with a larger one."""
+    """An account has reached a limit of its budget (calls, tokens or money); resumable
+    with a larger one.
+    """
 
     def __init__(self, message: str, account: str, limit: str) -> None:
         super().__init__(message)
@@ -62,10 +65,16 @@ class RunError(UserError):
 
 
 class NoSignal(UserError):  # noqa: N818
-    """A stage that left nothing to learn from: every pair a tie, every judgement missing."""
+    """A stage that left nothing to learn from: every pair a tie, every judgement
+    missing.
+    """
 
 
 def first_line(error: BaseException) -> str:
-    """What a library's error says, in one line; a heading is followed by the first line under it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    """What a library's error says, in one line; a heading is followed by the first line
+    under it.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [
+        type(error).__name__
+    ]
     return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]

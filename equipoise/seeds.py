@@ -1,8 +1,10 @@
 """One run seed, split by name.
 
-Every random choice asks for its own child seed, so that its dice depend on what it is and not on what was drawn
-before it: `child(seed, "match", match_id)`. Sampling text needs one number per row and position, for many rows at
-once; `uniform` is a counter-based generator (SplitMix64's finaliser) that gives exactly that, whatever the batch.
+Every random choice asks for its own child seed, so that its dice depend on what it is
+and not on what was drawn before it: `child(seed, "match", match_id)`. Sampling text
+needs one number per row and position, for many rows at once; `uniform` is a
+counter-based generator (SplitMix64's finaliser) that gives exactly that, whatever the
+batch.
 """
 
 from __future__ import annotations
@@ -13,9 +15,14 @@ import numpy as np
 
 
 def child(seed: int, *names: object) -> int:
-    """A 63-bit seed for the thing called `names`, derived from `seed`; equal inputs give equal seeds."""
+    """A 63-bit seed for the thing called `names`, derived from `seed`; equal inputs
+    give equal seeds.
+    """
     text = "\x1f".join([str(seed), *map(str, names)])
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+    return (
+        int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+        >> 1
+    )
 
 
 def generator(seed: int, *names: object) -> np.random.Generator:
@@ -26,10 +33,13 @@ def generator(seed: int, *names: object) -> np.random.Generator:
 def uniform(seed_B: np.ndarray, position: int | np.ndarray) -> np.ndarray:
     """One number in [0, 1) per row, from (seed, position) alone.
 
-    `seed_B` int64 [B]; `position` an int or int64 [B]. Returns float64 [B]. Row b's value is the same in every batch.
+    `seed_B` int64 [B]; `position` an int or int64 [B]. Returns float64 [B]. Row b's
+    value is the same in every batch.
     """
     with np.errstate(over="ignore"):
-        x = np.asarray(seed_B, np.uint64) + np.asarray(position, np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        x = np.asarray(seed_B, np.uint64) + np.asarray(position, np.uint64) * np.uint64(
+            0x9E3779B97F4A7C15
+        )
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
         x ^= x >> np.uint64(31)

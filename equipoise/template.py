@@ -1,4 +1,5 @@
-"""The texts that models are asked with: Jinja templates in a sandbox, checked before anybody is asked.
+"""The texts that models are asked with: Jinja templates in a sandbox, checked before
+anybody is asked.
 
 What fills a placeholder is never read as a template itself.
 """
@@ -20,32 +21,52 @@ from equipoise.errors import DataError
 class Template:
     """A template with the placeholders that it uses."""
 
-    def __init__(self, text: str, room: str, setting: str, needed: Collection[str], known: Collection[str]) -> None:
-        """`text` is a template's file, or the name of one in the package of `room`, under texts/.
+    def __init__(
+        self,
+        text: str,
+        room: str,
+        setting: str,
+        needed: Collection[str],
+        known: Collection[str],
+    ) -> None:
+        """`text` is a template's file, or the name of one in the package of `room`,
+        under texts/.
 
-        All of `needed` must occur, only `known` may. Raises DataError that names the setting, the file and the
-        placeholder.
+        All of `needed` must occur, only `known` may. Raises DataError that names the
+        setting, the file and the placeholder.
         """
         self.name, self.setting = text, setting
         self.source = self._read(room)
-        environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=False)
+        environment = ImmutableSandboxedEnvironment(
+            undefined=StrictUndefined, keep_trailing_newline=False
+        )
         environment.trim_blocks = environment.lstrip_blocks = True
         try:
             self.uses = meta.find_undeclared_variables(environment.parse(self.source))
             self._template = environment.from_string(self.source)
         except TemplateSyntaxError as error:
-            raise DataError(f"{setting}: {text}:{error.lineno}: {error.message}") from error
+            raise DataError(
+                f"{setting}: {text}:{error.lineno}: {error.message}"
+            ) from error
         for name in sorted(self.uses - set(known)):
-            raise DataError(f"{setting}: {text}: unknown placeholder '{name}'; {nearest(name, sorted(known))}")
+            raise DataError(
+                f"{setting}: {text}: unknown placeholder '{name}'; {nearest(name, sorted(known))}"
+            )
         for name in sorted(set(needed) - self.uses):
-            raise DataError(f"{setting}: {text}: the placeholder '{name}' is missing; write {{{{ {name} }}}} into it")
+            raise DataError(
+                f"{setting}: {text}: the placeholder '{name}' is missing; write {{{{ {name} }}}} into it"
+            )
 
     def render(self, **fields: Any) -> str:
-        """The text with its placeholders filled. Raises DataError where the template fails on them."""
+        """The text with its placeholders filled. Raises DataError where the template
+        fails on them.
+        """
         try:
             return self._template.render(**fields).strip()
         except (TemplateError, TypeError, ValueError, ArithmeticError) as error:
-            raise DataError(f"{self.setting}: {self.name}: cannot be filled: {error}") from error
+            raise DataError(
+                f"{self.setting}: {self.name}: cannot be filled: {error}"
+            ) from error
 
     def _read(self, room: str) -> str:
         packaged = resources.files(f"equipoise.{room}") / "texts" / f"{self.name}.txt"
@@ -54,7 +75,9 @@ class Template:
         try:
             return Path(self.name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            why = (
+                error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            )
             raise DataError(
                 f"{self.setting}: {self.name}: cannot be read: {why}; give a template's file, or a packaged one"
             ) from error

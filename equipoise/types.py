@@ -1,8 +1,9 @@
-"""The nouns that flow through Equipoise. Frozen records; this file imports nothing of ours.
+"""The nouns that flow through Equipoise. Frozen records; this file imports nothing of
+ours.
 
-A `Prompt` becomes a `View` for each seat of a game; a player answers a view with a `Move`; a seat's view and move
-make a `Turn`; the turns make a `Match`; a judge says of a match a `Judgement`; two judged answers make a `Pair`,
-a paid move an `Episode`.
+A `Prompt` becomes a `View` for each seat of a game; a player answers a view with a
+`Move`; a seat's view and move make a `Turn`; the turns make a `Match`; a judge says of
+a match a `Judgement`; two judged answers make a `Pair`, a paid move an `Episode`.
 Records are msgspec structs: `msgspec.json.encode(record)` is the ledger's form of them.
 """
 
@@ -15,7 +16,9 @@ import msgspec
 
 
 class PlayerId(msgspec.Struct, frozen=True, order=True):
-    """A player at one generation: `policy@3`. Generation 0 is the player as it was given."""
+    """A player at one generation: `policy@3`. Generation 0 is the player as it was
+    given.
+    """
 
     name: str
     generation: int = 0
@@ -45,7 +48,8 @@ def user(content: str) -> Message:
 class Prompt(msgspec.Struct, frozen=True):
     """What a match starts from.
 
-    `facts` is what judges may know and players may not: `answer`, `harmful`, `kind` … `source` names the data set.
+    `facts` is what judges may know and players may not: `answer`, `harmful`, `kind` …
+    `source` names the data set.
     """
 
     id: str
@@ -55,9 +59,11 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 class View(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a seat sees when it is asked to move: a chat, and for a finite game the legal `actions` in order.
+    """What a seat sees when it is asked to move: a chat, and for a finite game the
+    legal `actions` in order.
 
-    `schema` is a JSON schema that the answer should follow; players that cannot enforce one do without.
+    `schema` is a JSON schema that the answer should follow; players that cannot enforce
+    one do without.
     """
 
     messages: tuple[Message, ...] = ()
@@ -68,10 +74,12 @@ class View(msgspec.Struct, frozen=True, omit_defaults=True):
 class Move(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a player answered.
 
-    `token_ids` and `logprobs` are given by local players, the end token included: nats, under the distribution that
-    was sampled from, so after temperature, top-k and top-p, renormalised; at temperature 0, which takes the most likely
-    token, under the model's own. `finish` is why it ended; on "error", `error` says what happened and `text` is empty.
-    `completion_tokens` and `cost` (in the currency of the player's prices) are an endpoint's account of the move.
+    `token_ids` and `logprobs` are given by local players, the end token included: nats,
+    under the distribution that was sampled from, so after temperature, top-k and top-p,
+    renormalised; at temperature 0, which takes the most likely token, under the model's
+    own. `finish` is why it ended; on "error", `error` says what happened and `text` is
+    empty. `completion_tokens` and `cost` (in the currency of the player's prices) are
+    an endpoint's account of the move.
     """
 
     text: str
@@ -98,7 +106,9 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class Match(msgspec.Struct, frozen=True):
-    """One played game. `seats` says who sat where; several seats may hold the same player."""
+    """One played game. `seats` says who sat where; several seats may hold the same
+    player.
+    """
 
     id: str
     generation: int
@@ -111,11 +121,14 @@ class Match(msgspec.Struct, frozen=True):
 
 
 class Vote(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One reading behind a judgement: what `by` said of `seat`, alone or against `other`, which it was shown second.
+    """One reading behind a judgement: what `by` said of `seat`, alone or against
+    `other`, which it was shown second.
 
-    `value` is the score that was given, or, in a comparison, 1 where `seat` was preferred, 0 where `other` was, ½ for a
-    tie (or a probability); None where the words could not be read, and `reason` says why. `by` is a player of the run
-    as `name@generation`, or any other judge's own name. `tokens` (asked and answered) and `cost` are what it took.
+    `value` is the score that was given, or, in a comparison, 1 where `seat` was
+    preferred, 0 where `other` was, ½ for a tie (or a probability); None where the words
+    could not be read, and `reason` says why. `by` is a player of the run as
+    `name@generation`, or any other judge's own name. `tokens` (asked and answered) and
+    `cost` are what it took.
     """
 
     by: str
@@ -128,10 +141,12 @@ class Vote(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Judgement(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a judge said of a match: seat -> {utility: value}, or None and the reason why not.
+    """What a judge said of a match: seat -> {utility: value}, or None and the reason
+    why not.
 
-    A seat absent from `scores` is unjudged too; a missing score is never a number. `votes` are the readings that the
-    scores were made from, where there was more than a rule to apply.
+    A seat absent from `scores` is unjudged too; a missing score is never a number.
+    `votes` are the readings that the scores were made from, where there was more than a
+    rule to apply.
     """
 
     id: str
@@ -143,7 +158,9 @@ class Judgement(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """Two answers to one prompt, the first judged better. `chosen` and `rejected` are texts; scores are the judge's."""
+    """Two answers to one prompt, the first judged better. `chosen` and `rejected` are
+    texts; scores are the judge's.
+    """
 
     id: str
     generation: int
@@ -157,10 +174,12 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Episode(msgspec.Struct, frozen=True):
-    """One move of a learner and what it was paid for it, to learn from by policy gradients.
+    """One move of a learner and what it was paid for it, to learn from by policy
+    gradients.
 
-    `turn` is the move's place among the match's turns. Moves of one `group` answered the same chat in the same role, so
-    that their rewards can be compared. `reward` is the sum of `parts`.
+    `turn` is the move's place among the match's turns. Moves of one `group` answered
+    the same chat in the same role, so that their rewards can be compared. `reward` is
+    the sum of `parts`.
     """
 
     id: str

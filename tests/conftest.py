@@ -1,4 +1,6 @@
-"""Where the vectors and inputs that tests are held against lie; tests that need them are skipped where they are not."""
+"""Where the vectors and inputs that tests are held against lie; tests that need them
+are skipped where they are not.
+"""
 
 import json
 import os
@@ -6,9 +8,17 @@ from pathlib import Path
 
 import pytest
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests run side by side; threads that spin would slow all of them
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # the tests run side by side; threads that spin would slow all of them
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks a hub, or waits for one
-pytest_plugins = ["tiny_models", "openai_server"]
+pytest_plugins = [
+    "tiny_models",
+    "openai_server",
+    "fixtures.commands",
+    "fixtures.servers",
+    "fixtures.report_facts",
+]
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -1,4 +1,5 @@
-"""A real HTTP server on loopback that speaks /v1/chat/completions, and misbehaves on request.
+"""A real HTTP server on loopback that speaks /v1/chat/completions, and misbehaves on
+request.
 
     def test_it(openai_server):
         openai_server.script(Fail(429, retry_after="0"), Say("hello"), Drop())   # in this order, then `answer` again
@@ -6,7 +7,8 @@
         ... Endpoint(base_url=openai_server.url, model="tiny") ...
         assert openai_server.requests[0].body["temperature"] == 1
 
-A script may also hold plain strings (the answer's text) and functions body -> text or step, as `answer` is one.
+A script may also hold plain strings (the answer's text) and functions body -> text or
+step, as `answer` is one.
 """
 
 import json
@@ -30,7 +32,9 @@ class Say:
     text: str | None = "fine"
     finish: str = "stop"
     usage: tuple[int, int] | None = (10, 5)
-    message: dict[str, Any] = field(default_factory=dict)  # further fields, such as reasoning_content
+    message: dict[str, Any] = field(
+        default_factory=dict
+    )  # further fields, such as reasoning_content
     logprobs: tuple[float, ...] | None = None
     after: float = 0.0  # seconds before it comes
 
@@ -57,7 +61,9 @@ class Raw:
 
 @dataclass(frozen=True)
 class Stream:
-    """An answer in pieces, for a request with `stream`; `breaks`: the connection breaks after them, with no end."""
+    """An answer in pieces, for a request with `stream`; `breaks`: the connection breaks
+    after them, with no end.
+    """
 
     pieces: tuple[str, ...]
     finish: str | None = "stop"
@@ -77,7 +83,9 @@ Step = Say | Stream | Fail | Raw | Drop
 
 @dataclass(frozen=True)
 class Seen:
-    """A request as it came in. `headers` have small letters; `time` is a monotonic clock's, in seconds."""
+    """A request as it came in. `headers` have small letters; `time` is a monotonic
+    clock's, in seconds.
+    """
 
     path: str
     headers: dict[str, str]
@@ -95,13 +103,17 @@ class OpenAIServer:
         self.answer: Callable[[dict[str, Any]], str | Step] = lambda body: Say()
         self.key: str | None = None  # asked for when set
         self.models: set[str] | None = None  # the only ones there, when set
-        self.refuses: dict[str, Fail] = {}  # a field, or a type of response_format -> what is said to it
+        self.refuses: dict[
+            str, Fail
+        ] = {}  # a field, or a type of response_format -> what is said to it
         self._script: deque[Any] = deque()
         self._lock = threading.Lock()
         self._now = 0
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads, self._http.block_on_close = True, False
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
         self._thread.start()
 
     @property
@@ -109,8 +121,12 @@ class OpenAIServer:
         """The base URL for a client."""
         return f"http://127.0.0.1:{self._http.server_port}/v1"
 
-    def script(self, *steps: str | Step | Callable[[dict[str, Any]], str | Step]) -> None:
-        """Answer the next requests with these, one each, before `answer` is asked again."""
+    def script(
+        self, *steps: str | Step | Callable[[dict[str, Any]], str | Step]
+    ) -> None:
+        """Answer the next requests with these, one each, before `answer` is asked
+        again.
+        """
         self._script.extend(steps)
 
     def bodies(self) -> list[dict[str, Any]]:
@@ -127,10 +143,21 @@ class OpenAIServer:
         """What to do about a request."""
         if not seen.path.endswith("/v1/chat/completions"):
             return Fail(404, "Not Found")
-        if self.key is not None and seen.headers.get("authorization") != f"Bearer {self.key}":
-            return Fail(401, f"Incorrect API key provided: {seen.headers.get('authorization')}", code="invalid_api_key")
+        if (
+            self.key is not None
+            and seen.headers.get("authorization") != f"Bearer {self.key}"
+        ):
+            return Fail(
+                401,
+                f"Incorrect API key provided: {seen.headers.get('authorization')}",
+                code="invalid_api_key",
+            )
         if self.models is not None and seen.body["model"] not in self.models:
-            return Fail(404, f"The model `{seen.body['model']}` does not exist.", code="model_not_found")
+            return Fail(
+                404,
+                f"The model `{seen.body['model']}` does not exist.",
+                code="model_not_found",
+            )
         asked = [*seen.body, seen.body.get("response_format", {}).get("type")]
         for name in asked:
             if name in self.refuses:
@@ -143,14 +170,21 @@ class OpenAIServer:
     def _handler(server) -> type[BaseHTTPRequestHandler]:  # noqa: N805 (`self` is the handler's)
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # head and body go out apart; the body must not wait for 40 ms
+            disable_nagle_algorithm = (
+                True  # head and body go out apart; the body must not wait for 40 ms
+            )
 
             def log_message(self, format: str, *args: Any) -> None:
                 """Say nothing."""
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                seen = Seen(self.path, {k.lower(): v for k, v in self.headers.items()}, body, time.monotonic())
+                seen = Seen(
+                    self.path,
+                    {k.lower(): v for k, v in self.headers.items()},
+                    body,
+                    time.monotonic(),
+                )
                 with server._lock:
                     server.requests.append(seen)
                     server._now += 1
@@ -174,11 +208,23 @@ class OpenAIServer:
                     case Raw():
                         self.send(200, step.body, {"content-type": step.content_type})
                     case Fail():
-                        error = {"message": step.words, "type": "error", "code": step.code, "param": step.param}
-                        headers = {"retry-after": step.retry_after, "location": step.location}
-                        self.send(step.status, json.dumps({"error": error}).encode(), headers)
+                        error = {
+                            "message": step.words,
+                            "type": "error",
+                            "code": step.code,
+                            "param": step.param,
+                        }
+                        headers = {
+                            "retry-after": step.retry_after,
+                            "location": step.location,
+                        }
+                        self.send(
+                            step.status, json.dumps({"error": error}).encode(), headers
+                        )
                     case Say() if body.get("stream"):
-                        self.stream(Stream((step.text or "",), step.finish, step.usage), body)
+                        self.stream(
+                            Stream((step.text or "",), step.finish, step.usage), body
+                        )
                     case Stream():
                         self.stream(step, body)
                     case Say():
@@ -198,12 +244,19 @@ class OpenAIServer:
                     server.left.set()
                     raise
                 if step.breaks:
-                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    self.connection.setsockopt(
+                        socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                    )
                     self.connection.close()
 
-            def send(self, status: int, body: bytes, headers: Mapping[str, str | None] = {}) -> None:
+            def send(
+                self, status: int, body: bytes, headers: Mapping[str, str | None] = {}
+            ) -> None:
                 self.send_response(status)
-                usual = {"content-type": "application/json", "content-length": str(len(body))}
+                usual = {
+                    "content-type": "application/json",
+                    "content-length": str(len(body)),
+                }
                 for name, value in (usual | dict(headers)).items():
                     if value is not None:
                         self.send_header(name, value)
@@ -221,11 +274,25 @@ def completion(step: Say, body: dict[str, Any]) -> dict[str, Any]:
         "finish_reason": step.finish,
     }
     if step.logprobs is not None and body.get("logprobs"):
-        choice["logprobs"] = {"content": [{"token": "x", "logprob": p, "top_logprobs": []} for p in step.logprobs]}
-    reply = {"id": "c", "object": "chat.completion", "created": 0, "model": body["model"], "choices": [choice]}
+        choice["logprobs"] = {
+            "content": [
+                {"token": "x", "logprob": p, "top_logprobs": []} for p in step.logprobs
+            ]
+        }
+    reply = {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 0,
+        "model": body["model"],
+        "choices": [choice],
+    }
     if step.usage is not None:
         asked, answered = step.usage
-        reply["usage"] = {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered}
+        reply["usage"] = {
+            "prompt_tokens": asked,
+            "completion_tokens": answered,
+            "total_tokens": asked + answered,
+        }
     return reply
 
 
@@ -233,10 +300,23 @@ def events(step: Stream, body: dict[str, Any]) -> Iterator[bytes]:
     """The data of a stream's events."""
 
     def event(choices: list[dict[str, Any]], **more: Any) -> bytes:
-        chunk = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": body["model"]}
+        chunk = {
+            "id": "c",
+            "object": "chat.completion.chunk",
+            "created": 0,
+            "model": body["model"],
+        }
         return json.dumps(chunk | {"choices": choices} | more).encode()
 
-    yield event([{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}])
+    yield event(
+        [
+            {
+                "index": 0,
+                "delta": {"role": "assistant", "content": ""},
+                "finish_reason": None,
+            }
+        ]
+    )
     for piece in step.pieces:
         yield event([{"index": 0, "delta": {"content": piece}, "finish_reason": None}])
     if step.error is not None:
@@ -244,8 +324,15 @@ def events(step: Stream, body: dict[str, Any]) -> Iterator[bytes]:
     if step.breaks or step.error is not None:
         return
     yield event([{"index": 0, "delta": {}, "finish_reason": step.finish}])
-    if step.usage is not None and (body.get("stream_options") or {}).get("include_usage"):
-        yield event([], usage=dict(zip(("prompt_tokens", "completion_tokens"), step.usage, strict=True)))
+    if step.usage is not None and (body.get("stream_options") or {}).get(
+        "include_usage"
+    ):
+        yield event(
+            [],
+            usage=dict(
+                zip(("prompt_tokens", "completion_tokens"), step.usage, strict=True)
+            ),
+        )
     yield b"[DONE]"
 
 

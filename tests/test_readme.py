@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from equipoise import config
+from equipoise.run import config
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text()
 
@@ -16,8 +16,11 @@ def test_a_recipe_of_the_readme_loads(snippet, tmp_path):
     path.write_text(snippet)
     resolved = config.load(path, ["prompts.path=prompts.jsonl"])
     assert {name: player.learns for name, player in resolved.players.items()} == {
-        "coder": True, "writer": True, "small": True, "outside": False,
-    }  # fmt: skip
+        "coder": True,
+        "writer": True,
+        "small": True,
+        "outside": False,
+    }
 
 
 def test_every_recipe_is_named_there():

@@ -8,7 +8,12 @@ from equipoise import seeds
 
 def test_child_seeds_are_stable_and_distinct():
     assert seeds.child(0, "match", "a") == seeds.child(0, "match", "a")
-    many = {seeds.child(seed, name, i) for seed in range(3) for name in ("match", "learn") for i in range(100)}
+    many = {
+        seeds.child(seed, name, i)
+        for seed in range(3)
+        for name in ("match", "learn")
+        for i in range(100)
+    }
     assert len(many) == 600
     assert seeds.child(1, "ab", "c") != seeds.child(1, "a", "bc")
 
@@ -24,7 +29,11 @@ def test_uniform_is_independent_of_the_batch():
 @pytest.mark.parametrize("axis", ["rows", "positions"])
 def test_uniform_is_uniform(axis: str):
     rows = np.array([seeds.child(1, i) for i in range(20_000)])
-    values = seeds.uniform(rows, 0) if axis == "rows" else seeds.uniform(rows[:1].repeat(20_000), np.arange(20_000))
+    values = (
+        seeds.uniform(rows, 0)
+        if axis == "rows"
+        else seeds.uniform(rows[:1].repeat(20_000), np.arange(20_000))
+    )
     assert values.min() >= 0 and values.max() < 1
     counts, _ = np.histogram(values, 20, (0, 1))
     chi2 = ((counts - 1000) ** 2 / 1000).sum()

@@ -1,4 +1,6 @@
-"""`equipoise chat`: a conversation in the terminal with what `equipoise serve` would serve."""
+"""`equipoise chat`: a conversation in the terminal with what `equipoise serve` would
+serve.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.cli.options import Adapter, Model, Served, Set, Steered, Upstream, UpstreamKey, UpstreamModel
+from equipoise.cli.options import (
+    Adapter,
+    Model,
+    Served,
+    Set,
+    Steered,
+    Upstream,
+    UpstreamKey,
+    UpstreamModel,
+)
 
 if TYPE_CHECKING:
     from equipoise.serve.conversation import Answered, Conversation
@@ -22,9 +33,21 @@ HELP = "/steer NAME  /blocks  /reset  /quit; Ctrl-C stops an answer, Ctrl-D ends
 class Terminal:
     """Reads questions and commands, has them answered, and prints what comes."""
 
-    def __init__(self, conversation: Conversation, runner: asyncio.Runner, *, json: bool, blocks: bool) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        runner: asyncio.Runner,
+        *,
+        json: bool,
+        blocks: bool,
+    ) -> None:
         """`runner` has the event loop that the engine lives in."""
-        self._conversation, self._runner, self._json, self._blocks = conversation, runner, json, blocks
+        self._conversation, self._runner, self._json, self._blocks = (
+            conversation,
+            runner,
+            json,
+            blocks,
+        )
         self._live = sys.stdin.isatty() and not json
         self.failed = 0  # questions and commands
 
@@ -72,10 +95,14 @@ class Terminal:
                     self._fail(str(error))
             case "/steer":
                 now = self._conversation.steering
-                self._note(f"steering: {now.mode if now.mode in ('strip', 'off') else now.pricing.kind}")
+                self._note(
+                    f"steering: {now.mode if now.mode in ('strip', 'off') else now.pricing.kind}"
+                )
             case "/blocks":
                 self._blocks = not self._blocks
-                self._note(f"hidden blocks are {'shown' if self._blocks else 'not shown'}")
+                self._note(
+                    f"hidden blocks are {'shown' if self._blocks else 'not shown'}"
+                )
             case "/reset":
                 self._conversation.reset()
                 self._note("forgotten")
@@ -95,7 +122,13 @@ class Terminal:
             return
         if self._json:
             facts = found.facts()
-            print(js.dumps(facts if self._blocks else {**facts, "hidden": {}}, ensure_ascii=False), flush=True)
+            print(
+                js.dumps(
+                    facts if self._blocks else {**facts, "hidden": {}},
+                    ensure_ascii=False,
+                ),
+                flush=True,
+            )
         elif found.answer:
             print(flush=True)
         if found.error:
@@ -114,10 +147,14 @@ class Terminal:
     def _hidden(self, found: Answered) -> None:
         for name, value in found.hidden.items():
             if value not in (None, []):
-                self._note(f"{name}: {js.dumps(value) if isinstance(value, dict | list) else value}")
+                self._note(
+                    f"{name}: {js.dumps(value) if isinstance(value, dict | list) else value}"
+                )
 
     def _note(self, text: str) -> None:
-        """Beside the conversation: where answers alone are wanted, it does not stand among them."""
+        """Beside the conversation: where answers alone are wanted, it does not stand
+        among them.
+        """
         from rich.console import Console
         from rich.text import Text
 
@@ -130,7 +167,12 @@ class Terminal:
 
 def chat(
     folder: Served = None,
-    player: Annotated[str, typer.Option(help="who answers, as the server names it: policy@3, mixture [newest]")] = "",
+    player: Annotated[
+        str,
+        typer.Option(
+            help="who answers, as the server names it: policy@3, mixture [newest]"
+        ),
+    ] = "",
     model: Model = "",
     adapter: Adapter = "",
     upstream: Upstream = "",
@@ -138,20 +180,37 @@ def chat(
     upstream_key_env: UpstreamKey = "",
     set: Set = [],  # noqa: B006
     steering: Steered = "",
-    steer: Annotated[str, typer.Option(metavar="NAME", help="a pricing, strip or off, as /steer takes it")] = "",
-    blocks: Annotated[bool, typer.Option("--blocks", help="show the hidden blocks after each answer")] = False,
+    steer: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="a pricing, strip or off, as /steer takes it"
+        ),
+    ] = "",
+    blocks: Annotated[
+        bool, typer.Option("--blocks", help="show the hidden blocks after each answer")
+    ] = False,
     system: Annotated[str, typer.Option(help="the system's message")] = "",
     seed: Annotated[int, typer.Option(min=0, help="of the answers' dice")] = 0,
-    temperature: Annotated[float | None, typer.Option(min=0, help="of sampling [as the player's]")] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="of an answer, hidden blocks included")] = None,
-    json: Annotated[bool, typer.Option("--json", help="one JSON object an answer, one a line")] = False,
+    temperature: Annotated[
+        float | None, typer.Option(min=0, help="of sampling [as the player's]")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="of an answer, hidden blocks included")
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="one JSON object an answer, one a line")
+    ] = False,
 ) -> None:
-    """Talk with a trained player, a mixture of players, or a model. Lines that are piped in are answered one by one."""
+    """Talk with a trained player, a mixture of players, or a model. Lines that are
+    piped in are answered one by one.
+    """
     from equipoise.cli.serve import catalogue_of, steering_of
     from equipoise.serve.conversation import Conversation
     from equipoise.types import Message
 
-    catalogue = catalogue_of(folder, model, adapter, upstream, upstream_model, upstream_key_env, set)
+    catalogue = catalogue_of(
+        folder, model, adapter, upstream, upstream_model, upstream_key_env, set
+    )
     base = steering_of(steering, folder)
     for note in catalogue.notes:
         typer.echo(f"note: {note}", err=True)
@@ -162,7 +221,9 @@ def chat(
                 found.given,
                 seed=seed,
                 messages=(Message("system", system),) if system else (),
-                temperature=found.given.temperature if temperature is None else temperature,
+                temperature=found.given.temperature
+                if temperature is None
+                else temperature,
                 max_tokens=max_tokens or found.given.max_tokens,
             )
             conversation = Conversation(found.engine, base, given)

@@ -20,7 +20,9 @@ LIBRARIES = ("torch", "transformers", "peft", "accelerate", "datasets", "math-ve
 
 
 def doctor(json: Json = False) -> None:
-    """Check this machine: versions, cores, memory, disk, device, ledger, built-in model."""
+    """Check this machine: versions, cores, memory, disk, device, ledger, built-in
+    model.
+    """
     from rich.console import Console
     from rich.table import Table
 
@@ -41,7 +43,10 @@ def _tried(check: Callable[[], str]) -> tuple[bool, str]:
     try:
         return True, check()
     except Exception as error:  # noqa: BLE001  a diagnosis reports whatever goes wrong, and the exit code says so
-        return False, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        return (
+            False,
+            f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+        )
 
 
 def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
@@ -63,7 +68,7 @@ def _size() -> str:
 def _device() -> str:
     import torch
 
-    from equipoise.players.device import choose_device, explain_device
+    from equipoise.models.device import choose_device, explain_device
 
     memory = ""
     if choose_device().type == "cuda":
@@ -72,19 +77,24 @@ def _device() -> str:
 
 
 def _ledger() -> str:
-    from equipoise.ledger import Ledger
+    from equipoise.run.ledger import Ledger
 
-    with tempfile.TemporaryDirectory() as folder, Ledger.create(Path(folder) / "ledger.sqlite") as ledger:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Ledger.create(Path(folder) / "ledger.sqlite") as ledger,
+    ):
         ledger.finish("check", 0, "check", {}, 0.0)
         assert ledger.finished("check") == {}
     return f"SQLite {sqlite3.sqlite_version}, WAL"
 
 
 def _model() -> str:
-    from equipoise.players.base import Shelf
+    from equipoise.players.base import Resources
     from equipoise.players.local import Local
     from equipoise.types import View, user
 
-    actor = Local.model_validate({"model": "builtin", "max_new_tokens": 8, "temperature": 0}).open(None, Shelf())
+    actor = Local.model_validate(
+        {"model": "builtin", "max_new_tokens": 8, "temperature": 0}
+    ).open(None, Resources())
     move = actor.act([View((user("What is 2 + 3?"),))], [0])[0]
     return f"answers 'What is 2 + 3?' with '{move.text}'"

@@ -11,15 +11,35 @@ import typer
 
 from equipoise.errors import ConfigError
 
-Recipe = Annotated[str, typer.Argument(help="a packaged recipe's name (see `equipoise recipes`) or a YAML file")]
+Recipe = Annotated[
+    str,
+    typer.Argument(
+        help="a packaged recipe's name (see `equipoise recipes`) or a YAML file"
+    ),
+]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run directory")]
-Set = Annotated[list[str], typer.Option("-s", "--set", metavar="KEY=VALUE", help="override a setting: loss=dpo")]
+Set = Annotated[
+    list[str],
+    typer.Option(
+        "-s", "--set", metavar="KEY=VALUE", help="override a setting: loss=dpo"
+    ),
+]
 Served = Annotated[Path | None, typer.Argument(metavar="[RUN]", help="a run directory")]
-Model = Annotated[str, typer.Option(help="a model in place of a run: a folder, a hub id, or builtin")]
-Adapter = Annotated[str, typer.Option(help="with --model: a LoRA adapter on it, a folder")]
-Upstream = Annotated[str, typer.Option(metavar="URL", help="another server, up to /chat/completions")]
-UpstreamModel = Annotated[str, typer.Option(metavar="NAME", help="with --upstream: the model's name there")]
-UpstreamKey = Annotated[str, typer.Option(metavar="NAME", help="the variable that holds its key")]
+Model = Annotated[
+    str, typer.Option(help="a model in place of a run: a folder, a hub id, or builtin")
+]
+Adapter = Annotated[
+    str, typer.Option(help="with --model: a LoRA adapter on it, a folder")
+]
+Upstream = Annotated[
+    str, typer.Option(metavar="URL", help="another server, up to /chat/completions")
+]
+UpstreamModel = Annotated[
+    str, typer.Option(metavar="NAME", help="with --upstream: the model's name there")
+]
+UpstreamKey = Annotated[
+    str, typer.Option(metavar="NAME", help="the variable that holds its key")
+]
 Steered = Annotated[
     str,
     typer.Option(
@@ -28,7 +48,9 @@ Steered = Annotated[
         "{pricing: subscription, text: assistance} [default: strip for a run of the assistant's game, else off]",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="print facts as JSON, and nothing else")]
+Json = Annotated[
+    bool, typer.Option("--json", help="print facts as JSON, and nothing else")
+]
 
 
 def show(facts: Any) -> None:
@@ -37,22 +59,32 @@ def show(facts: Any) -> None:
 
 
 def names(folders: Sequence[Path]) -> list[str]:
-    """What a table calls the runs: their folders' names, or whole paths where two different ones have one name."""
+    """What a table calls the runs: their folders' names, or whole paths where two
+    different ones have one name.
+    """
     found = {folder: folder.resolve() for folder in folders}
     return [
-        str(folder) if any(one != whole and one.name == whole.name for one in found.values()) else whole.name
+        str(folder)
+        if any(one != whole and one.name == whole.name for one in found.values())
+        else whole.name
         for folder, whole in ((folder, found[folder]) for folder in folders)
     ]
 
 
-def at_generation(text: str, generation: int | None = None, option: str = "") -> tuple[Path, int | None]:
-    """`RUN` or `RUN@3` -> the folder and the generation, None where none is named; `generation` is what `option` says.
+def at_generation(
+    text: str, generation: int | None = None, option: str = ""
+) -> tuple[Path, int | None]:
+    """`RUN` or `RUN@3` -> the folder and the generation, None where none is named;
+    `generation` is what `option` says.
 
-    A folder whose own name looks like that is taken as it is. Raises ConfigError where both name a generation.
+    A folder whose own name looks like that is taken as it is. Raises ConfigError where
+    both name a generation.
     """
     folder, at, number = text.rpartition("@")
     if not at or not number.isdecimal() or Path(text).is_dir():
         return Path(text), generation
     if generation is not None:
-        raise ConfigError(f"{option} {generation}: {text} names a generation already; leave one of them out")
+        raise ConfigError(
+            f"{option} {generation}: {text} names a generation already; leave one of them out"
+        )
     return Path(folder), int(number)

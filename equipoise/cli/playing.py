@@ -1,4 +1,6 @@
-"""What `run` and `resume` share: play an open run to its end, write its report, say what came of it."""
+"""What `run` and `resume` share: play an open run to its end, write its report, say
+what came of it.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 from equipoise.cli.options import show
 from equipoise.errors import BudgetSpent, EquipoiseError, Stopped
-from equipoise.run import Run
+from equipoise.run.directory import Run
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 def play_out(run: Run, json: bool) -> None:
-    """Play every generation that is not recorded yet. Raises Stopped on Ctrl-C or SIGTERM: nothing recorded is lost."""
+    """Play every generation that is not recorded yet. Raises Stopped on Ctrl-C or
+    SIGTERM: nothing recorded is lost.
+    """
     from rich.console import Console
 
-    from equipoise.loop import league
-    from equipoise.report.collect import facts
     from equipoise.report.html import render
     from equipoise.report.terminal import Display
-    from equipoise.stages import RunStages
+    from equipoise.run.collect import facts
+    from equipoise.run.loop import league
+    from equipoise.run.stages import RunStages
 
     console = Console(stderr=json)
     started = time.perf_counter()
@@ -36,9 +40,14 @@ def play_out(run: Run, json: bool) -> None:
         collected = facts(run)
         (run.folder / "report.html").write_text(render(collected), encoding="utf-8")
     except KeyboardInterrupt:
-        raise Stopped(f"stopped; what was recorded is kept. Go on with: equipoise resume {run.folder}") from None
+        raise Stopped(
+            f"stopped; what was recorded is kept. Go on with: equipoise resume {run.folder}"
+        ) from None
     except BudgetSpent as error:
-        paths = [f"-s {path}.budget.{error.limit}=…" for path in _paid_by(run.config.model_dump(), error.account)]
+        paths = [
+            f"-s {path}.budget.{error.limit}=…"
+            for path in _paid_by(run.config.model_dump(), error.account)
+        ]
         raise Stopped(
             f"{error}; go on with a larger budget: equipoise resume {run.folder} {' '.join(paths)}"
         ) from error
@@ -54,8 +63,10 @@ def play_out(run: Run, json: bool) -> None:
 
 
 def _device_line(values: Any) -> str:
-    """On which device the parts with `device: auto` run and why; nothing where no part has a device."""
-    from equipoise.players.device import explain_device
+    """On which device the parts with `device: auto` run and why; nothing where no part
+    has a device.
+    """
+    from equipoise.models.device import explain_device
 
     if not _mentions_device(values):
         return ""
@@ -70,21 +81,27 @@ def _mentions_device(values: Any) -> bool:
 
 def _show(console: Console, run: Run, seconds: float) -> None:
     """Before and after, the numbers that matter, and where the report is."""
-    from equipoise.report.collect import changes, headlines
     from equipoise.report.terminal import before_after, duration, headline
+    from equipoise.run.collect import changes, headlines
 
     rows = changes(run)
     if rows:
         console.print(before_after(rows))
     numbers = [(line.label, line.value) for line in headlines(run)]
-    numbers += [("took", duration(seconds)), ("go deeper", f"equipoise status {run.folder}")]
+    numbers += [
+        ("took", duration(seconds)),
+        ("go deeper", f"equipoise status {run.folder}"),
+    ]
     console.print(headline(run.config.name, numbers, run.folder / "report.html"))
 
 
 def _paid_by(values: Any, account: str, path: str = "") -> Iterator[str]:
     """Where in a configuration the players are that an account pays for."""
     if isinstance(values, dict):
-        if values.get("kind") == "endpoint" and (values.get("account") or values.get("model")) == account:
+        if (
+            values.get("kind") == "endpoint"
+            and (values.get("account") or values.get("model")) == account
+        ):
             yield path
         for key, value in values.items():
             yield from _paid_by(value, account, f"{path}.{key}".lstrip("."))
@@ -98,7 +115,9 @@ def _log_failure(run: Run) -> None:
 
 
 def _result(run: Run, seconds: float) -> dict[str, Any]:
-    measured = [{"generation": g, **found} for _, g, _, found, _ in run.ledger.stages("measure")]
+    measured = [
+        {"generation": g, **found} for _, g, _, found, _ in run.ledger.stages("measure")
+    ]
     return {
         "run": str(run.folder),
         "report": str(run.folder / "report.html"),

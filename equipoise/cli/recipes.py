@@ -10,7 +10,7 @@ def recipes(json: Json = False) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from equipoise import config
+    from equipoise.run import config
 
     found = config.recipes()
     if json:

@@ -13,27 +13,36 @@ from equipoise.cli.options import RunFolder, at_generation, names
 
 def report(
     folder: RunFolder,
-    out: Annotated[Path | None, typer.Option(help="where to write it [default: RUN/report.html]")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="where to write it [default: RUN/report.html]")
+    ] = None,
     beside: Annotated[
         list[str],
-        typer.Option(metavar="RUN[@GENERATION]", help="another run of the game assistance, drawn in the same plane"),
+        typer.Option(
+            metavar="RUN[@GENERATION]",
+            help="another run of the game assistance, drawn in the same plane",
+        ),
     ] = [],  # noqa: B006
 ) -> None:
     """Write the run's report, one HTML file that works offline."""
-    from equipoise.comparison import entry
-    from equipoise.report.assisted import plane
-    from equipoise.report.collect import facts
+    from equipoise.environments.assistance.comparison import entry
+    from equipoise.environments.assistance.page_facts import plane
     from equipoise.report.html import render
-    from equipoise.run import Run
+    from equipoise.run.collect import facts
+    from equipoise.run.directory import Run
 
     path = out or folder / "report.html"
     asked = [at_generation(one) for one in beside]
     with ExitStack() as stack:
         opened = stack.enter_context(Run.read(folder))
         if beside:
-            entry(opened, folder.name)  # other runs' planes have their place only beside a plane of its own
+            entry(
+                opened, folder.name
+            )  # other runs' planes have their place only beside a plane of its own
         others = []
-        for name, (other, generation) in zip(names([one for one, _ in asked]), asked, strict=True):
+        for name, (other, generation) in zip(
+            names([one for one, _ in asked]), asked, strict=True
+        ):
             found = entry(stack.enter_context(Run.read(other)), name, generation)
             others.append(plane(f"{name}@{found.generation}", found.found))
         path.write_text(render(facts(opened, beside=others)), encoding="utf-8")

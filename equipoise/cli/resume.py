@@ -8,15 +8,19 @@ from equipoise.cli.options import Json, RunFolder, Set
 
 
 def resume(folder: RunFolder, set: Set = [], json: Json = False) -> None:  # noqa: B006
-    """Go on where a run stopped. What is recorded is not done again; a finished run only prints its result.
+    """Go on where a run stopped. What is recorded is not done again; a finished run
+    only prints its result.
 
-    `-s` may raise what limits a run without changing what it computes: budgets, time-outs, concurrency, addresses.
+    `-s` may raise what limits a run without changing what it computes: budgets,
+    time-outs, concurrency, addresses.
     """
     from equipoise.cli.playing import play_out
-    from equipoise.run import Run
+    from equipoise.run.directory import Run
 
     with Run.open(folder.resolve()) as opened:
-        os.chdir(opened.ledger.meta("directory"))  # relative paths in the configuration mean what they meant
+        os.chdir(
+            opened.ledger.meta("directory")
+        )  # relative paths in the configuration mean what they meant
         if set:
             opened.allow(set)
         play_out(opened, json)

@@ -13,14 +13,21 @@ from equipoise.cli.options import Json, Recipe, Set
 def run(
     recipe: Recipe,
     set: Set = [],  # noqa: B006
-    out: Annotated[Path | None, typer.Option(help="the run directory [default: runs/RECIPE]")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace an earlier run in that directory")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="the run directory [default: runs/RECIPE]")
+    ] = None,
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="replace an earlier run in that directory"),
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Play a recipe: players meet, judges judge, learners learn, and a report says what came of it."""
-    from equipoise import config
+    """Play a recipe: players meet, judges judge, learners learn, and a report says what
+    came of it.
+    """
     from equipoise.cli.playing import play_out
-    from equipoise.run import Run
+    from equipoise.run import config
+    from equipoise.run.directory import Run
 
     folder = out or Path("runs") / Path(recipe).stem
     with Run.create(config.load(recipe, set), folder, overwrite) as opened:

@@ -1,4 +1,6 @@
-"""`equipoise sft MODEL DATA --out DIR`: supervised fine-tuning, to make a start that a game can improve on."""
+"""`equipoise sft MODEL DATA --out DIR`: supervised fine-tuning, to make a start that a
+game can improve on.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,27 @@ if TYPE_CHECKING:
 
 
 def sft(
-    model: Annotated[str, typer.Argument(help="a causal language model: hub id, folder, or builtin")],
-    data: Annotated[str, typer.Argument(help="JSONL, JSON or Parquet in TRL's prompt-completion or messages format")],
+    model: Annotated[
+        str, typer.Argument(help="a causal language model: hub id, folder, or builtin")
+    ],
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="JSONL, JSON or Parquet in TRL's prompt-completion or messages format"
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="the folder to write the model into")],
     epochs: Annotated[float, typer.Option(help="passes over the data")] = 1.0,
     learning_rate: Annotated[float, typer.Option(help="peak learning rate")] = 1e-4,
     batch_size: Annotated[int, typer.Option(help="examples a step")] = 16,
-    max_length: Annotated[int | None, typer.Option(help="tokens of prompt and answer [default: the model's]")] = None,
+    max_length: Annotated[
+        int | None,
+        typer.Option(help="tokens of prompt and answer [default: the model's]"),
+    ] = None,
     seed: Annotated[int, typer.Option(help="order of the data")] = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace what is in the folder")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="replace what is in the folder")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Train a model on answers: the loss falls on answer tokens only."""
@@ -40,8 +54,12 @@ def sft(
     if out.exists() and any(out.iterdir()) and not overwrite:
         raise RunError(f"{out}: is not empty; --overwrite, or another --out")
     prompts = Files.model_validate({"path": data}).load().training
-    examples = [(prompt.messages, _completion(prompt, i)) for i, prompt in enumerate(prompts, 1)]
-    settings = SFT.model_validate({"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size})
+    examples = [
+        (prompt.messages, _completion(prompt, i)) for i, prompt in enumerate(prompts, 1)
+    ]
+    settings = SFT.model_validate(
+        {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
+    )
     with Display(console=Console(stderr=json), silent=json) as display:
         facts = train_into(out, model, examples, settings, display, seed, max_length)
     if json:
@@ -59,7 +77,9 @@ def train_into(
     seed: int,
     max_length: int | None,
 ) -> dict[str, float]:
-    """Train a model on (chat, answer) examples into the folder `out`, which appears whole or not at all."""
+    """Train a model on (chat, answer) examples into the folder `out`, which appears
+    whole or not at all.
+    """
     from equipoise.learners.sft import train_sft
 
     draft = out.with_name(f".{out.name}.draft")
@@ -69,9 +89,17 @@ def train_into(
 
     def log(line: dict[str, Any]) -> None:
         display.advance(int(line.get("steps", 0)))
-        display.numbers(**{name: line[name] for name in ("loss", "tokens_per_second") if name in line})
+        display.numbers(
+            **{
+                name: line[name]
+                for name in ("loss", "tokens_per_second")
+                if name in line
+            }
+        )
 
-    facts = train_sft(model, examples, draft, settings, seed=seed, max_length=max_length, log=log)
+    facts = train_sft(
+        model, examples, draft, settings, seed=seed, max_length=max_length, log=log
+    )
     shutil.rmtree(out, ignore_errors=True)
     draft.rename(out)
     return facts
@@ -85,5 +113,7 @@ def _completion(prompt: Prompt, row: int) -> str:
     if isinstance(found, list):
         found = "\n".join(message["content"] for message in found)
     if not isinstance(found, str) or not found.strip():
-        raise DataError(f"row {row} ({prompt.source}): no completion to learn from; give `completion`, or `messages`")
+        raise DataError(
+            f"row {row} ({prompt.source}): no completion to learn from; give `completion`, or `messages`"
+        )
     return found

@@ -23,7 +23,12 @@ class PairMaker(Component):
         return seats * (seats - 1) // 2
 
     def make(
-        self, matches: Sequence[Match], judgements: Sequence[Judgement], utility: str = "score"
+        self,
+        matches: Sequence[Match],
+        judgements: Sequence[Judgement],
+        utility: str = "score",
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(the pairs in the order of the matches, how many matches gave none by why); `utility` is what is compared."""
+        """(the pairs in the order of the matches, how many matches gave none by why);
+        `utility` is what is compared.
+        """
         raise TypeError(f"{type(self).__name__} must define make()")

@@ -1,4 +1,6 @@
-"""From judged matches to episodes: each move of a learner with what it is paid, and which moves compete with it."""
+"""From judged matches to episodes: each move of a learner with what it is paid, and
+which moves compete with it.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,14 @@ def episodes(
     terms: Sequence[Term] = (),
     normalise: Normalising | None = None,
 ) -> tuple[list[Episode], dict[str, int]]:
-    """(an episode for each move of `learner`, in order; how many of its moves gave none, by why).
+    """(an episode for each move of `learner`, in order; how many of its moves gave
+    none, by why).
 
         reward = utility of the seat + Σ over the terms of that seat's role,  normalised where that is asked for
 
-    `judgements` by match id, `prompts` by id. A move whose seat was not judged, or that failed, is left out: it is not
-    paid 0. Raises ConfigError for a utility that nobody gave, EquipoiseError for a term that has not one finite
-    number for each text.
+    `judgements` by match id, `prompts` by id. A move whose seat was not judged, or that
+    failed, is left out: it is not paid 0. Raises ConfigError for a utility that nobody
+    gave, EquipoiseError for a term that has not one finite number for each text.
     """
     mine = [
         (match, place, turn)
@@ -38,12 +41,16 @@ def episodes(
         for place, turn in enumerate(match.turns)
         if match.seats[turn.seat] == learner
     ]
-    made = [row for row in mine if row[2].move.finish != "error" and row[2].move.token_ids]
+    made = [
+        row for row in mine if row[2].move.finish != "error" and row[2].move.token_ids
+    ]
     dropped = Counter({"failed": len(mine) - len(made)})
     found: list[Episode] = []
     sources: list[str] = []
     sides: list[Mapping[str, float]] = []
-    for (match, place, turn), added in zip(made, _shaped(made, game, prompts, terms), strict=True):
+    for (match, place, turn), added in zip(
+        made, _shaped(made, game, prompts, terms), strict=True
+    ):
         word = judgements.get(match.id)
         scores = ((word and word.scores) or {}).get(turn.seat, {})
         if utility not in scores:
@@ -59,32 +66,54 @@ def episodes(
                 match=match.id,
                 turn=place,
                 role=role,
-                group=record_id(role, *((m.role, m.content) for m in turn.view.messages)),
+                group=record_id(
+                    role, *((m.role, m.content) for m in turn.view.messages)
+                ),
                 reward=sum(parts.values()),
                 parts=parts,
             )
         )
     if not found and dropped["unjudged"] and judgements:
-        names = {name for word in judgements.values() for scores in (word.scores or {}).values() for name in scores}
+        names = {
+            name
+            for word in judgements.values()
+            for scores in (word.scores or {}).values()
+            for name in scores
+        }
         if names and utility not in names:
-            raise ConfigError(f"utility: no judgement has '{utility}'; known: {', '.join(sorted(names))}")
+            raise ConfigError(
+                f"utility: no judgement has '{utility}'; known: {', '.join(sorted(names))}"
+            )
     found = normalise.applied(found, sources, sides) if normalise is not None else found
     return found, {why: count for why, count in dropped.items() if count}
 
 
 def _shaped(
-    made: Sequence[tuple[Match, int, Turn]], game: Game, prompts: Mapping[str, Prompt], terms: Sequence[Term]
+    made: Sequence[tuple[Match, int, Turn]],
+    game: Game,
+    prompts: Mapping[str, Prompt],
+    terms: Sequence[Term],
 ) -> list[dict[str, float]]:
     """For each move, term -> what it adds; terms of one name are summed."""
     shaped: list[dict[str, float]] = [{} for _ in made]
     for term in terms:
-        rows = [row for row, (_, _, turn) in enumerate(made) if game.role(turn.seat) == term.role]
+        rows = [
+            row
+            for row, (_, _, turn) in enumerate(made)
+            if game.role(turn.seat) == term.role
+        ]
         texts = [made[row][2].move.text for row in rows]
-        values = term.values(texts, [prompts[made[row][0].prompt].messages[-1].content for row in rows])
+        values = term.values(
+            texts, [prompts[made[row][0].prompt].messages[-1].content for row in rows]
+        )
         if len(values) != len(texts):
-            raise EquipoiseError(f"shaping '{term.name}' gave {len(values)} numbers for {len(texts)} texts")
+            raise EquipoiseError(
+                f"shaping '{term.name}' gave {len(values)} numbers for {len(texts)} texts"
+            )
         for row, text, value in zip(rows, texts, values, strict=True):
             if not (isinstance(value, Real) and isfinite(value)):
-                raise EquipoiseError(f"shaping '{term.name}' gave {value!r}, no finite number, for {text[:80]!r}")
+                raise EquipoiseError(
+                    f"shaping '{term.name}' gave {value!r}, no finite number, for {text[:80]!r}"
+                )
             shaped[row][term.name] = shaped[row].get(term.name, 0.0) + float(value)
     return shaped

@@ -1,4 +1,6 @@
-"""Answer log-probabilities of the reference and of every opponent: once per (player, text), then from the ledger."""
+"""Answer log-probabilities of the reference and of every opponent: once per (player,
+text), then from the ledger.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from equipoise.errors import ConfigError
-from equipoise.ledger import Ledger
 from equipoise.players.base import Actor, Scorer
+from equipoise.run.ledger import Ledger
 from equipoise.types import Message, Pair, PlayerId, record_id
 
 CHUNK = 512  # answers scored and recorded together; a resumed run repeats whole chunks only, so batches are the same
@@ -16,7 +18,9 @@ CHUNK = 512  # answers scored and recorded together; a resumed run repeats whole
 
 def text_key(chat: Sequence[Message], answer: str) -> str:
     """The identity of an answer in its chat."""
-    return record_id(*(part for message in chat for part in (message.role, message.content)), answer)
+    return record_id(
+        *(part for message in chat for part in (message.role, message.content)), answer
+    )
 
 
 def opponent_logprobs(
@@ -27,13 +31,20 @@ def opponent_logprobs(
     pairs: Sequence[Pair],
     advance: Callable[[int], None] = lambda n: None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(chosen_KB, rejected_KB): each opponent's sum of token log-probabilities, in nats, of both answers of each pair.
+    """(chosen_KB, rejected_KB): each opponent's sum of token log-probabilities, in
+    nats, of both answers of each pair.
 
-    `actor(player)` opens a player. The learner's own generations must read text exactly as it does (tokenizer,
-    template, truncation); another player reads it in its own way, but whole. Raises ConfigError when a generation reads
-    it differently or an opponent cannot tell log-probabilities at all, DataError when an answer does not fit one.
+    `actor(player)` opens a player. The learner's own generations must read text exactly
+    as it does (tokenizer, template, truncation); another player reads it in its own
+    way, but whole. Raises ConfigError when a generation reads it differently or an
+    opponent cannot tell log-probabilities at all, DataError when an answer does not fit
+    one.
     """
-    answers = {text_key(p.messages, a): (p.messages, a) for p in pairs for a in (p.chosen, p.rejected)}
+    answers = {
+        text_key(p.messages, a): (p.messages, a)
+        for p in pairs
+        for a in (p.chosen, p.rejected)
+    }
     chosen_KB, rejected_KB = np.zeros((2, len(opponents), len(pairs)))
     for k, opponent in enumerate(opponents):
         known = _score(ledger, actor, learner, opponent, answers, advance)
@@ -73,5 +84,7 @@ def _score(
 def _scorer(actor: Callable[[PlayerId], Actor], player: PlayerId) -> Scorer:
     scorer = actor(player)
     if not isinstance(scorer, Scorer):
-        raise ConfigError(f"players.{player.name}: cannot tell log-probabilities, which the loss needs of opponents")
+        raise ConfigError(
+            f"players.{player.name}: cannot tell log-probabilities, which the loss needs of opponents"
+        )
     return scorer

@@ -1,6 +1,8 @@
-"""What is added to a move's pay-off for how its text compares with others: diversity, and penalties for unfit texts.
+"""What is added to a move's pay-off for how its text compares with others: diversity,
+and penalties for unfit texts.
 
-A shaping is a setting; `open` makes of it a term, which remembers every text of its role in the run so far.
+A shaping is a setting; `open` makes of it a term, which remembers every text of its
+role in the run so far.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from typing import ClassVar, Literal, Protocol
 from pydantic import Field
 
 from equipoise.component import Component
-from equipoise.judges.embedding import Embedding
+from equipoise.models.embedding import Embedding
 from equipoise.payoffs.diversity import MeanCosine, SelfBleu
-from equipoise.players.base import Shelf
+from equipoise.players.base import Resources
 
 
 class Term(Protocol):
@@ -24,7 +26,9 @@ class Term(Protocol):
     role: str
 
     def values(self, texts: Sequence[str], seeds: Sequence[str]) -> Sequence[float]:
-        """What is added to each text's reward; `seeds` are the texts that they were made from."""
+        """What is added to each text's reward; `seeds` are the texts that they were
+        made from.
+        """
         ...
 
     def add(self, texts: Sequence[str]) -> None:
@@ -42,17 +46,24 @@ class Shaping(Component):
     }
 
     role: str = Field("adversary", description="whose texts")
-    weight: float = Field(ge=0, description="what the measure is multiplied with before it is taken off the reward")
+    weight: float = Field(
+        ge=0,
+        description="what the measure is multiplied with before it is taken off the reward",
+    )
 
-    def open(self, shelf: Shelf) -> Term:
+    def open(self, resources: Resources) -> Term:
         """The term, without memories."""
         raise TypeError(f"{type(self).__name__} must define open()")
 
 
 class Diversity(Shaping):
-    """−weight · the mean likeness to every text of the role so far; of a blank text it is 1, where there are any."""
+    """−weight · the mean likeness to every text of the role so far; of a blank text it
+    is 1, where there are any.
+    """
 
-    window: int | None = Field(None, ge=1, description="compare with the newest so many texts; null: with all")
+    window: int | None = Field(
+        None, ge=1, description="compare with the newest so many texts; null: with all"
+    )
 
 
 class _Measured:
@@ -63,69 +74,108 @@ class _Measured:
         self.weight, self.measure = shaping.weight, measure
 
     def values(self, texts: Sequence[str], seeds: Sequence[str]) -> Sequence[float]:
-        # A blank text shares nothing with any other; were it paid for that, silence would be the best attack.
+        # A blank text shares nothing with any other; were it paid for that, silence
+        # would be the best attack.
         blank = float(len(self.measure) > 0)
         alike = self.measure.score(texts)
-        return [-self.weight * (value if text.strip() else blank) for text, value in zip(texts, alike, strict=True)]
+        return [
+            -self.weight * (value if text.strip() else blank)
+            for text, value in zip(texts, alike, strict=True)
+        ]
 
     def add(self, texts: Sequence[str]) -> None:
         self.measure.add(texts)
 
 
 class SelfBleuShaping(Diversity):
-    """−weight · the mean BLEU-2..5 against every text of the role so far. Source: GPO (arXiv 2406.10977); 5 there."""
+    """−weight · the mean BLEU-2..5 against every text of the role so far. Source: GPO
+    (arXiv 2406.10977); 5 there.
+    """
 
     kind: Literal["self_bleu"] = "self_bleu"
     weight: float = Field(
-        5.0, ge=0, description="what the measure is multiplied with before it is taken off the reward"
+        5.0,
+        ge=0,
+        description="what the measure is multiplied with before it is taken off the reward",
     )
 
-    def open(self, shelf: Shelf) -> Term:
+    def open(self, resources: Resources) -> Term:
         """The term."""
         return _Measured(self, SelfBleu(window=self.window))
 
 
 class CosineShaping(Diversity):
-    """−weight · the mean cosine with every text of the role so far. Source: GPO; weight 1 there."""
+    """−weight · the mean cosine with every text of the role so far. Source: GPO; weight
+    1 there.
+    """
 
     kind: Literal["cosine"] = "cosine"
     weight: float = Field(
-        1.0, ge=0, description="what the measure is multiplied with before it is taken off the reward"
+        1.0,
+        ge=0,
+        description="what the measure is multiplied with before it is taken off the reward",
     )
-    embedding: Embedding = Field(default="hashed", description="what texts are compared by")  # type: ignore[assignment]
+    embedding: Embedding = Field(
+        default="hashed", description="what texts are compared by"
+    )  # type: ignore[assignment]
 
-    def open(self, shelf: Shelf) -> Term:
+    def open(self, resources: Resources) -> Term:
         """The term."""
-        return _Measured(self, MeanCosine(self.embedding.open(shelf), window=self.window))
+        return _Measured(
+            self, MeanCosine(self.embedding.open(resources), window=self.window)
+        )
 
 
 class UnfitShaping(Shaping):
-    """−weight for a text that is no attack: blank, said before word for word, its seed's copy, or off its topic."""
+    """−weight for a text that is no attack: blank, said before word for word, its
+    seed's copy, or off its topic.
+    """
 
     kind: Literal["unfit"] = "unfit"
     weight: float = Field(1.0, ge=0, description="the penalty")
     on_topic: float | None = Field(
-        None, ge=-1, le=1, description="the least cosine with the seed prompt; null: topics are not looked at"
+        None,
+        ge=-1,
+        le=1,
+        description="the least cosine with the seed prompt; null: topics are not looked at",
     )
-    repeats: int = Field(1, ge=0, description="how often a text may have been written before without a penalty")
-    embedding: Embedding = Field(default="hashed", description="what topics are compared by")  # type: ignore[assignment]
+    repeats: int = Field(
+        1,
+        ge=0,
+        description="how often a text may have been written before without a penalty",
+    )
+    embedding: Embedding = Field(
+        default="hashed", description="what topics are compared by"
+    )  # type: ignore[assignment]
 
-    def open(self, shelf: Shelf) -> Term:
+    def open(self, resources: Resources) -> Term:
         """The term."""
-        return _Unfit(self, shelf)
+        return _Unfit(self, resources)
 
 
 class _Unfit:
-    def __init__(self, shaping: UnfitShaping, shelf: Shelf) -> None:
+    def __init__(self, shaping: UnfitShaping, resources: Resources) -> None:
         self.name, self.role, self.shaping = shaping.kind, shaping.role, shaping
-        self.embed = None if shaping.on_topic is None else shaping.embedding.open(shelf)
+        self.embed = (
+            None if shaping.on_topic is None else shaping.embedding.open(resources)
+        )
         self.seen: Counter[str] = Counter()
 
     def values(self, texts: Sequence[str], seeds: Sequence[str]) -> Sequence[float]:
         said = self.seen.copy()
         found = []
-        for text, seed, near in zip(map(_plain, texts), map(_plain, seeds), self._near(texts, seeds), strict=True):
-            fit = near and bool(text) and text != seed and said[text] <= self.shaping.repeats
+        for text, seed, near in zip(
+            map(_plain, texts),
+            map(_plain, seeds),
+            self._near(texts, seeds),
+            strict=True,
+        ):
+            fit = (
+                near
+                and bool(text)
+                and text != seed
+                and said[text] <= self.shaping.repeats
+            )
             said[text] += 1
             found.append(0.0 if fit else -self.shaping.weight)
         return found
@@ -134,7 +184,9 @@ class _Unfit:
         """Whether each text is on its seed's topic."""
         if self.embed is None or not texts:
             return [True] * len(texts)
-        return ((self.embed(texts) * self.embed(seeds)).sum(1) >= self.shaping.on_topic).tolist()
+        return (
+            (self.embed(texts) * self.embed(seeds)).sum(1) >= self.shaping.on_topic
+        ).tolist()
 
     def add(self, texts: Sequence[str]) -> None:
         self.seen.update(map(_plain, texts))

@@ -1,4 +1,6 @@
-"""What an evaluation is: it measures a generation, and says what the league of all generations looks like."""
+"""What an evaluation is: it measures a generation, and says what the league of all
+generations looks like.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +15,28 @@ from equipoise.component import Component
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.payoffs.table import Result
-from equipoise.players.base import Shelf
+from equipoise.players.base import Resources
 from equipoise.ratings.base import Ratings
 from equipoise.solvers.base import Solver
 from equipoise.types import Judgement, Match, PlayerId, Prompt
 
-Scores = Mapping[str, Sequence[float | None]]  # prompt id -> the scores of a player's answers, None where unjudged
-Met = tuple[Match, Judgement]  # a played match, and the judge's word on it
+Scores = Mapping[
+    str, Sequence[float | None]
+]  # prompt id -> the scores of a player's answers, None where unjudged
+JudgedMatch = tuple[Match, Judgement]  # a played match, and the judge's word on it
 
 
 @dataclass(frozen=True)
-class Outlook:
+class EvaluationPlan:
     """What is known of a run before it is played: who is measured when, and on what.
 
-    `lineups` are the learners, each as old as it is, at every measurement in order; `roles` says which player plays a
-    role, where the schedule says it; `held_out` and `test` are the prompts of those parts.
+    `rosters` are the learners, each as old as it is, at every measurement in order;
+    `roles` says which player plays a role, where the schedule says it; `held_out` and
+    `test` are the prompts of those parts.
     """
 
     game: Game
-    lineups: Sequence[Sequence[PlayerId]]
+    rosters: Sequence[Sequence[PlayerId]]
     others: Sequence[PlayerId]
     roles: Mapping[str, str]
     held_out: Sequence[Prompt]
@@ -41,17 +46,27 @@ class Outlook:
     @property
     def judges(self) -> list[Judge]:
         """Every judge that teaches somebody, each once."""
-        return list({judge.name: judge for judge in (self.judge_of(p.name) for p in self.lineups[0])}.values())
+        return list(
+            {
+                judge.name: judge
+                for judge in (self.judge_of(p.name) for p in self.rosters[0])
+            }.values()
+        )
 
     @property
     def league(self) -> list[PlayerId]:
         """Everyone who is measured at some time, and the players that do not learn."""
-        return [*{player: None for lineup in self.lineups for player in lineup}, *self.others]
+        return [
+            *{player: None for roster in self.rosters for player in roster},
+            *self.others,
+        ]
 
 
 @dataclass(frozen=True)
-class Effort:
-    """What an evaluation takes at most: matches, their moves, and (judge, matches that it judges, their seats)."""
+class Workload:
+    """What an evaluation takes at most: matches, their moves, and (judge, matches that
+    it judges, their seats).
+    """
 
     matches: int = 0
     moves: int = 0
@@ -97,22 +112,30 @@ class Arena(Protocol):
         """The held-out prompts."""
         ...
 
-    def scores(self, player: PlayerId, samples: int, judge: Judge, part: str = "held_out") -> Scores:
-        """Play the prompts of a part with `player` in every seat, and judge it; done once, then remembered.
+    def scores(
+        self, player: PlayerId, samples: int, judge: Judge, part: str = "held_out"
+    ) -> Scores:
+        """Play the prompts of a part with `player` in every seat, and judge it; done
+        once, then remembered.
 
         `part` is "held_out", or "test" for the prompts that are kept for one last test.
         """
         ...
 
-    def meetings(self, first: PlayerId, second: PlayerId, samples: int, judge: Judge) -> list[Result]:
-        """What a comparing judge says of two players' held-out answers, the i-th of one beside the i-th of the other.
+    def meetings(
+        self, first: PlayerId, second: PlayerId, samples: int, judge: Judge
+    ) -> list[Result]:
+        """What a comparing judge says of two players' held-out answers, the i-th of one
+        beside the i-th of the other.
 
         Values in [−1, 1] are what `first` gets. Done once, then remembered.
         """
         ...
 
     def seated(self) -> Mapping[str, PlayerId]:
-        """role -> who plays it now. Raises ConfigError where the schedule gives no role to a player."""
+        """role -> who plays it now. Raises ConfigError where the schedule gives no role
+        to a player.
+        """
         ...
 
     def played(
@@ -123,24 +146,31 @@ class Arena(Protocol):
         raw: bool = False,
         *,
         samples: int = 1,
-    ) -> list[Met]:
-        """Held-out matches with these players in the roles, `samples` a prompt, judged; done once, then remembered.
+    ) -> list[JudgedMatch]:
+        """Held-out matches with these players in the roles, `samples` a prompt, judged;
+        done once, then remembered.
 
         `raw`: harmful prompts are asked as they are, nobody rewrites them.
         """
         ...
 
-    def met(self, adversary: PlayerId, defender: PlayerId, prompts: int, judge: Judge) -> list[Met]:
-        """One adversary's attacks on one defender, from so many held-out harmful prompts; remembered likewise."""
+    def met(
+        self, adversary: PlayerId, defender: PlayerId, prompts: int, judge: Judge
+    ) -> list[JudgedMatch]:
+        """One adversary's attacks on one defender, from so many held-out harmful
+        prompts; remembered likewise.
+        """
         ...
 
     @property
-    def shelf(self) -> Shelf:
+    def resources(self) -> Resources:
         """What is open in the run."""
         ...
 
     def probabilities(self, player: PlayerId, actions: Sequence[str]) -> np.ndarray:
-        """A tabular player's probabilities of `actions`. Raises ConfigError for a player that has none."""
+        """A tabular player's probabilities of `actions`. Raises ConfigError for a
+        player that has none.
+        """
         ...
 
 
@@ -149,14 +179,18 @@ class Evaluation(Component):
 
     KINDS: ClassVar = {
         "held_out": "equipoise.evaluate.held_out:HeldOut",
-        "red_team": "equipoise.evaluate.red_team:RedTeaming",
         "finite": "equipoise.evaluate.finite:Finite",
         "bimatrix": "equipoise.evaluate.two_seats:TwoSeats",
-        "assistance": "equipoise.evaluate.assistance:AssistanceMeasures",
     }
 
-    every: int = Field(1, ge=1, description="generations between two measurements; the first and the last are measured")
-    judge: Judge | None = Field(None, description="judges what is measured; null: whoever teaches the learner")
+    every: int = Field(
+        1,
+        ge=1,
+        description="generations between two measurements; the first and the last are measured",
+    )
+    judge: Judge | None = Field(
+        None, description="judges what is measured; null: whoever teaches the learner"
+    )
     selects: ClassVar[bool] = False
     """Whether `select` chooses a player to test."""
     plays: ClassVar[bool] = False
@@ -164,21 +198,27 @@ class Evaluation(Component):
 
     @property
     def meets_the_past(self) -> bool:
-        """Whether it lets past generations play anew, so that their weights have to stay."""
+        """Whether it lets past generations play anew, so that their weights have to
+        stay.
+        """
         return False
 
     def due(self, t: int, generations: int) -> bool:
         """Whether generation t of so many is measured."""
         return t % self.every == 0 or t == generations
 
-    def planned(self, outlook: Outlook) -> Effort:
+    def planned(self, run_plan: EvaluationPlan) -> Workload:
         """What all its measurements of a run take, in matches of their own."""
-        return Effort()
+        return Workload()
 
     def select(self, arena: Arena, t: int) -> dict[str, Any]:
-        """The best of all players and generations up to t on held-out prompts, and how it does on the test prompts."""
+        """The best of all players and generations up to t on held-out prompts, and how
+        it does on the test prompts.
+        """
         raise TypeError(f"{type(self).__name__} selects nobody")
 
     def measure(self, arena: Arena, t: int) -> dict[str, Any]:
-        """Numbers about generation `t`, as plain JSON values; `score`, `win_rate` and `exploitability` are watched."""
+        """Numbers about generation `t`, as plain JSON values; `score`, `win_rate` and
+        `exploitability` are watched.
+        """
         raise TypeError(f"{type(self).__name__} must define measure()")

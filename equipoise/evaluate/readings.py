@@ -1,4 +1,6 @@
-"""What judges said, one reading a line: the votes behind judgements, or their scores where no votes were kept."""
+"""What judges said, one reading a line: the votes behind judgements, or their scores
+where no votes were kept.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from equipoise.types import Judgement, Match, PlayerId, Vote
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """`voter` gave `seat` of `match` this value, or preferred it to `other`, shown second, with this probability."""
+    """`voter` gave `seat` of `match` this value, or preferred it to `other`, shown
+    second, with this probability.
+    """
 
     voter: str
     match: Match
@@ -24,9 +28,11 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What a voter thinks of one answer: its score, or the probability that it beats the answer of `other`.
+    """What a voter thinks of one answer: its score, or the probability that it beats
+    the answer of `other`.
 
-    Repeated readings of one voter, and both orders of a comparison, are one: their mean.
+    Repeated readings of one voter, and both orders of a comparison, are one: their
+    mean.
     """
 
     voter: str
@@ -56,18 +62,26 @@ def voter_of(vote: Vote) -> str:
     return PlayerId.parse(vote.by).name if "@" in vote.by else vote.by
 
 
-def readings(matches: Mapping[str, Match], judgements: Sequence[Judgement], utility: str) -> list[Said]:
-    """Every vote; of a judgement without votes, each seat's `utility` as said by the judge itself.
+def readings(
+    matches: Mapping[str, Match], judgements: Sequence[Judgement], utility: str
+) -> list[Said]:
+    """Every vote; of a judgement without votes, each seat's `utility` as said by the
+    judge itself.
 
     Raises ValueError for a judgement whose match is not among `matches`.
     """
     found: list[Said] = []
     for word in judgements:
         if word.match not in matches:
-            raise ValueError(f"judgement {word.id} is of match {word.match}, which is not among the matches given")
+            raise ValueError(
+                f"judgement {word.id} is of match {word.match}, which is not among the matches given"
+            )
         match = matches[word.match]
         if word.votes:
-            found += [Said(voter_of(vote), match, vote.seat, vote.other, vote.value) for vote in word.votes]
+            found += [
+                Said(voter_of(vote), match, vote.seat, vote.other, vote.value)
+                for vote in word.votes
+            ]
         else:
             scores = word.scores or {}
             found += [
@@ -79,7 +93,9 @@ def readings(matches: Mapping[str, Match], judgements: Sequence[Judgement], util
 
 
 def opinions(said: Sequence[Said]) -> list[Opinion]:
-    """One opinion a voter and answer; of a comparison one of each of its two answers, p and 1 − p."""
+    """One opinion a voter and answer; of a comparison one of each of its two answers, p
+    and 1 − p.
+    """
     of_answer: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
     matches: dict[str, Match] = {}
     for one in said:
@@ -92,13 +108,17 @@ def opinions(said: Sequence[Said]) -> list[Opinion]:
                 round(1 - one.value, 12)
             )  # 1 − 0.9 is to tie with 0.1
     return [
-        Opinion(voter, matches[match], seat, other, round(float(np.mean(values)), 12))  # 1 − 0.9 is to tie with 0.1
+        Opinion(
+            voter, matches[match], seat, other, round(float(np.mean(values)), 12)
+        )  # 1 − 0.9 is to tie with 0.1
         for (voter, match, seat, other), values in of_answer.items()
     ]
 
 
 def both_orders(said: Sequence[Said]) -> Iterator[tuple[Said, float, float]]:
-    """(a comparison, P(a beats b) with a shown first, with b shown first) where a voter was read in both orders."""
+    """(a comparison, P(a beats b) with a shown first, with b shown first) where a voter
+    was read in both orders.
+    """
     known: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
     first: dict[tuple[str, str, str, str], Said] = {}
     for one in said:
@@ -109,4 +129,8 @@ def both_orders(said: Sequence[Said]) -> Iterator[tuple[Said, float, float]]:
     for (voter, match, a, b), values in known.items():
         back = known.get((voter, match, b, a))
         if back and a < b:
-            yield first[voter, match, a, b], float(np.mean(values)), 1 - float(np.mean(back))
+            yield (
+                first[voter, match, a, b],
+                float(np.mean(values)),
+                1 - float(np.mean(back)),
+            )

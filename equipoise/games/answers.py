@@ -11,7 +11,9 @@ from equipoise.types import Prompt, View
 
 
 class Answers(Game):
-    """`samples` seats answer the prompt; a schedule may give them all to one player or share them out."""
+    """`samples` seats answer the prompt; a schedule may give them all to one player or
+    share them out.
+    """
 
     kind: Literal["answers"] = "answers"
     samples: int = Field(4, ge=1, description="answers to each prompt, one a seat")

@@ -24,7 +24,9 @@ Referee = Generator[Ask | list[Ask], Move | list[Move], None]
 
 
 class Bimatrix(NamedTuple):
-    """A finite game of two seats: the moves of the first and the second, and what each gets, [A, M]."""
+    """A finite game of two seats: the moves of the first and the second, and what each
+    gets, [A, M].
+    """
 
     actions: tuple[tuple[str, ...], tuple[str, ...]]
     first_AM: np.ndarray
@@ -32,13 +34,12 @@ class Bimatrix(NamedTuple):
 
 
 class Game(Component):
-    """The rules. A referee yields an `Ask` and receives the move, or a list of asks at once and receives a list."""
+    """The rules. A referee yields an `Ask` and receives the move, or a list of asks at
+    once and receives a list.
+    """
 
     KINDS: ClassVar = {
-        "matrix": "equipoise.games.matrix:Matrix",
         "answers": "equipoise.games.answers:Answers",
-        "red_team": "equipoise.games.red_team:RedTeam",
-        "assistance": "equipoise.games.assistance:Assistance",
     }
 
     @property
@@ -48,7 +49,9 @@ class Game(Component):
 
     @property
     def symmetric(self) -> bool:
-        """Whether all seats play the same role, so that one player's success is the other's by the same measure."""
+        """Whether all seats play the same role, so that one player's success is the
+        other's by the same measure.
+        """
         return True
 
     def role(self, seat: str) -> str:
@@ -65,7 +68,9 @@ class Game(Component):
         return self.seats
 
     def check(self) -> None:
-        """Raises DataError where a file that the rules need is missing or faulty; called before a run begins."""
+        """Raises DataError where a file that the rules need is missing or faulty;
+        called before a run begins.
+        """
 
     def moves(self, prompt: Prompt) -> dict[str, int]:
         """seat -> how often it moves in a match on `prompt`, at most."""
@@ -77,17 +82,25 @@ class Game(Component):
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """For a finite game: the first seat's moves, in the order of `payoff_AM`. Else empty."""
+        """For a finite game: the first seat's moves, in the order of `payoff_AM`. Else
+        empty.
+        """
         return ()
 
     def payoff_AM(self) -> np.ndarray | None:
-        """For a finite game: the first seat's pay-off, [A, M], when it plays a and the second seat m. Else None."""
+        """For a finite game: the first seat's pay-off, [A, M], when it plays a and the
+        second seat m. Else None.
+        """
         return None
 
     def bimatrix(self) -> Bimatrix | None:
-        """For a finite game of two seats: both seats' moves and what each gets. Else None."""
+        """For a finite game of two seats: both seats' moves and what each gets. Else
+        None.
+        """
         return None
 
     def outcome(self, moves: Mapping[str, str]) -> dict[str, float]:
-        """For a finite game: what each seat gets when they move so. Raises ValueError naming a move that is none."""
+        """For a finite game: what each seat gets when they move so. Raises ValueError
+        naming a move that is none.
+        """
         raise TypeError(f"{type(self).__name__} is no finite game")

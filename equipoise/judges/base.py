@@ -11,11 +11,20 @@ from typing import ClassVar, Protocol
 from equipoise.component import Component, essence
 from equipoise.errors import EquipoiseError
 from equipoise.games.base import Game
-from equipoise.players.base import Player, Shelf
-from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, Vote, record_id
+from equipoise.players.base import Player, Resources
+from equipoise.types import (
+    Judgement,
+    Match,
+    Move,
+    PlayerId,
+    Prompt,
+    View,
+    Vote,
+    record_id,
+)
 
 
-class Bench(Protocol):
+class JudgeContext(Protocol):
     """Where a judge sits: what it may ask of the run that it judges for."""
 
     @property
@@ -35,21 +44,29 @@ class Bench(Protocol):
 
     @property
     def ratings(self) -> Mapping[str, float]:
-        """The players' ratings by name as they stand before these matches; empty when nobody was rated yet."""
+        """The players' ratings by name as they stand before these matches; empty when
+        nobody was rated yet.
+        """
         ...
 
     @property
-    def shelf(self) -> Shelf:
+    def resources(self) -> Resources:
         """Where what is opened is kept, to be shared and to be closed by the run."""
         ...
 
-    def ask(self, who: Player | PlayerId, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One move a view from a player of the run, or from a player that only the judge's settings know."""
+    def ask(
+        self, who: Player | PlayerId, views: Sequence[View], seeds: Sequence[int]
+    ) -> list[Move]:
+        """One move a view from a player of the run, or from a player that only the
+        judge's settings know.
+        """
         ...
 
 
 class Judge(Component):
-    """Judges matches. One judgement a match, in order; what cannot be judged has `scores=None` and a reason."""
+    """Judges matches. One judgement a match, in order; what cannot be judged has
+    `scores=None` and a reason.
+    """
 
     KINDS: ClassVar = {
         "exact": "equipoise.judges.rules:Exact",
@@ -60,17 +77,6 @@ class Judge(Component):
         "choice": "equipoise.judges.choice:Choice",
         "on_topic": "equipoise.judges.on_topic:OnTopic",
         "gold": "equipoise.judges.gold:Gold",
-        "clerk": "equipoise.judges.clerk:Clerk",
-        "desk": "equipoise.judges.desk:Desk",
-        "clerk_guard": "equipoise.judges.clerk_guard:ClerkGuard",
-        "matrix": "equipoise.judges.matrix:MatrixPayoff",
-        "red_team": "equipoise.judges.red_team:RedTeamJudge",
-        "assistance": "equipoise.judges.assistance:AssistanceJudge",
-        "solution": "equipoise.judges.solution:Solution",
-        "ambiguity": "equipoise.judges.ambiguity:Ambiguity",
-        "writing": "equipoise.judges.writing:Writing",
-        "safety": "equipoise.judges.safety:Safety",
-        "frontier": "equipoise.judges.frontier:Frontier",
         "rubric": "equipoise.judges.rubric:Rubric",
         "pairwise": "equipoise.judges.pairwise:Pairwise",
         "peers": "equipoise.judges.peers:Peers",
@@ -82,14 +88,22 @@ class Judge(Component):
     }
 
     compares: ClassVar[bool] = False
-    """Whether scores only say how seats did against each other, so that those of two matches mean nothing together."""
+    """Whether scores only say how seats did against each other, so that those of two
+    matches mean nothing together.
+    """
 
-    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
+    def judge(
+        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
+    ) -> list[Judgement]:
         """One judgement per match; `prompts` by id."""
         raise TypeError(f"{type(self).__name__} must define judge()")
 
-    def verdicts(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
-        """What `judge` says, held to its word. Raises EquipoiseError unless it is one judgement a match, in order."""
+    def verdicts(
+        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
+    ) -> list[Judgement]:
+        """What `judge` says, held to its word. Raises EquipoiseError unless it is one
+        judgement a match, in order.
+        """
         said = self.judge(matches, prompts)
         if [word.match for word in said] != [match.id for match in matches]:
             raise EquipoiseError(
@@ -98,8 +112,10 @@ class Judge(Component):
             )
         return said
 
-    def at(self, bench: Bench) -> Judge:
-        """This judge, seated: judges that ask models, or need to know the rules or the pool, take the bench here."""
+    def at(self, judge_context: JudgeContext) -> Judge:
+        """This judge, seated: judges that ask models, or need to know the rules or the
+        pool, take the bench here.
+        """
         return self
 
     def value(self, vote: Vote) -> float | None:
@@ -107,24 +123,34 @@ class Judge(Component):
         return vote.value
 
     def questions(self, seats: int, pool: int) -> int:
-        """How many questions to models a match of so many seats takes at most, in a pool of so many players."""
+        """How many questions to models a match of so many seats takes at most, in a
+        pool of so many players.
+        """
         return 0
 
     def weighed(self, judgement: Judgement, ratings: Mapping[str, float]) -> Judgement:
-        """The judgement as it reads under these ratings of those who voted; most judges weigh nobody."""
+        """The judgement as it reads under these ratings of those who voted; most judges
+        weigh nobody.
+        """
         return judgement
 
     @cached_property
     def name(self) -> str:
-        """What the ledger calls this judge: its kind, with a hash of the settings that are not the defaults.
+        """What the ledger calls this judge: its kind, with a hash of the settings that
+        are not the defaults.
 
-        Settings that may change midway (budgets, addresses) are no part of it: a resumed run knows its judge again.
+        Settings that may change midway (budgets, addresses) are no part of it: a
+        resumed run knows its judge again.
         """
-        changed = essence(self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"}))
+        changed = essence(
+            self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
+        )
         if not changed:
             return self.kind
         text = json.dumps(changed, sort_keys=True, default=str)
-        return f"{self.kind}-{hashlib.blake2b(text.encode(), digest_size=3).hexdigest()}"
+        return (
+            f"{self.kind}-{hashlib.blake2b(text.encode(), digest_size=3).hexdigest()}"
+        )
 
     def judgement(
         self,
@@ -134,4 +160,11 @@ class Judge(Component):
         votes: Sequence[Vote] = (),
     ) -> Judgement:
         """The record of this judge's word on `match`."""
-        return Judgement(record_id("judgement", match.id, self.name), match.id, self.name, scores, reason, tuple(votes))
+        return Judgement(
+            record_id("judgement", match.id, self.name),
+            match.id,
+            self.name,
+            scores,
+            reason,
+            tuple(votes),
+        )

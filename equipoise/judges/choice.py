@@ -1,6 +1,7 @@
 """Multiple choice: which of the given options a free answer states.
 
-An answer states an option in one of these ways, the surer ones first; of several alike, the last counts.
+An answer states an option in one of these ways, the surer ones first; of several alike,
+the last counts.
 
     alone      the whole answer is a letter or an option's text             B    (b)    B. Paris    Paris.
     declared   a sentence says so                                           The answer is B.    B is correct.
@@ -36,14 +37,20 @@ REASON = "because|since|as|is|and|for"  # words that may follow a letter that is
 class Choice(Pointwise):
     """1 when the option that an answer states is the right one, else 0.
 
-    The options are the fact `choices` (letter -> text, or a list of words); without it, where the right answer is true
-    or false, they are those two. An answer that states no option is wrong, not unjudged. Unjudged: no right answer, or
-    one that is no option.
+    The options are the fact `choices` (letter -> text, or a list of words); without it,
+    where the right answer is true or false, they are those two. An answer that states
+    no option is wrong, not unjudged. Unjudged: no right answer, or one that is no
+    option.
     """
 
     kind: Literal["choice"] = "choice"
-    fact: str = Field(default="answer", description="the fact that holds the right option: its letter, or its text")
-    choices: str = Field(default="choices", description="the fact that holds the options")
+    fact: str = Field(
+        default="answer",
+        description="the fact that holds the right option: its letter, or its text",
+    )
+    choices: str = Field(
+        default="choices", description="the fact that holds the options"
+    )
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """{"score": 1 or 0}, or why not."""
@@ -60,7 +67,9 @@ class Choice(Pointwise):
 
 
 def options_of(choices: Any, gold: Any) -> dict[str, str] | None:
-    """label -> text from a mapping, from a list of words that are their own labels, or True and False for those."""
+    """label -> text from a mapping, from a list of words that are their own labels, or
+    True and False for those.
+    """
     if isinstance(choices, Mapping):
         found = {str(label): str(text) for label, text in choices.items()}
     elif isinstance(choices, (list, tuple)):
@@ -87,12 +96,15 @@ def stated(text: str, options: Mapping[str, str]) -> str | None:
     return None
 
 
-# Each way yields (end, length, label) of what it finds, so that the greatest is the last and the longest there.
+# Each way yields (end, length, label) of what it finds, so that the greatest is the
+# last and the longest there.
 Found = Iterator[tuple[int, int, str]]
 
 
 def _even(text: str) -> str:
-    """`text` in one form: width of characters, apostrophes, no emphasis, single spaces within lines."""
+    """`text` in one form: width of characters, apostrophes, no emphasis, single spaces
+    within lines.
+    """
     text = unicodedata.normalize("NFKC", text).replace("’", "'").replace("**", "")
     return "\n".join(" ".join(line.split()) for line in text.strip().splitlines())
 
@@ -105,26 +117,43 @@ def _alone(text: str, options: Mapping[str, str]) -> Found:
     whole = bare(text)
     for label, option in options.items():
         if whole == bare(label):
-            yield 1, len(label), label  # the letter of one option may be the text of another
-        elif whole in (bare(option), bare(f"{label}. {option}"), bare(f"{label}) {option}")):
+            yield (
+                1,
+                len(label),
+                label,
+            )  # the letter of one option may be the text of another
+        elif whole in (
+            bare(option),
+            bare(f"{label}. {option}"),
+            bare(f"{label}) {option}"),
+        ):
             yield 0, len(option), label
 
 
 def _declared(text: str, options: Mapping[str, str]) -> Found:
     for label in options:
-        # A letter that is also a word ("A", "I") is a letter only where no sentence goes on from it.
-        own = rf"{re.escape(label)}(?![\w'])" + (rf"(?! (?!(?:{REASON})\b)[a-z])" if label in WORDS else "")
+        # A letter that is also a word ("A", "I") is a letter only where no sentence
+        # goes on from it.
+        own = rf"{re.escape(label)}(?![\w'])" + (
+            rf"(?! (?!(?:{REASON})\b)[a-z])" if label in WORDS else ""
+        )
         name = own if len(label) == 1 else f"(?i:{own})"
         patterns = [rf"(?i:{SAYS}){OPENING}{name}", rf"\\boxed\{{{OPENING}{name}"]
         if len(label) == 1:
-            patterns.append(rf"(?<![\w']){own}[)\"'`]? is (?:the )?(?:correct|right|best)\b")
+            patterns.append(
+                rf"(?<![\w']){own}[)\"'`]? is (?:the )?(?:correct|right|best)\b"
+            )
         for match in re.finditer("|".join(patterns), text):
             yield match.end(), len(label), label
 
 
 def _marked(text: str, options: Mapping[str, str]) -> Found:
     for label in _letters(options):
-        first = rf"{label}(?=$|[.):,;\]]| -| (?:{REASON})\b)" if label in WORDS else rf"{label}(?![\w'])"
+        first = (
+            rf"{label}(?=$|[.):,;\]]| -| (?:{REASON})\b)"
+            if label in WORDS
+            else rf"{label}(?![\w'])"
+        )
         marks = rf"\A[(\[]?{first}|^[(\[]?{label}[)\].:]*$|^[(\[]?{label}[)\].:]+ |(?:\bis|:|=) [(\[]?{label}[)\].]*\Z"
         for match in re.finditer(marks, text, re.MULTILINE):
             if not WRONG.match(text, match.end()):
@@ -134,7 +163,9 @@ def _marked(text: str, options: Mapping[str, str]) -> Found:
         words = re.escape(bare(option))
         if not words:
             continue
-        for match in re.finditer(rf"\A\W*{words}(?=$|[.!?,;:\n])|^\W*{words}\W*$", lower, re.MULTILINE):
+        for match in re.finditer(
+            rf"\A\W*{words}(?=$|[.!?,;:\n])|^\W*{words}\W*$", lower, re.MULTILINE
+        ):
             # What opens an answer is where it stands, however long its text.
             yield (1 if match.start() == 0 else match.end()), len(words), label
 
@@ -144,9 +175,15 @@ def _named(text: str, options: Mapping[str, str]) -> Found:
     spans: list[tuple[int, int, str]] = []
     for label, option in options.items():
         words = bare(option)
-        spans += [(m.start(), m.end(), label) for m in re.finditer(rf"(?<!\w){re.escape(words)}(?!\w)", lower) if words]
+        spans += [
+            (m.start(), m.end(), label)
+            for m in re.finditer(rf"(?<!\w){re.escape(words)}(?!\w)", lower)
+            if words
+        ]
     for label in _letters(options):
-        marked = re.finditer(rf"\({label}\)|(?i:\boption|\bchoice) \(?{label}(?![\w'])", text)
+        marked = re.finditer(
+            rf"\({label}\)|(?i:\boption|\bchoice) \(?{label}(?![\w'])", text
+        )
         spans += [(m.start(), m.end(), label) for m in marked]
     widest = (-1, -1)
     for start, end, label in sorted(spans, key=lambda span: (span[0], -span[1])):

@@ -7,43 +7,59 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from equipoise.component import Settings
-from equipoise.players.adapters import resolve
-from equipoise.players.base import Shelf
-from equipoise.players.loading import Dtype, load_classifier
+from equipoise.models.adapters import resolve
+from equipoise.models.loading import Dtype, load_classifier
+from equipoise.players.base import Resources
 
 if TYPE_CHECKING:
-    from equipoise.judges.sequence_scores import SequenceScores
+    from equipoise.models.sequence_scores import SequenceScores
 
 
 class Classifier(Settings):
     """A sequence classification model: where it is, and how it is read."""
 
-    model: str = Field(description="a folder or Hugging Face id of a sequence classification model")
+    model: str = Field(
+        description="a folder or Hugging Face id of a sequence classification model"
+    )
     head: str | None = Field(
-        None, description="what its weights call the last layer, where that is not the architecture's name (v_head)"
+        None,
+        description="what its weights call the last layer, where that is not the architecture's name (v_head)",
     )
     dtype: Dtype = Field(
         "auto",
         description="of the weights; auto: the model's own on an accelerator, float32 on a CPU. In bfloat16 rewards "
         "that are close become equal",
     )
-    device: str = Field("auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …")
+    device: str = Field(
+        "auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …"
+    )
     attention: str = Field(
-        "auto", description="kernel: auto, sdpa, eager, flash_attention_2 …, as transformers names it"
+        "auto",
+        description="kernel: auto, sdpa, eager, flash_attention_2 …, as transformers names it",
     )
     max_length: int | None = Field(
-        None, ge=2, description="tokens of the whole text; null: the model's context, at most 2048"
+        None,
+        ge=2,
+        description="tokens of the whole text; null: the model's context, at most 2048",
     )
     batch_size: int = Field(16, ge=1, description="texts that are read at once")
-    trust_remote_code: bool = Field(False, description="let Python code of the model's own folder run here")
+    trust_remote_code: bool = Field(
+        False, description="let Python code of the model's own folder run here"
+    )
 
-    def scorer(self, shelf: Shelf) -> SequenceScores:
+    def scorer(self, resources: Resources) -> SequenceScores:
         """The model, shared through the shelf and gone with it. Raises ModelError."""
-        makings = (self.dtype, self.device, self.attention, self.head, self.trust_remote_code)
-        return shelf.get(("classifier", resolve(self.model), *makings), self._load)
+        makings = (
+            self.dtype,
+            self.device,
+            self.attention,
+            self.head,
+            self.trust_remote_code,
+        )
+        return resources.get(("classifier", resolve(self.model), *makings), self._load)
 
     def _load(self) -> SequenceScores:
-        from equipoise.judges.sequence_scores import SequenceScores
+        from equipoise.models.sequence_scores import SequenceScores
 
         model = load_classifier(
             self.model,

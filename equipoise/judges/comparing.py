@@ -17,7 +17,9 @@ from equipoise.types import Judgement, Match, Message, Prompt, Turn, Vote
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One question: which of two answers to `messages` is better? `seed` is the question's own."""
+    """One question: which of two answers to `messages` is better? `seed` is the
+    question's own.
+    """
 
     prompt: Prompt
     messages: tuple[Message, ...]
@@ -35,13 +37,16 @@ class Duel:
 
 
 class Comparing(Seated):
-    """Scores each seat its mean probability of beating the other seats; a part of it defines `compare`.
+    """Scores each seat its mean probability of beating the other seats; a part of it
+    defines `compare`.
 
         p(a beats b) = (P(a, b) + 1 − P(b, a)) / 2,      score_a = mean over b of p(a beats b)
 
-    with P(x, y) the probability that x wins when it is shown first. Every two seats whose last moves answered the same
-    chat are compared in both orders; equal texts are a tie, and nobody is asked. Where one order prefers one answer and
-    the other order the other, `flip` decides. Where an order could not be read, the two seats are not compared.
+    with P(x, y) the probability that x wins when it is shown first. Every two seats
+    whose last moves answered the same chat are compared in both orders; equal texts are
+    a tie, and nobody is asked. Where one order prefers one answer and the other order
+    the other, `flip` decides. Where an order could not be read, the two seats are not
+    compared.
     """
 
     compares: ClassVar[bool] = True
@@ -52,15 +57,23 @@ class Comparing(Seated):
     )
 
     def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
-        """For each question P(first beats second) in [0, 1] (½: a tie), or None and the reason why not."""
+        """For each question P(first beats second) in [0, 1] (½: a tie), or None and the
+        reason why not.
+        """
         raise TypeError(f"{type(self).__name__} must define compare()")
 
-    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
-        """One judgement per match, in order; `prompts` by id. All questions are asked in one `compare`."""
+    def judge(
+        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
+    ) -> list[Judgement]:
+        """One judgement per match, in order; `prompts` by id. All questions are asked
+        in one `compare`.
+        """
         turns = [last_answers(match) for match in matches]
         duels = [_duels(by_seat) for by_seat in turns]
         questions = [
-            self._question(match, prompts[match.prompt], by_seat[first], by_seat[second])
+            self._question(
+                match, prompts[match.prompt], by_seat[first], by_seat[second]
+            )
             for match, by_seat, found in zip(matches, turns, duels, strict=True)
             for duel in found
             if by_seat[duel.seat].move.text != by_seat[duel.other].move.text
@@ -76,11 +89,25 @@ class Comparing(Seated):
             words.append(self._word(match, both))
         return words
 
-    def _question(self, match: Match, prompt: Prompt, first: Turn, second: Turn) -> Comparison:
-        seed = seeds.child(self.bench.seed, "judge", self.name, match.id, self.name, first.seat, second.seat)
-        return Comparison(prompt, first.view.messages, first.move.text, second.move.text, seed)
+    def _question(
+        self, match: Match, prompt: Prompt, first: Turn, second: Turn
+    ) -> Comparison:
+        seed = seeds.child(
+            self.judge_context.seed,
+            "judge",
+            self.name,
+            match.id,
+            self.name,
+            first.seat,
+            second.seat,
+        )
+        return Comparison(
+            prompt, first.view.messages, first.move.text, second.move.text, seed
+        )
 
-    def _word(self, match: Match, both: Mapping[Duel, tuple[Reading, Reading] | None]) -> Judgement:
+    def _word(
+        self, match: Match, both: Mapping[Duel, tuple[Reading, Reading] | None]
+    ) -> Judgement:
         votes: list[Vote] = []
         wins: dict[str, list[float]] = {seat: [] for seat in match.seats}
         reasons = dict.fromkeys(why_unanswered(match))
@@ -98,25 +125,49 @@ class Comparing(Seated):
             else:
                 wins[duel.seat].append(found)
                 wins[duel.other].append(1 - found)
-        alone = match.seats.keys() - {seat for duel in both for seat in (duel.seat, duel.other)}
+        alone = match.seats.keys() - {
+            seat for duel in both for seat in (duel.seat, duel.other)
+        }
         if alone and not reasons:
             reasons["nobody else answered the same chat"] = None
-        scores = {seat: {"score": sum(won) / len(won)} for seat, won in wins.items() if won}
+        scores = {
+            seat: {"score": sum(won) / len(won)} for seat, won in wins.items() if won
+        }
         return self.judgement(match, scores or None, "; ".join(reasons), votes)
 
     def _vote(self, seat: str, other: str, reading: Reading) -> Vote:
-        return Vote(self.name, seat, reading.value, other, reading.reason, reading.tokens, reading.cost)
+        return Vote(
+            self.name,
+            seat,
+            reading.value,
+            other,
+            reading.reason,
+            reading.tokens,
+            reading.cost,
+        )
 
 
-def combined(forward: Reading, backward: Reading, flip: Literal["missing", "tie", "mean"]) -> float | str:
-    """P(a beats b) of (a shown first: P(a wins)) and (b shown first: P(b wins)), or the reason why there is none."""
+def combined(
+    forward: Reading, backward: Reading, flip: Literal["missing", "tie", "mean"]
+) -> float | str:
+    """P(a beats b) of (a shown first: P(a wins)) and (b shown first: P(b wins)), or the
+    reason why there is none.
+    """
     if forward.value is None or backward.value is None:
         return (forward if forward.value is None else backward).reason
     swapped = 1 - backward.value
     if (forward.value - 0.5) * (swapped - 0.5) < 0 and flip != "mean":
-        return 0.5 if flip == "tie" else "inconsistent: the verdict changed with the order of the answers"
+        return (
+            0.5
+            if flip == "tie"
+            else "inconsistent: the verdict changed with the order of the answers"
+        )
     return (forward.value + swapped) / 2
 
 
 def _duels(turns: Mapping[str, Turn]) -> list[Duel]:
-    return [Duel(a, b) for a, b in combinations(turns, 2) if turns[a].view.messages == turns[b].view.messages]
+    return [
+        Duel(a, b)
+        for a, b in combinations(turns, 2)
+        if turns[a].view.messages == turns[b].view.messages
+    ]

@@ -1,4 +1,6 @@
-"""One judge for prompts of many tasks: each is judged by the rule that its own facts call for."""
+"""One judge for prompts of many tasks: each is judged by the rule that its own facts
+call for.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +15,57 @@ from equipoise.judges.pointwise import Pointwise, Verdict
 from equipoise.judges.rules import Exact, Math, Refusal
 from equipoise.types import Prompt
 
-UNCHECKED = "reward_model"  # the task_type of prompts whose answers only a model can compare
+UNCHECKED = (
+    "reward_model"  # the task_type of prompts whose answers only a model can compare
+)
 
 
 class Gold(Pointwise):
-    """Judges each prompt by the facts that it carries: `harmful` by Refusal, `answer` by Choice, Math or Exact.
+    """Judges each prompt by the facts that it carries: `harmful` by Refusal, `answer`
+    by Choice, Math or Exact.
 
-    Choice is for prompts with `choices` and for answers that are true or false, Math for answers that look like
-    mathematics. A prompt with neither fact is unjudged, and so is one whose `task_type` is reward_model: what it has
-    is one good answer among many, which no rule can compare.
+    Choice is for prompts with `choices` and for answers that are true or false, Math
+    for answers that look like mathematics. A prompt with neither fact is unjudged, and
+    so is one whose `task_type` is reward_model: what it has is one good answer among
+    many, which no rule can compare.
     """
 
     kind: Literal["gold"] = "gold"
-    refusal: Refusal = Field(default_factory=Refusal, description="for prompts with the fact `harmful`")
-    mathematics: Math = Field(default_factory=Math, description="for prompts whose `answer` is mathematics")
-    choice: Choice = Field(default_factory=Choice, description="for prompts whose `answer` is one of given options")
-    exact: Exact = Field(default_factory=Exact, description="for prompts with any other `answer`")
+    refusal: Refusal = Field(
+        default_factory=Refusal, description="for prompts with the fact `harmful`"
+    )
+    mathematics: Math = Field(
+        default_factory=Math, description="for prompts whose `answer` is mathematics"
+    )
+    choice: Choice = Field(
+        default_factory=Choice,
+        description="for prompts whose `answer` is one of given options",
+    )
+    exact: Exact = Field(
+        default_factory=Exact, description="for prompts with any other `answer`"
+    )
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
-        """A verdict for each (prompt, text), in order; each rule judges its own prompts together."""
+        """A verdict for each (prompt, text), in order; each rule judges its own prompts
+        together.
+        """
         verdicts: list[Verdict] = [_why_none(prompt) for prompt, _ in answers]
         rows: dict[str, list[int]] = {}
         for i, (prompt, _) in enumerate(answers):
             rows.setdefault(self.rule(prompt), []).append(i)
-        rules = {"refusal": self.refusal, "choice": self.choice, "mathematics": self.mathematics, "exact": self.exact}
+        rules = {
+            "refusal": self.refusal,
+            "choice": self.choice,
+            "mathematics": self.mathematics,
+            "exact": self.exact,
+        }
         for name, judge in rules.items():
             mine = rows.get(name, [])
-            for i, verdict in zip(mine, judge.scores([answers[i] for i in mine]) if mine else [], strict=True):
+            for i, verdict in zip(
+                mine,
+                judge.scores([answers[i] for i in mine]) if mine else [],
+                strict=True,
+            ):
                 verdicts[i] = verdict
         return verdicts
 
@@ -48,7 +74,9 @@ class Gold(Pointwise):
         return self.scores([(prompt, text)])[0]
 
     def rule(self, prompt: Prompt) -> str:
-        """The name of the setting whose judge the prompt's facts call for; "" where none can judge it."""
+        """The name of the setting whose judge the prompt's facts call for; "" where
+        none can judge it.
+        """
         if prompt.facts.get(self.refusal.fact) is not None:
             return "refusal"
         gold = prompt.facts.get(self.exact.fact)

@@ -1,8 +1,9 @@
 """Are two pieces of mathematics equal? Asked of math-verify in a process of its own.
 
-An answer may be built so that comparing it takes for ever (a tower of powers, say), inside C code that no signal
-interrupts; math-verify's own time limits, being signals, also work in the main thread only. So a helper process does
-the reading and comparing. It ends itself when one question takes too long, and the next question starts another.
+An answer may be built so that comparing it takes for ever (a tower of powers, say),
+inside C code that no signal interrupts; math-verify's own time limits, being signals,
+also work in the main thread only. So a helper process does the reading and comparing.
+It ends itself when one question takes too long, and the next question starts another.
 """
 
 from __future__ import annotations
@@ -27,24 +28,35 @@ MEMORY = 4 << 30  # bytes of address space that the helper may use
 
 
 class Checker:
-    """A helper process that compares answers; a context manager. `timeout` is per question, in seconds."""
+    """A helper process that compares answers; a context manager. `timeout` is per
+    question, in seconds.
+    """
 
     def __init__(self, timeout: float) -> None:
         if find_spec("math_verify") is None:
-            raise ConfigError("judge: mathematics needs the package `math-verify`: pip install 'equipoise[train]'")
+            raise ConfigError(
+                "judge: mathematics needs the package `math-verify`: pip install 'equipoise[train]'"
+            )
         self._timeout = timeout
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Checker:
         return self
 
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._stop()
 
     def equal(self, gold: str, answer: str) -> bool | str:
-        """Whether `answer` says what `gold` says, or the reason why that cannot be told.
+        """Whether `answer` says what `gold` says, or the reason why that cannot be
+        told.
 
-        An answer in which no mathematics is found is wrong; a gold one in which none is found is a reason.
+        An answer in which no mathematics is found is wrong; a gold one in which none is
+        found is a reason.
         """
         process = self._process or self._start()
         assert process.stdin is not None and process.stdout is not None
@@ -63,7 +75,13 @@ class Checker:
         root = str(Path(__file__).resolve().parents[2])
         paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "equipoise.judges.mathematics", str(self._timeout)],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "equipoise.judges.mathematics",
+                str(self._timeout),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # the watchdog's traceback is no news to anybody
@@ -92,25 +110,33 @@ class Checker:
 
 
 def looks_mathematical(answer: Any) -> bool:
-    r"""A number, or a text with a digit, an operator or a LaTeX command without a plain word of three letters."""
+    r"""A number, or a text with a digit, an operator or a LaTeX command without a plain
+    word of three letters.
+    """
     if isinstance(answer, (list, tuple, bool)):
         return False
     text = re.sub(r"\\(?:begin|end){[a-z]*}", "", str(answer))
     text = re.sub(r"\\(?:text|mbox|mathrm)\s*{[^}]*}", "", text)
     words = re.findall(r"[A-Za-z]{3,}", re.sub(r"\\[A-Za-z]+", "", text))
     functions = {"sqrt", "sin", "cos", "tan", "log", "exp"}
-    return all(word in functions for word in words) and bool(re.search(r"\d|\\[A-Za-z]|[=^+*/]", str(answer)))
+    return all(word in functions for word in words) and bool(
+        re.search(r"\d|\\[A-Za-z]|[=^+*/]", str(answer))
+    )
 
 
 def serve(timeout: float) -> None:
-    """Answer questions from standard input until it closes; end the process when one takes longer than `timeout`."""
+    """Answer questions from standard input until it closes; end the process when one
+    takes longer than `timeout`.
+    """
     import faulthandler
     import logging
 
     import math_verify
 
     _limit_memory()
-    logging.disable(logging.WARNING)  # math-verify warns that its own time limits are off
+    logging.disable(
+        logging.WARNING
+    )  # math-verify warns that its own time limits are off
     _say(READY)
     for line in sys.stdin:
         faulthandler.dump_traceback_later(timeout, exit=True)
@@ -130,7 +156,9 @@ def _limit_memory() -> None:
     except ImportError:  # not on this system
         return
     _, most = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY if most < 0 else min(MEMORY, most), most))
+    resource.setrlimit(
+        resource.RLIMIT_AS, (MEMORY if most < 0 else min(MEMORY, most), most)
+    )
 
 
 def _equal(math_verify: Any, gold: str, answer: str) -> bool | str:
@@ -138,22 +166,29 @@ def _equal(math_verify: Any, gold: str, answer: str) -> bool | str:
     golds = _read(math_verify, gold, (f"${gold}$", gold))
     if not golds:
         return f"the gold answer cannot be read as mathematics: {gold[:80]}"
-    # An answer may be prose around mathematics, or a bare formula, of which prose rules would read the last number.
+    # An answer may be prose around mathematics, or a bare formula, of which prose rules
+    # would read the last number.
     forms = (answer, f"${answer}$") if len(answer) < 200 else (answer,)
     bare = looks_mathematical(answer) and not FORMULA.search(answer)
     answers = _read(math_verify, answer, forms[::-1] if bare else forms)
-    return bool(answers) and bool(math_verify.verify(golds, answers, timeout_seconds=None))
+    return bool(answers) and bool(
+        math_verify.verify(golds, answers, timeout_seconds=None)
+    )
 
 
 def _final(text: str) -> str:
-    """What follows the last "####", as GSM8K marks its answers, without LaTeX's thin spaces in 10,\\!000."""
+    """What follows the last "####", as GSM8K marks its answers, without LaTeX's thin
+    spaces in 10,\\!000.
+    """
     final = text.rpartition("####")[2]
     return (final if final.strip() else text).replace(",\\!", "")
 
 
 @lru_cache(1024)  # a right answer is met with many answers
 def _read(math_verify: Any, text: str, forms: tuple[str, ...]) -> list[Any]:
-    """What the first readable of `forms` says; a form that was found but not understood (text only) is not readable."""
+    """What the first readable of `forms` says; a form that was found but not understood
+    (text only) is not readable.
+    """
     for form in forms:
         found = math_verify.parse(_decimal_powers(form), parsing_timeout=None)
         if any(not isinstance(part, str) for part in found):
@@ -162,7 +197,9 @@ def _read(math_verify: Any, text: str, forms: tuple[str, ...]) -> list[Any]:
 
 
 def _decimal_powers(text: str) -> str:
-    """4.5e33 as LaTeX, which math-verify would read as 4.5 or 4.5·e·33; in prose it needs dollars of its own."""
+    """4.5e33 as LaTeX, which math-verify would read as 4.5 or 4.5·e·33; in prose it
+    needs dollars of its own.
+    """
     power = r"\1 \\times 10^{\2}"
     return SCIENTIFIC.sub(power if "$" in text or "\\" in text else f"${power}$", text)
 

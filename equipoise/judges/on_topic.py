@@ -1,4 +1,6 @@
-"""The judge that says whether a text is about what it was asked for: near, by its embedding, to the prompt."""
+"""The judge that says whether a text is about what it was asked for: near, by its
+embedding, to the prompt.
+"""
 
 from __future__ import annotations
 
@@ -8,44 +10,60 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field
 
-from equipoise.judges.base import Bench
-from equipoise.judges.embedding import Embedding, Hashed
+from equipoise.judges.base import JudgeContext
 from equipoise.judges.pointwise import Pointwise, Verdict
 from equipoise.judges.seated import Seated
+from equipoise.models.embedding import Embedding, Hashed
 from equipoise.types import Prompt
 
 
 class OnTopic(Seated, Pointwise):
-    """Scores 1 a text whose cosine with the prompt's last message reaches `threshold`, else 0; also the `similarity`.
+    """Scores 1 a text whose cosine with the prompt's last message reaches `threshold`,
+    else 0; also the `similarity`.
 
-    A blank text is on no topic: its similarity is 0. To a prompt that says nothing no text can be held. Hashed vectors
-    know spelling alone: in other words the same request often stays below 0.3, which unrelated ones seldom reach; an
-    encoder knows more, at a threshold of its own.
+    A blank text is on no topic: its similarity is 0. To a prompt that says nothing no
+    text can be held. Hashed vectors know spelling alone: in other words the same
+    request often stays below 0.3, which unrelated ones seldom reach; an encoder knows
+    more, at a threshold of its own.
     """
 
     kind: Literal["on_topic"] = "on_topic"
     embedding: Embedding = Field(Hashed(), description="what texts are compared by")
     threshold: float = Field(
-        0.3, ge=-1, le=1, description="the least cosine that is on topic; each embedding has its own"
+        0.3,
+        ge=-1,
+        le=1,
+        description="the least cosine that is on topic; each embedding has its own",
     )
 
-    def at(self, bench: Bench) -> Self:
-        """This judge, knowing the bench. Raises ConfigError or ModelError where the embedding cannot be opened."""
-        self.embedding.open(bench.shelf)
-        return super().at(bench)
+    def at(self, judge_context: JudgeContext) -> Self:
+        """This judge, knowing the bench. Raises ConfigError or ModelError where the
+        embedding cannot be opened.
+        """
+        self.embedding.open(judge_context.resources)
+        return super().at(judge_context)
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """The score and the similarity of `text`; a batch is cheaper."""
         return self.scores([(prompt, text)])[0]
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
-        """The score and the similarity of each (prompt, text), in order, or why there is none."""
-        topics = [prompt.messages[-1].content if prompt.messages else "" for prompt, _ in answers]
-        vector_BD = self.embedding.open(self.bench.shelf)([*topics, *(text for _, text in answers)])
+        """The score and the similarity of each (prompt, text), in order, or why there
+        is none.
+        """
+        topics = [
+            prompt.messages[-1].content if prompt.messages else ""
+            for prompt, _ in answers
+        ]
+        vector_BD = self.embedding.open(self.judge_context.resources)(
+            [*topics, *(text for _, text in answers)]
+        )
         similarity_B = (vector_BD[: len(topics)] * vector_BD[len(topics) :]).sum(1)
         return [
             self._verdict(topic, text, float(similarity))
-            for topic, (_, text), similarity in zip(topics, answers, similarity_B, strict=True)
+            for topic, (_, text), similarity in zip(
+                topics, answers, similarity_B, strict=True
+            )
         ]
 
     def _verdict(self, topic: str, text: str, similarity: float) -> Verdict:

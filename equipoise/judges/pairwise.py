@@ -19,7 +19,9 @@ PROBABILITY: Mapping[str, float] = {"A": 1.0, "B": 0.0, "tie": 0.5}
 
 
 class Pairwise(Comparing, Asking):
-    """Scores each seat by the verdicts of `model` on its answer against each other seat's: A, B or tie, both ways."""
+    """Scores each seat by the verdicts of `model` on its answer against each other
+    seat's: A, B or tie, both ways.
+    """
 
     needed: ClassVar[tuple[str, ...]] = ("first", "second")
     placeholders: ClassVar[tuple[str, ...]] = (*Asking.placeholders, "first", "second")
@@ -27,17 +29,27 @@ class Pairwise(Comparing, Asking):
 
     kind: Literal["pairwise"] = "pairwise"
     model: Player = Field(description="the judging model, a player that no seat holds")
-    text: str = Field(default="pairwise", description="the question's template: a file, or the packaged one, pairwise")
+    text: str = Field(
+        default="pairwise",
+        description="the question's template: a file, or the packaged one, pairwise",
+    )
 
     def questions(self, seats: int, pool: int) -> int:
         """One for each ordered pair of seats."""
         return seats * (seats - 1)
 
     def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
-        """For each question 1, 0 or ½, or why the verdict could not be read; by one batch."""
+        """For each question 1, 0 or ½, or why the verdict could not be read; by one
+        batch.
+        """
         views = [self._view(question) for question in questions]
-        moves = self.bench.ask(self.model, views, [question.seed for question in questions])
-        return [reading(move, self._parser(q.seed)) for q, move in zip(questions, moves, strict=True)]
+        moves = self.judge_context.ask(
+            self.model, views, [question.seed for question in questions]
+        )
+        return [
+            reading(move, self._parser(q.seed))
+            for q, move in zip(questions, moves, strict=True)
+        ]
 
     def _view(self, question: Comparison) -> View:
         quoted = {

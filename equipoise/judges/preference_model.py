@@ -1,4 +1,6 @@
-"""The judge that is a preference model: a classifier that reads two answers at once and says how likely one wins."""
+"""The judge that is a preference model: a classifier that reads two answers at once and
+says how likely one wins.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +13,25 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import Field
 
 from equipoise.errors import ConfigError, DataError, ModelError
-from equipoise.judges.base import Bench
+from equipoise.judges.base import JudgeContext
 from equipoise.judges.classifier import Classifier
 from equipoise.judges.comparing import Comparing, Comparison
 from equipoise.judges.seated import Reading
-from equipoise.players.adapters import resolve
-from equipoise.players.loading import load_tokenizer, row_length
+from equipoise.models.adapters import resolve
+from equipoise.models.loading import load_tokenizer, row_length
 
 if TYPE_CHECKING:
     from equipoise.judges.pair_text import PairText
 
 
 class PreferenceModel(Classifier, Comparing):
-    """Scores each seat its mean probability of beating the other seats, by a sequence classification model.
+    """Scores each seat its mean probability of beating the other seats, by a sequence
+    classification model.
 
         P(first beats second) = sigmoid(z) with one number, softmax(z)[label of the first] with two
 
-    over the text that the template makes of the chat and both answers. A pair that is too long is not compared.
+    over the text that the template makes of the chat and both answers. A pair that is
+    too long is not compared.
     """
 
     kind: Literal["preference_model"] = "preference_model"
@@ -46,24 +50,33 @@ class PreferenceModel(Classifier, Comparing):
         "number 0 (it is large where the first is better) or 1 (where the second is)",
     )
 
-    def at(self, bench: Bench) -> Self:
-        """This judge, knowing the bench. Raises ModelError for a model or template that cannot be used."""
-        seated = super().at(bench)
+    def at(self, judge_context: JudgeContext) -> Self:
+        """This judge, knowing the bench. Raises ModelError for a model or template that
+        cannot be used.
+        """
+        seated = super().at(judge_context)
         seated._text()
         return seated
 
     def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
-        """For each question P(first beats second), or None and the reason why not. Raises ModelError, ConfigError."""
+        """For each question P(first beats second), or None and the reason why not.
+        Raises ModelError, ConfigError.
+        """
         text = self._text()
         rows = [self._row(text, question) for question in questions]
         fitting = [row for row in rows if not isinstance(row, str)]
         if not fitting:
             return [Reading(None, str(reason)) for reason in rows]
-        scorer = self.scorer(self.bench.shelf)
+        scorer = self.scorer(self.judge_context.resources)
         values = scorer.values(fitting, self.batch_size)
         sign = self._sign(len(values[0]), scorer.labels)
         found = iter(values)
-        return [Reading(None, row) if isinstance(row, str) else _reading(next(found), sign, len(row)) for row in rows]
+        return [
+            Reading(None, row)
+            if isinstance(row, str)
+            else _reading(next(found), sign, len(row))
+            for row in rows
+        ]
 
     def _row(self, text: PairText, question: Comparison) -> list[int] | str:
         """The tokens of one question, or why it cannot be asked."""
@@ -72,36 +85,53 @@ class PreferenceModel(Classifier, Comparing):
         except DataError as error:
             return str(error)
         if len(ids) > text.max_length:
-            return (
-                f"the pair is too long: {len(ids)} tokens, more than max_length = {text.max_length}; raise max_length"
-            )
+            return f"the pair is too long: {len(ids)} tokens, more than max_length = {text.max_length}; raise max_length"
         return ids
 
     def _text(self) -> PairText:
-        makings = (resolve(self.model), self.template, self.max_length, self.trust_remote_code)
-        return self.bench.shelf.get(("pair text", *makings), self._read_text)
+        makings = (
+            resolve(self.model),
+            self.template,
+            self.max_length,
+            self.trust_remote_code,
+        )
+        return self.judge_context.resources.get(
+            ("pair text", *makings), self._read_text
+        )
 
     def _read_text(self) -> PairText:
         from equipoise.judges.pair_text import PairText
 
         place = files("equipoise") / "judges" / "texts" / "preference_pair.txt"
         try:
-            template = (place if self.template is None else Path(self.template)).read_text(encoding="utf-8")
+            template = (
+                place if self.template is None else Path(self.template)
+            ).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"judge: template {self.template} cannot be read: {error}") from error
+            raise ConfigError(
+                f"judge: template {self.template} cannot be read: {error}"
+            ) from error
         length = row_length(self.model, self.max_length, self.trust_remote_code)
-        return PairText(load_tokenizer(self.model, self.trust_remote_code), template, length)
+        return PairText(
+            load_tokenizer(self.model, self.trust_remote_code), template, length
+        )
 
     def _sign(self, count: int, labels: tuple[str, ...] | None) -> int:
-        """1 where P(first) grows with the last number less the one before, −1 where it falls."""
+        """1 where P(first) grows with the last number less the one before, −1 where it
+        falls.
+        """
         if count > 2:
-            raise ModelError(f"model '{self.model}' gives {count} numbers a pair; a preference model gives one or two")
+            raise ModelError(
+                f"model '{self.model}' gives {count} numbers a pair; a preference model gives one or two"
+            )
         label = self.first_label
         if isinstance(label, str):
             known = labels or ()
             if label not in known:
                 names = ", ".join(known) or "it names none"
-                raise ConfigError(f"judge: first_label '{label}' is no label of model '{self.model}' ({names})")
+                raise ConfigError(
+                    f"judge: first_label '{label}' is no label of model '{self.model}' ({names})"
+                )
             label = known.index(label)
         if label not in (0, 1):
             raise ConfigError(f"judge: first_label = {label}; it is 0 or 1")
@@ -113,6 +143,14 @@ def _reading(values: Sequence[float], sign: int, tokens: int) -> Reading:
     if not math.isfinite(lead):
         told = ", ".join(map(str, values))
         return Reading(
-            None, f"the preference model's {'numbers are' if len(values) > 1 else 'number is'} {told}", tokens
+            None,
+            f"the preference model's {'numbers are' if len(values) > 1 else 'number is'} {told}",
+            tokens,
         )
-    return Reading(1 / (1 + math.exp(-lead)) if lead > 0 else math.exp(lead) / (1 + math.exp(lead)), "", tokens)
+    return Reading(
+        1 / (1 + math.exp(-lead))
+        if lead > 0
+        else math.exp(lead) / (1 + math.exp(lead)),
+        "",
+        tokens,
+    )

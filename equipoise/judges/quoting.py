@@ -1,12 +1,14 @@
-"""Text under judgement is data: shown to a judge between marks that it cannot know, unable to speak as anyone else.
+"""Text under judgement is data: shown to a judge between marks that it cannot know,
+unable to speak as anyone else.
 
     <<answer 3f9a12bc07>>
     the text, without invisible characters, without control tokens, without the code, of bounded length
     <<end of answer 3f9a12bc07>>
 
-The code is a hash of the question's seed. Whoever wrote the text has never seen it, and should it occur in the text by
-chance it is broken up, so the block ends where this file ends it. Control tokens of the known chat formats (and
-those that the settings name) are broken up too: a tokenizer that understands them in plain text finds none.
+The code is a hash of the question's seed. Whoever wrote the text has never seen it, and
+should it occur in the text by chance it is broken up, so the block ends where this file
+ends it. Control tokens of the known chat formats (and those that the settings name) are
+broken up too: a tokenizer that understands them in plain text finds none.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from functools import lru_cache
 from equipoise import seeds
 from equipoise.types import Message
 
-# One pattern for the families: pipes in brackets (ChatML, Llama 3, Phi, GLM, DeepSeek, gpt-oss), words in angles
-# (Gemma, Llama 2, Qwen's thoughts and tools, T5, Nemotron, Baichuan, StarCoder), words in square brackets (Llama 2,
+# One pattern for the families: pipes in brackets (ChatML, Llama 3, Phi, GLM, DeepSeek,
+# gpt-oss), words in angles
+# (Gemma, Llama 2, Qwen's thoughts and tools, T5, Nemotron, Baichuan, StarCoder), words
+# in square brackets (Llama 2,
 # Mistral, GLM, BERT), and byte tokens.
 ANGLE = (
     r"s|bos|eos|pad|unk|mask|cls|sep|sop|eop|start_of_\w+|end_of_\w+|think(?:ing)?|tools?|tool_\w+|function_\w+|"
@@ -35,8 +39,23 @@ TOKEN = re.compile(
     rf"(?P<open><(?=\|)|\|(?=>)|<(?=</?\s*(?:{ANGLE})\s*/?>)|<(?=/?\s*(?:{ANGLE})\s*/?>)|\[(?=/?\s*(?:{SQUARE})\s*\]))",
     re.IGNORECASE,
 )
-# Letters without a shape, variation selectors, and marks that only join: what may hide inside a word.
-SHAPELESS = {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2065, 0x2800, 0x3164, 0xFFA0}
+# Letters without a shape, variation selectors, and marks that only join: what may hide
+# inside a word.
+SHAPELESS = {
+    0x034F,
+    0x115F,
+    0x1160,
+    0x17B4,
+    0x17B5,
+    0x180B,
+    0x180C,
+    0x180D,
+    0x180F,
+    0x2065,
+    0x2800,
+    0x3164,
+    0xFFA0,
+}
 SELECTORS = (range(0xFE00, 0xFE10), range(0xE0000, 0xE1000))
 FOLDED = set("<>|[]{}/_\\#`\"'")  # the punctuation of control tokens and of verdicts
 
@@ -46,28 +65,39 @@ def code_of(seed: int) -> str:
     return f"{seeds.child(seed, 'code'):016x}"[-10:]
 
 
-def block(label: str, text: str, code: str, longest: int, control_tokens: Sequence[str] = ()) -> str:
+def block(
+    label: str, text: str, code: str, longest: int, control_tokens: Sequence[str] = ()
+) -> str:
     """`text` between the marks of `label` and `code`; see `harmless`."""
     return f"<<{label} {code}>>\n{harmless(text, code, longest, control_tokens)}\n<<end of {label} {code}>>"
 
 
-def harmless(text: str, code: str, longest: int, control_tokens: Sequence[str] = ()) -> str:
-    """`text` as it may be shown between marks of `code`, in at most `longest` characters and a note of what was cut.
+def harmless(
+    text: str, code: str, longest: int, control_tokens: Sequence[str] = ()
+) -> str:
+    """`text` as it may be shown between marks of `code`, in at most `longest`
+    characters and a note of what was cut.
 
-    `control_tokens` are the judging model's own, broken up besides those of the known families.
+    `control_tokens` are the judging model's own, broken up besides those of the known
+    families.
     """
     plain = "".join(map(_shown, text.replace("\r\n", "\n")))
     for token in (*control_tokens, code):
         if len(token) > 1:
             half = len(token) // 2
-            broken = re.compile(f"({re.escape(token[:half])})(?={re.escape(token[half:])})", re.IGNORECASE)
+            broken = re.compile(
+                f"({re.escape(token[:half])})(?={re.escape(token[half:])})",
+                re.IGNORECASE,
+            )
             plain = broken.sub(r"\1 ", plain)
     plain = TOKEN.sub(r"\g<open> ", plain)
     return shortened(plain, longest)
 
 
 def shortened(text: str, longest: int) -> str:
-    """`text`, or its beginning and its end (two parts to one) about a note of how much was cut between them."""
+    """`text`, or its beginning and its end (two parts to one) about a note of how much
+    was cut between them.
+    """
     if len(text) <= longest:
         return text
     tail = longest // 3
@@ -76,7 +106,9 @@ def shortened(text: str, longest: int) -> str:
 
 
 def transcript(messages: Sequence[Message]) -> str:
-    """A chat as one text: a single message of the user's as it is, else each message under its role."""
+    """A chat as one text: a single message of the user's as it is, else each message
+    under its role.
+    """
     if len(messages) == 1 and messages[0].role == "user":
         return messages[0].content
     return "\n\n".join(f"{message.role}: {message.content}" for message in messages)
@@ -84,22 +116,30 @@ def transcript(messages: Sequence[Message]) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _shown(character: str) -> str:
-    """What becomes of a character that is invisible, commands a terminal, or imitates ASCII in another width or style.
+    """What becomes of a character that is invisible, commands a terminal, or imitates
+    ASCII in another width or style.
 
-    Line and paragraph separators become line ends. Tokenizers that normalise text would turn wide or styled letters and
-    brackets into those of a control token after it was looked for, so they are turned here. Superscripts, fractions and
-    the punctuation of Chinese and Japanese stay.
+    Line and paragraph separators become line ends. Tokenizers that normalise text would
+    turn wide or styled letters and brackets into those of a control token after it was
+    looked for, so they are turned here. Superscripts, fractions and the punctuation of
+    Chinese and Japanese stay.
     """
     if character in "\n\t":
         return character
     if character in "\r\x85\u2028\u2029":
         return "\n"
     kind, point = unicodedata.category(character), ord(character)
-    if kind in ("Cc", "Cf") or point in SHAPELESS or any(point in selectors for selectors in SELECTORS):
+    if (
+        kind in ("Cc", "Cf")
+        or point in SHAPELESS
+        or any(point in selectors for selectors in SELECTORS)
+    ):
         return ""
     if kind == "Cs":
         return "\ufffd"
-    if unicodedata.decomposition(character).startswith(("<wide>", "<narrow>", "<small>", "<font>")):
+    if unicodedata.decomposition(character).startswith(
+        ("<wide>", "<narrow>", "<small>", "<font>")
+    ):
         folded = unicodedata.normalize("NFKC", character)
         if folded.isascii() and (folded.isalnum() or folded in FOLDED):
             return folded

@@ -1,4 +1,6 @@
-"""The judge that is a reward model: a language model with a head that says how good an answer is."""
+"""The judge that is a reward model: a language model with a head that says how good an
+answer is.
+"""
 
 from __future__ import annotations
 
@@ -9,69 +11,92 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import Field
 
 from equipoise.errors import ConfigError, DataError, ModelError
-from equipoise.judges.base import Bench
+from equipoise.judges.base import JudgeContext
 from equipoise.judges.classifier import Classifier
 from equipoise.judges.pointwise import Pointwise, Verdict, tokenised
 from equipoise.judges.seated import Seated
-from equipoise.players.adapters import resolve
-from equipoise.players.base import Shelf
-from equipoise.players.loading import load_encoding
+from equipoise.models.adapters import resolve
+from equipoise.models.loading import load_encoding
+from equipoise.players.base import Resources
 from equipoise.types import Message, Prompt
 
 if TYPE_CHECKING:
-    from equipoise.players.encoding import Encoding
+    from equipoise.models.encoding import Encoding
 
 
 class RewardModel(Classifier, Seated, Pointwise):
-    """Scores each seat's last answer by a sequence classification model: one reward, or several by name.
+    """Scores each seat's last answer by a sequence classification model: one reward, or
+    several by name.
 
-    The text is the model's own chat template over the prompt's messages and the answer. With several rewards, `score`
-    says which one is the judge's score, or what each weighs in it; the others are utilities under their names. An
-    answer that is too long, or whose reward is not finite, is not judged.
+    The text is the model's own chat template over the prompt's messages and the answer.
+    With several rewards, `score` says which one is the judge's score, or what each
+    weighs in it; the others are utilities under their names. An answer that is too
+    long, or whose reward is not finite, is not judged.
     """
 
     kind: Literal["reward_model"] = "reward_model"
-    template: str | None = Field(None, description="a Jinja chat template's file, in place of the tokenizer's own")
-    template_options: dict[str, Any] = Field(default_factory=dict, description="passed to the chat template")
+    template: str | None = Field(
+        None,
+        description="a Jinja chat template's file, in place of the tokenizer's own",
+    )
+    template_options: dict[str, Any] = Field(
+        default_factory=dict, description="passed to the chat template"
+    )
     ending: str = Field(
-        "", description="special tokens that are put behind the text, where the model reads its number at one"
+        "",
+        description="special tokens that are put behind the text, where the model reads its number at one",
     )
     truncate: bool = Field(
-        False, description="cut a text that is too long at its end; false: such an answer is not judged"
+        False,
+        description="cut a text that is too long at its end; false: such an answer is not judged",
     )
     score_field: str = Field(
-        "logits", description="the model's output that holds the rewards; ArmoRM's is called score"
+        "logits",
+        description="the model's output that holds the rewards; ArmoRM's is called score",
     )
     rewards: tuple[str, ...] | None = Field(
-        None, min_length=1, description="names of the rewards in order; null: the model's own, else reward_0 …"
+        None,
+        min_length=1,
+        description="names of the rewards in order; null: the model's own, else reward_0 …",
     )
     score_of: str | dict[str, float] | None = Field(
-        None, description="which reward is the score, or weights by name; null: the only one, or that named score"
+        None,
+        description="which reward is the score, or weights by name; null: the only one, or that named score",
     )
 
-    def at(self, bench: Bench) -> Self:
-        """This judge, knowing the bench. Raises ModelError for a model whose texts it cannot write."""
-        self.ending_ids(self.encoding(bench.shelf))
-        return super().at(bench)
+    def at(self, judge_context: JudgeContext) -> Self:
+        """This judge, knowing the bench. Raises ModelError for a model whose texts it
+        cannot write.
+        """
+        self.ending_ids(self.encoding(judge_context.resources))
+        return super().at(judge_context)
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """The rewards of `text`, or why it has none; a batch is cheaper."""
         return self.scores([(prompt, text)])[0]
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
-        """The rewards of each (prompt, text), in order, or why it has none. Raises ModelError, ConfigError."""
-        encoding = self.encoding(self.bench.shelf)
+        """The rewards of each (prompt, text), in order, or why it has none. Raises
+        ModelError, ConfigError.
+        """
+        encoding = self.encoding(self.judge_context.resources)
         rows, verdicts = tokenised(
             dict(enumerate(answers)),
-            lambda prompt, text: self.ids(encoding, (*prompt.messages, Message("assistant", text))),
+            lambda prompt, text: self.ids(
+                encoding, (*prompt.messages, Message("assistant", text))
+            ),
         )
         if rows:
-            scorer = self.scorer(self.bench.shelf)
-            found = scorer.values(list(rows.values()), self.batch_size, self.score_field)
+            scorer = self.scorer(self.judge_context.resources)
+            found = scorer.values(
+                list(rows.values()), self.batch_size, self.score_field
+            )
             names = self._names(len(found[0]), scorer.labels)
             weights = self._weights(names)
             for n, values in zip(rows, found, strict=True):
-                verdicts[n] = self._verdict(dict(zip(names, values, strict=True)), weights)
+                verdicts[n] = self._verdict(
+                    dict(zip(names, values, strict=True)), weights
+                )
         return [verdicts[n] for n in range(len(answers))]
 
     def _names(self, count: int, labels: tuple[str, ...] | None) -> tuple[str, ...]:
@@ -86,7 +111,9 @@ class RewardModel(Classifier, Seated, Pointwise):
         return ("score",) if count == 1 else tuple(f"reward_{k}" for k in range(count))
 
     def _weights(self, names: tuple[str, ...]) -> dict[str, float]:
-        """What each reward weighs in the score. Raises ConfigError where that is not said, or said of another name."""
+        """What each reward weighs in the score. Raises ConfigError where that is not
+        said, or said of another name.
+        """
         chosen = self.score_of
         if "score" in names and chosen not in (None, "score"):
             raise ConfigError(
@@ -102,23 +129,41 @@ class RewardModel(Classifier, Seated, Pointwise):
         weights = {chosen: 1.0} if isinstance(chosen, str) else chosen
         unknown = sorted(set(weights) - set(names))
         if unknown or not weights:
-            raise ConfigError(f"judge: score_of names {', '.join(unknown) or 'nothing'}; known: {', '.join(names)}")
+            raise ConfigError(
+                f"judge: score_of names {', '.join(unknown) or 'nothing'}; known: {', '.join(names)}"
+            )
         return weights
 
     def _verdict(self, rewards: dict[str, float], weights: dict[str, float]) -> Verdict:
-        wrong = [f"{name} is {value}" for name, value in rewards.items() if not math.isfinite(value)]
+        wrong = [
+            f"{name} is {value}"
+            for name, value in rewards.items()
+            if not math.isfinite(value)
+        ]
         if wrong:
             return f"the reward model's {', '.join(wrong)}"
-        return rewards | {"score": sum(weight * rewards[name] for name, weight in weights.items())}
+        return rewards | {
+            "score": sum(weight * rewards[name] for name, weight in weights.items())
+        }
 
-    def encoding(self, shelf: Shelf) -> Encoding:
-        """How chats become the model's tokens. Raises ModelError where it has no chat template."""
+    def encoding(self, resources: Resources) -> Encoding:
+        """How chats become the model's tokens. Raises ModelError where it has no chat
+        template.
+        """
         options = repr(sorted(self.template_options.items()))
-        spelling = (resolve(self.model), self.max_length, self.template, options, self.trust_remote_code)
-        return shelf.get(("classifier's encoding", *spelling), self._encoding)
+        spelling = (
+            resolve(self.model),
+            self.max_length,
+            self.template,
+            options,
+            self.trust_remote_code,
+        )
+        return resources.get(("classifier's encoding", *spelling), self._encoding)
 
     def ids(self, encoding: Encoding, messages: Sequence[Message]) -> list[int]:
-        """The tokens of a chat that is over. Raises DataError when it is too long, or the template refuses it."""
+        """The tokens of a chat that is over. Raises DataError when it is too long, or
+        the template refuses it.
+        """
         ending = self.ending_ids(encoding)
         ids, room = encoding.chat_ids(messages), encoding.max_length - len(ending)
         if len(ids) > room and not self.truncate:
@@ -129,16 +174,24 @@ class RewardModel(Classifier, Seated, Pointwise):
         return ids[:room] + ending
 
     def ending_ids(self, encoding: Encoding) -> list[int]:
-        """The tokens of `ending`. Raises ConfigError where it is not made of special tokens alone."""
+        """The tokens of `ending`. Raises ConfigError where it is not made of special
+        tokens alone.
+        """
         ids = encoding.tokenizer.encode(self.ending, add_special_tokens=False)
         strange = [i for i in ids if i not in encoding.tokenizer.added_tokens_decoder]
         if strange:
-            raise ConfigError(f"judge: ending = '{self.ending}' is not made of special tokens of '{self.model}'")
+            raise ConfigError(
+                f"judge: ending = '{self.ending}' is not made of special tokens of '{self.model}'"
+            )
         return ids
 
     def _encoding(self) -> Encoding:
         encoding = load_encoding(
-            self.model, self.max_length, self.template, self.template_options, self.trust_remote_code
+            self.model,
+            self.max_length,
+            self.template,
+            self.template_options,
+            self.trust_remote_code,
         )
         if self.template is None and not encoding.tokenizer.chat_template:
             raise ModelError(

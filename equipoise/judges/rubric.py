@@ -15,7 +15,8 @@ from equipoise.types import Judgement, Match, Prompt
 class Rubric(Grading):
     """Scores every seat's last answer as `model` grades it, from `low` to `high`.
 
-    What cannot be read is a vote without a value; an answer with no readable vote is unjudged.
+    What cannot be read is a vote without a value; an answer with no readable vote is
+    unjudged.
     """
 
     kind: Literal["rubric"] = "rubric"
@@ -25,8 +26,12 @@ class Rubric(Grading):
         """One a seat and sample."""
         return seats * self.samples
 
-    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
-        """One judgement per match, in order, by one batch of questions; `prompts` by id."""
+    def judge(
+        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
+    ) -> list[Judgement]:
+        """One judgement per match, in order, by one batch of questions; `prompts` by
+        id.
+        """
         asked = answers(matches, prompts)
         votes = iter(self.votes(self.model, self.name, asked))
         mine: dict[str, list] = {match.id: [] for match in matches}

@@ -1,9 +1,11 @@
-"""Verdicts out of a judge's own words: the last one counts, and what is not clearly a verdict is none.
+"""Verdicts out of a judge's own words: the last one counts, and what is not clearly a
+verdict is none.
 
-A reply may hold its verdict as a JSON object (fenced or bare, in single or double quotes, among other words), as
-`Score: 7/10`, as `[[7]]`, or be nothing but the verdict. Where the question gave a code, only a verdict that carries it
-counts: an object with a field that equals the code, or a line `CODE: 7`. The judged text does not know the code, so
-nothing that the judge quotes from it can be taken for the verdict.
+A reply may hold its verdict as a JSON object (fenced or bare, in single or double
+quotes, among other words), as `Score: 7/10`, as `[[7]]`, or be nothing but the verdict.
+Where the question gave a code, only a verdict that carries it counts: an object with a
+field that equals the code, or a line `CODE: 7`. The judged text does not know the code,
+so nothing that the judge quotes from it can be taken for the verdict.
 """
 
 from __future__ import annotations
@@ -46,11 +48,18 @@ class Found(Generic[V]):
     value: V | Unread
 
 
-def score(reply: str, low: float, high: float, code: str = "", keys: Sequence[str] = SCORE_KEYS) -> float | Unread:
+def score(
+    reply: str,
+    low: float,
+    high: float,
+    code: str = "",
+    keys: Sequence[str] = SCORE_KEYS,
+) -> float | Unread:
     """The number from `low` to `high` that the reply ends with, or why there is none.
 
-    `keys` are the names that it may stand under. With "boxed" among them, TeX's `\\boxed{7}` is one too, but only
-    then: it is also how an answer to a mathematical problem ends, which a judge may quote.
+    `keys` are the names that it may stand under. With "boxed" among them, TeX's
+    `\\boxed{7}` is one too, but only then: it is also how an answer to a mathematical
+    problem ends, which a judge may quote.
     """
 
     def value_of(said: Any) -> float | Unread:
@@ -60,40 +69,75 @@ def score(reply: str, low: float, high: float, code: str = "", keys: Sequence[st
 
 
 def choice(reply: str, labels: Sequence[str], code: str = "") -> str | Unread:
-    """The one of `labels` that the reply ends with, or why there is none. Case does not matter."""
+    """The one of `labels` that the reply ends with, or why there is none. Case does not
+    matter.
+    """
     known = {label.casefold(): label for label in labels}
 
     def value_of(said: Any) -> str | Unread:
-        word = re.sub(r"^(?:answer|response|assistant|option)\s+", "", str(said).strip().casefold()).strip(" .!*\"'")
-        return known.get(word, Unread(f"the verdict {_brief(said)} is none of {', '.join(labels)}"))
+        word = re.sub(
+            r"^(?:answer|response|assistant|option)\s+",
+            "",
+            str(said).strip().casefold(),
+        ).strip(" .!*\"'")
+        return known.get(
+            word, Unread(f"the verdict {_brief(said)} is none of {', '.join(labels)}")
+        )
 
-    words = "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True))
-    return _last(reply, CHOICE_KEYS, rf"(?:(?:answer|response|assistant|option)\s+)?(?:{words})(?!\w)", value_of, code)
+    words = "|".join(
+        re.escape(label) for label in sorted(labels, key=len, reverse=True)
+    )
+    return _last(
+        reply,
+        CHOICE_KEYS,
+        rf"(?:(?:answer|response|assistant|option)\s+)?(?:{words})(?!\w)",
+        value_of,
+        code,
+    )
 
 
-def _last(reply: str, keys: Sequence[str], amount: str, value_of: Callable[[Any], V | Unread], code: str) -> V | Unread:
+def _last(
+    reply: str,
+    keys: Sequence[str],
+    amount: str,
+    value_of: Callable[[Any], V | Unread],
+    code: str,
+) -> V | Unread:
     words = spoken(reply)
     if not words.strip():
         return Unread("the reply is empty")
     objects = list(_objects(words, keys, value_of, code))
-    found = objects + (_coded if code else _labelled)(words, keys, amount, value_of, code)
+    found = objects + (_coded if code else _labelled)(
+        words, keys, amount, value_of, code
+    )
     inside = [(one.start, one.end) for one in objects]
-    found = [one for one in found if one in objects or not any(s <= one.start and one.end <= e for s, e in inside)]
+    found = [
+        one
+        for one in found
+        if one in objects or not any(s <= one.start and one.end <= e for s, e in inside)
+    ]
     if not found:
-        return Unread(f"no verdict{' with the code of the question' if code else ''} in the reply {_brief(reply)}")
+        return Unread(
+            f"no verdict{' with the code of the question' if code else ''} in the reply {_brief(reply)}"
+        )
     return max(found, key=lambda one: (one.end, one.start)).value
 
 
 def spoken(reply: str) -> str:
-    """The reply without the thoughts that a reasoning model shows before it, ended or not."""
+    """The reply without the thoughts that a reasoning model shows before it, ended or
+    not.
+    """
     rest = re.sub(r"<think>.*?(?:</think>|\Z)", "", reply, flags=re.DOTALL)
     return rest.rpartition("</think>")[2]
 
 
-# -- objects ---------------------------------------------------------------------------------------------------------
+# -- objects
+# ---------------------------------------------------------------------------------------------------------
 
 
-def _objects(words: str, keys: Sequence[str], value_of: Callable[[Any], V | Unread], code: str) -> Iterator[Found[V]]:
+def _objects(
+    words: str, keys: Sequence[str], value_of: Callable[[Any], V | Unread], code: str
+) -> Iterator[Found[V]]:
     """The verdict of each outermost object in the text that has one."""
     at = 0
     while (start := words.find("{", at)) >= 0:
@@ -102,23 +146,33 @@ def _objects(words: str, keys: Sequence[str], value_of: Callable[[Any], V | Unre
         if read is None:
             continue
         tree, end = read
-        said = [value for pairs in _all_pairs(tree) for value in _said(pairs, keys, code)]
+        said = [
+            value for pairs in _all_pairs(tree) for value in _said(pairs, keys, code)
+        ]
         if said:
             values = {repr(value): value for value in map(value_of, said)}
-            two = Unread(f"contradicting verdicts in one object: {', '.join(map(_brief, said))}")
-            yield Found(start, end, two if len(values) > 1 else next(iter(values.values())))
+            two = Unread(
+                f"contradicting verdicts in one object: {', '.join(map(_brief, said))}"
+            )
+            yield Found(
+                start, end, two if len(values) > 1 else next(iter(values.values()))
+            )
             at = end
 
 
 def _json(words: str, start: int) -> tuple[Any, int] | None:
     try:
-        return json.JSONDecoder(strict=False, object_pairs_hook=Pairs).raw_decode(words, start)
+        return json.JSONDecoder(strict=False, object_pairs_hook=Pairs).raw_decode(
+            words, start
+        )
     except (ValueError, RecursionError):
         return None
 
 
 def _literal(words: str, start: int) -> tuple[Any, int] | None:
-    """An object without inner ones in Python's spelling, which models often write: {'score': 7}."""
+    """An object without inner ones in Python's spelling, which models often write:
+    {'score': 7}.
+    """
     match = re.compile(r"\{[^{}]*\}").match(words, start)
     if match is None:
         return None
@@ -127,7 +181,11 @@ def _literal(words: str, start: int) -> tuple[Any, int] | None:
             tree = ast.parse(match.group(), mode="eval").body
         if not isinstance(tree, ast.Dict):
             return None
-        pairs = [(ast.literal_eval(k), ast.literal_eval(v)) for k, v in zip(tree.keys, tree.values, strict=True) if k]
+        pairs = [
+            (ast.literal_eval(k), ast.literal_eval(v))
+            for k, v in zip(tree.keys, tree.values, strict=True)
+            if k
+        ]
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return None
     return Pairs((str(key), value) for key, value in pairs), match.end()
@@ -146,18 +204,32 @@ def _all_pairs(tree: Any) -> Iterator[Pairs]:
 
 def _said(pairs: Pairs, keys: Sequence[str], code: str) -> list[Any]:
     """What an object says under the keys of a verdict; nothing where it lacks the code."""
-    if code and not any(isinstance(value, str) and value.strip().casefold() == code for _, value in pairs):
+    if code and not any(
+        isinstance(value, str) and value.strip().casefold() == code
+        for _, value in pairs
+    ):
         return []
-    return [value for key, value in pairs if key.strip().casefold() in keys and not isinstance(value, Pairs)]
+    return [
+        value
+        for key, value in pairs
+        if key.strip().casefold() in keys and not isinstance(value, Pairs)
+    ]
 
 
-# -- words -----------------------------------------------------------------------------------------------------------
+# -- words
+# -----------------------------------------------------------------------------------------------------------
 
 
 def _labelled(
-    words: str, keys: Sequence[str], amount: str, value_of: Callable[[Any], V | Unread], code: str
+    words: str,
+    keys: Sequence[str],
+    amount: str,
+    value_of: Callable[[Any], V | Unread],
+    code: str,
 ) -> list[Found[V]]:
-    """`Score: 7/10`, `**Verdict:** A`, `<score>7</score>`, `[[7]]`, the whole reply; `boxed{7}` where that is a key."""
+    """`Score: 7/10`, `**Verdict:** A`, `<score>7</score>`, `[[7]]`, the whole reply;
+    `boxed{7}` where that is a key.
+    """
     label = rf"\b(?:{'|'.join(keys)}){MARKS}(?:[:=]|(?<=>)){MARKS}(?P<said>{amount})"
     boxed = [rf"\\boxed\s*\{{\s*(?P<said>{amount})\s*\}}"] if BOXED in keys else []
     whole = rf"\A{MARKS}(?P<said>{amount}){MARKS}\.?{MARKS}\Z"
@@ -170,9 +242,15 @@ def _labelled(
 
 
 def _coded(
-    words: str, keys: Sequence[str], amount: str, value_of: Callable[[Any], V | Unread], code: str
+    words: str,
+    keys: Sequence[str],
+    amount: str,
+    value_of: Callable[[Any], V | Unread],
+    code: str,
 ) -> list[Found[V]]:
-    """A line `CODE: 7` or `Score CODE: 7`, or the end of a faulty object: `"score": 7, "code": "CODE"`."""
+    """A line `CODE: 7` or `Score CODE: 7`, or the end of a faulty object: `"score": 7,
+    "code": "CODE"`.
+    """
     named = "|".join(keys)
     marks = r"[ \t\"'*_`]{0,40}"
     line = rf"^{marks}(?:(?:{named})[:]?{marks})?{code}{marks}[:=]{marks}(?P<said>{amount}){marks}\.?{marks}$"
@@ -194,7 +272,11 @@ def _amount(said: Any, low: float, high: float) -> float | Unread:
         re.IGNORECASE,
     )
     try:
-        value = float(parts[1].replace(",", ".").replace("−", "-")) if parts else float(said)
+        value = (
+            float(parts[1].replace(",", ".").replace("−", "-"))
+            if parts
+            else float(said)
+        )
     except (TypeError, ValueError, OverflowError):
         return Unread(f"the verdict {_brief(said)} is no number")
     if parts and parts["to"]:

@@ -1,4 +1,6 @@
-"""Where a training goes on after it was cut short, and what is said when the disk is full."""
+"""Where a training goes on after it was cut short, and what is said when the disk is
+full.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ LAUNCH = "launch"  # the part of a scratch folder that belongs to whoever starte
 
 
 def resumable(scratch: Path, identity: str) -> Path | None:
-    """The newest whole checkpoint of the training called `identity`; what is cut short or of another one is deleted."""
+    """The newest whole checkpoint of the training called `identity`; what is cut short
+    or of another one is deleted.
+    """
     scratch.mkdir(parents=True, exist_ok=True)
     name = scratch / "training.json"
     if not name.is_file() or json.loads(name.read_text()) != {"identity": identity}:
@@ -32,7 +36,9 @@ def resumable(scratch: Path, identity: str) -> Path | None:
             whole.append(folder)
         else:
             shutil.rmtree(folder)
-    return max(whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
+    return max(
+        whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None
+    )
 
 
 @contextmanager
@@ -41,7 +47,16 @@ def disk_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-        if full or "No space left" in str(error) or "PytorchStreamWriter failed" in str(error):
-            raise DiskFull(f"{folder}: no space left for a model or checkpoint; free some, then resume") from error
+        full = isinstance(error, OSError) and error.errno in (
+            errno.ENOSPC,
+            errno.EDQUOT,
+        )
+        if (
+            full
+            or "No space left" in str(error)
+            or "PytorchStreamWriter failed" in str(error)
+        ):
+            raise DiskFull(
+                f"{folder}: no space left for a model or checkpoint; free some, then resume"
+            ) from error
         raise

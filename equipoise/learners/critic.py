@@ -9,16 +9,17 @@ from torch import nn
 
 from equipoise import seeds
 from equipoise.learners.policy_gradient import PolicyGradient
-from equipoise.players.loading import load_model
+from equipoise.models.loading import load_model
+from equipoise.models.logprobs import Packed
 from equipoise.players.local import Local
-from equipoise.players.logprobs import Packed
 
 
 class Critic(nn.Module):
-    """V(state before a token) = w · hidden + b, on a model of its own or on the policy's hidden states.
+    """V(state before a token) = w · hidden + b, on a model of its own or on the
+    policy's hidden states.
 
-    The head starts at 0: nothing is expected yet. On the policy's hidden states its gradient reaches the policy's
-    weights, too.
+    The head starts at 0: nothing is expected yet. On the policy's hidden states its
+    gradient reaches the policy's weights, too.
     """
 
     def __init__(self, body: nn.Module | None, width: int) -> None:
@@ -30,8 +31,11 @@ class Critic(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     @classmethod
-    def make(cls, settings: PolicyGradient, player: Local, width: int, seed: int) -> Critic:
-        """The critic that the settings ask for, as it starts; the policy's hidden states are of `width`.
+    def make(
+        cls, settings: PolicyGradient, player: Local, width: int, seed: int
+    ) -> Critic:
+        """The critic that the settings ask for, as it starts; the policy's hidden
+        states are of `width`.
 
         Raises ModelError.
         """
@@ -51,7 +55,9 @@ class Critic(nn.Module):
         return cls(trunk, body.config.get_text_config().hidden_size)
 
     def values(self, packed: Packed, hidden_NH: torch.Tensor | None) -> torch.Tensor:
-        """V before each answer token of the batch, float32 [N]; `hidden_NH` are the policy's there."""
+        """V before each answer token of the batch, float32 [N]; `hidden_NH` are the
+        policy's there.
+        """
         if self.body is not None:
             inputs = packed.inputs(self.body)
             hidden_BTH = self.body(**inputs, use_cache=False).last_hidden_state

@@ -1,7 +1,9 @@
-"""GPO's idealised algorithm as a learner: a tabular player takes one KL-proximal step against the one opposite it.
+"""GPO's idealised algorithm as a learner: a tabular player takes one KL-proximal step
+against the one opposite it.
 
-A language model cannot take this step exactly; a policy gradient held back by a KL penalty approximates it. Here the
-step is exact, so that a run shows what the method does where nothing is sampled and nothing is approximated.
+A language model cannot take this step exactly; a policy gradient held back by a KL
+penalty approximates it. Here the step is exact, so that a run shows what the method
+does where nothing is sampled and nothing is approximated.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from equipoise.errors import ConfigError
-from equipoise.learners.base import Learner, Lesson
+from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.players.base import Player
 from equipoise.players.tabular import Tabular, log_softmax, write_policy
 from equipoise.solvers.gpo import setting
@@ -21,77 +23,101 @@ from equipoise.solvers.mirror import proximal_step
 
 
 class Proximal(Learner):
-    """One generation: π_{t+1} = argmax_π ⟨π, own pay-offs against the rival's policy⟩ + τ·H(π) − β·KL(π‖π_t).
+    """One generation: π_{t+1} = argmax_π ⟨π, own pay-offs against the rival's policy⟩ +
+    τ·H(π) − β·KL(π‖π_t).
 
-    β = c·√rounds for either seat. Both players step at once where everyone learns in every generation, and in turn,
-    each against the other's newest policy, where they take turns. Source: GPO, arXiv 2406.10977; see `solvers.gpo`.
+    β = c·√rounds for either seat. Both players step at once where everyone learns in
+    every generation, and in turn, each against the other's newest policy, where they
+    take turns. Source: GPO, arXiv 2406.10977; see `solvers.gpo`.
     """
 
     kind: Literal["proximal"] = "proximal"
     needs: ClassVar = "game"
     by_loss: ClassVar[bool] = False
     seats: dict[str, str] = Field(
-        default={"row": "defender", "column": "adversary"}, description="seat of the game -> the player that sits there"
+        default={"row": "defender", "column": "adversary"},
+        description="seat of the game -> the player that sits there",
     )
-    rounds: int = Field(ge=1, description="how often each player will learn; β is chosen for it, so give the run's own")
+    rounds: int = Field(
+        ge=1,
+        description="how often each player will learn; β is chosen for it, so give the run's own",
+    )
     c: float | None = Field(
         None,
         gt=0,
         description="β/√rounds, in units of pay-off; null is span/√(8·ln moves), which makes the bound least",
     )
     entropy: bool = Field(
-        False, description="add an entropy bonus of weight τ = span/√(2·rounds·ln moves), which keeps the rate"
+        False,
+        description="add an entropy bonus of weight τ = span/√(2·rounds·ln moves), which keeps the rate",
     )
 
-    def learn(self, lesson: Lesson) -> dict[str, float]:
-        """Write the next policy; return `value`, `entropy` and `kl` (from the previous policy), in nats.
+    def learn(self, training_batch: TrainingBatch) -> dict[str, float]:
+        """Write the next policy; return `value`, `entropy` and `kl` (from the previous
+        policy), in nats.
 
-        `value` is the previous policy's pay-off against the rival's, in units of pay-off.
-        Raises ConfigError for seats, players or a game that this cannot be done with.
+        `value` is the previous policy's pay-off against the rival's, in units of
+        pay-off. Raises ConfigError for seats, players or a game that this cannot be
+        done with.
         """
-        first, other = self._seated(lesson)
-        game = lesson.game.bimatrix()
+        first, other = self._seated(training_batch)
+        game = training_batch.game.bimatrix()
         if game is None:
-            raise ConfigError(f"learner: 'proximal' needs a finite game of two seats; '{lesson.game.kind}' is none")
+            raise ConfigError(
+                f"learner: 'proximal' needs a finite game of two seats; '{training_batch.game.kind}' is none"
+            )
         own_AM = game.first_AM if first else game.second_AM.T
         step = setting(game.first_AM, self.rounds, game.second_AM, entropy=self.entropy)
         chosen = step.beta if first else step.eta
         beta = chosen if self.c is None else self.c * float(np.sqrt(self.rounds))
-        rival = lesson.rivals[other]
-        before_A = _logprobs(lesson.who.name, lesson.player, lesson.weights, own_AM.shape[0])
+        rival = training_batch.rivals[other]
+        before_A = _logprobs(
+            training_batch.who.name,
+            training_batch.player,
+            training_batch.weights,
+            own_AM.shape[0],
+        )
         rival_M = _logprobs(other, rival.player, rival.weights, own_AM.shape[1])
         reward_A = own_AM @ np.exp(rival_M)
         after_A = log_softmax(proximal_step(before_A, reward_A, 1 / beta, step.entropy))
-        write_policy(lesson.home, after_A - after_A.mean())
+        write_policy(training_batch.home, after_A - after_A.mean())
         facts = {
             "value": float(np.exp(before_A) @ reward_A),
             "entropy": float(-(np.exp(after_A) * after_A).sum()),
             "kl": max(0.0, float((np.exp(after_A) * (after_A - before_A)).sum())),
         }
-        lesson.log({"steps": 1, **facts})
+        training_batch.log({"steps": 1, **facts})
         return facts
 
-    def _seated(self, lesson: Lesson) -> tuple[bool, str]:
+    def _seated(self, training_batch: TrainingBatch) -> tuple[bool, str]:
         """(whether the learner sits in the game's first seat, who sits opposite)."""
-        seats, name = lesson.game.seats, lesson.who.name
+        seats, name = training_batch.game.seats, training_batch.who.name
         if len(seats) != 2 or set(self.seats) != set(seats):
-            raise ConfigError(f"learner.seats: needs a player for each of the game's two seats, {', '.join(seats)}")
+            raise ConfigError(
+                f"learner.seats: needs a player for each of the game's two seats, {', '.join(seats)}"
+            )
         names = [self.seats[seat] for seat in seats]
         if name not in names or names[0] == names[1]:
             raise ConfigError(
                 f"learner.seats: {names[0]} and {names[1]} are seated; needs '{name}', which learns, and another"
             )
         other = names[1 - names.index(name)]
-        if other not in lesson.rivals:
-            known = ", ".join(lesson.rivals) or "nobody"
-            raise ConfigError(f"learner.seats: there is no player '{other}' for '{name}' to meet; there is {known}")
+        if other not in training_batch.rivals:
+            known = ", ".join(training_batch.rivals) or "nobody"
+            raise ConfigError(
+                f"learner.seats: there is no player '{other}' for '{name}' to meet; there is {known}"
+            )
         return name == names[0], other
 
 
 def _logprobs(name: str, player: Player, weights: Path | None, size: int) -> np.ndarray:
     if not isinstance(player, Tabular):
-        raise ConfigError(f"players.{name}: learner 'proximal' trains tabular players against each other")
+        raise ConfigError(
+            f"players.{name}: learner 'proximal' trains tabular players against each other"
+        )
     logits_A = player.logits_A(weights, size)
     if not np.isfinite(logits_A).all():
-        raise ConfigError(f"players.{name}: a proximal step cannot start from probabilities of 0; give each a little")
+        raise ConfigError(
+            f"players.{name}: a proximal step cannot start from probabilities of 0; give each a little"
+        )
     return log_softmax(logits_A)

@@ -1,4 +1,6 @@
-"""A batch of paid moves as tensors: what was asked and answered, in token ids, and what is known of each token."""
+"""A batch of paid moves as tensors: what was asked and answered, in token ids, and what
+is known of each token.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +10,18 @@ from dataclasses import dataclass, field
 import torch
 
 from equipoise.errors import ConfigError, NoSignal
-from equipoise.players.encoding import Encoding
-from equipoise.players.logprobs import LONGEST_SHARED, Answers
+from equipoise.models.encoding import Encoding
+from equipoise.models.logprobs import LONGEST_SHARED, Answers
 from equipoise.types import Episode, Turn
 
 
 @dataclass
 class Rollouts:
-    """B moves, T tokens of the longest. mask_BT is true on a move's tokens; tensors are float32 on the device.
+    """B moves, T tokens of the longest. mask_BT is true on a move's tokens; tensors are
+    float32 on the device.
 
-    sampled_BT: log-probabilities in nats that the sampler gave; old_BT, reference_BT: the learner's own before the
-    update, and the reference's; value_BT: the critic's.
+    sampled_BT: log-probabilities in nats that the sampler gave; old_BT, reference_BT:
+    the learner's own before the update, and the reference's; value_BT: the critic's.
     """
 
     prompts: list[list[int]]
@@ -41,11 +44,15 @@ class Rollouts:
         return sum(map(len, self.prompts)) + sum(map(len, self.answers))
 
     def order(self, rows: Sequence[int]) -> list[int]:
-        """The rows, those with one prompt beside each other, so that they can share its computation."""
+        """The rows, those with one prompt beside each other, so that they can share its
+        computation.
+        """
         return sorted(rows, key=lambda b: (len(self.prompts[b]), self.prompts[b], b))
 
     def grouped(self, rows: Sequence[int]) -> list[Answers]:
-        """The rows in order, as prompts with the answers that are to share a row with them."""
+        """The rows in order, as prompts with the answers that are to share a row with
+        them.
+        """
         found: list[Answers] = []
         length = 0
         for b in rows:
@@ -66,7 +73,12 @@ class Rollouts:
         return reward_BT
 
 
-def rollouts(episodes: Sequence[Episode], turns: Sequence[Turn], encoding: Encoding, device: torch.device) -> Rollouts:
+def rollouts(
+    episodes: Sequence[Episode],
+    turns: Sequence[Turn],
+    encoding: Encoding,
+    device: torch.device,
+) -> Rollouts:
     """The batch of these episodes and the turns that they are about.
 
     Raises NoSignal without any, ConfigError for a reward that is not a number.
@@ -75,15 +87,25 @@ def rollouts(episodes: Sequence[Episode], turns: Sequence[Turn], encoding: Encod
         raise NoSignal("there is no episode to learn from")
     for episode in episodes:
         if not torch.isfinite(torch.tensor(episode.reward)):
-            raise ConfigError(f"the reward of match {episode.match}, turn {episode.turn}, is {episode.reward}")
-    known = {chat: encoding.prompt_ids(chat) for chat in {turn.view.messages: None for turn in turns}}
+            raise ConfigError(
+                f"the reward of match {episode.match}, turn {episode.turn}, is {episode.reward}"
+            )
+    known = {
+        chat: encoding.prompt_ids(chat)
+        for chat in {turn.view.messages: None for turn in turns}
+    }
     prompts = [known[turn.view.messages] for turn in turns]
     answers = [list(turn.move.token_ids) for turn in turns]
     longest = max(map(len, answers))
-    number = {group: n for n, group in enumerate(dict.fromkeys(episode.group for episode in episodes))}
+    number = {
+        group: n
+        for n, group in enumerate(dict.fromkeys(episode.group for episode in episodes))
+    }
 
     def padded(rows: Sequence[Sequence[float]]) -> torch.Tensor:
-        return torch.tensor([[*row, *[0.0] * (longest - len(row))] for row in rows], device=device)
+        return torch.tensor(
+            [[*row, *[0.0] * (longest - len(row))] for row in rows], device=device
+        )
 
     return Rollouts(
         prompts,

@@ -1,7 +1,9 @@
-"""Learning on a finite game without sampling: the loss's exact expectation over the pairs, minimised exactly.
+"""Learning on a finite game without sampling: the loss's exact expectation over the
+pairs, minimised exactly.
 
-The losses are the very objects that language models are trained with. The expectation is over the pairs that the
-sampling policy would produce: two moves drawn from it, the winner drawn by how often it beats the other.
+The losses are the very objects that language models are trained with. The expectation
+is over the pairs that the sampling policy would produce: two moves drawn from it, the
+winner drawn by how often it beats the other.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from equipoise.errors import ConfigError
-from equipoise.learners.base import Learner, Lesson
+from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.losses.base import PairBatch, PreferenceLoss
 from equipoise.players.tabular import Tabular, log_softmax, write_policy
 from equipoise.types import PlayerId
@@ -29,18 +31,29 @@ Opponents = Sequence[tuple[np.ndarray, float]]  # (logits_A in nats, weight)
 
 
 class TabularLearner(Learner):
-    """One generation: minimise `loss` over pairs of `sampler`, which the game's zero-sum pay-offs decide."""
+    """One generation: minimise `loss` over pairs of `sampler`, which the game's
+    zero-sum pay-offs decide.
+    """
 
     kind: Literal["tabular"] = "tabular"
     needs: ClassVar = "game"
     sampler: Literal["current", "initial"] = Field(
-        "current", description="whose moves are paired: π_t's, or (fixed, offline pairs) those of the start π_0"
+        "current",
+        description="whose moves are paired: π_t's, or (fixed, offline pairs) those of the start π_0",
     )
     payoff_scale: float = Field(
-        1.0, gt=0, description="the pay-off of a sure win; P(a beats b) = ½ + pay-off/(2·scale)"
+        1.0,
+        gt=0,
+        description="the pay-off of a sure win; P(a beats b) = ½ + pay-off/(2·scale)",
     )
-    solver: Literal["exact", "gradient"] = Field("exact", description="Newton's method, or plain gradient descent")
-    iterations: int = Field(100, ge=1, description="of the solver: at most so many (exact), or exactly (gradient)")
+    solver: Literal["exact", "gradient"] = Field(
+        "exact", description="Newton's method, or plain gradient descent"
+    )
+    iterations: int = Field(
+        100,
+        ge=1,
+        description="of the solver: at most so many (exact), or exactly (gradient)",
+    )
     learning_rate: float | None = Field(
         default_factory=lambda data: 1.0 if data.get("solver") == "gradient" else None,
         gt=0,
@@ -50,42 +63,57 @@ class TabularLearner(Learner):
     @model_validator(mode="after")
     def _all_read(self) -> TabularLearner:
         if (self.learning_rate is None) == (self.solver == "gradient"):
-            raise ValueError(f"learning_rate is read by solver: gradient only, and needed there; this is {self.solver}")
+            raise ValueError(
+                f"learning_rate is read by solver: gradient only, and needed there; this is {self.solver}"
+            )
         return self
 
-    def learn(self, lesson: Lesson) -> dict[str, float]:
-        """Write the next policy; return `loss`, `entropy` and `kl` (from the previous policy), in nats, and `distance`.
+    def learn(self, training_batch: TrainingBatch) -> dict[str, float]:
+        """Write the next policy; return `loss`, `entropy` and `kl` (from the previous
+        policy), in nats, and `distance`.
 
-        `distance` is how far, in nats, the logits still were from the minimiser by Newton's reckoning; it stays large
-        where the minimiser is at infinity (a sigmoid distance where some move always wins).
-        Raises ConfigError for a player, a loss or a game that this cannot be done with.
+        `distance` is how far, in nats, the logits still were from the minimiser by
+        Newton's reckoning; it stays large where the minimiser is at infinity (a sigmoid
+        distance where some move always wins). Raises ConfigError for a player, a loss
+        or a game that this cannot be done with.
         """
-        if lesson.loss is None or not isinstance(lesson.player, Tabular):
+        if training_batch.loss is None or not isinstance(
+            training_batch.player, Tabular
+        ):
             raise ConfigError("learner: 'tabular' trains a tabular player, by a loss")
-        win_AA = win_probabilities(lesson.game.payoff_AM(), self.payoff_scale)
-        past = [PlayerId(lesson.who.name, generation) for generation in range(lesson.who.generation, -1, -1)]
-        folders = dict(zip(past, lesson.past_weights, strict=True))
-        start = lesson.player
+        win_AA = win_probabilities(training_batch.game.payoff_AM(), self.payoff_scale)
+        past = [
+            PlayerId(training_batch.who.name, generation)
+            for generation in range(training_batch.who.generation, -1, -1)
+        ]
+        folders = dict(zip(past, training_batch.past_weights, strict=True))
+        start = training_batch.player
 
         @cache
         def logits_A(player: PlayerId) -> np.ndarray:
             found_A = start.logits_A(folders[player], len(win_AA))
             if not np.isfinite(found_A).all():
-                raise ConfigError("a tabular learner cannot start from probabilities of 0: give each move a little")
+                raise ConfigError(
+                    "a tabular learner cannot start from probabilities of 0: give each move a little"
+                )
             return found_A
 
-        problem = expectation(lesson.loss, win_AA, past, logits_A, self.sampler)
+        problem = expectation(training_batch.loss, win_AA, past, logits_A, self.sampler)
         before_A = logits_A(past[0])
         after_A, facts = self.minimise(problem, before_A)
-        write_policy(lesson.home, after_A)
+        write_policy(training_batch.home, after_A)
         before_A, after_A = log_softmax(before_A), log_softmax(after_A)
         facts["entropy"] = float(-(np.exp(after_A) * after_A).sum())
         facts["kl"] = max(0.0, float((np.exp(after_A) * (after_A - before_A)).sum()))
-        lesson.log({"steps": 1, **facts})
+        training_batch.log({"steps": 1, **facts})
         return facts
 
-    def minimise(self, problem: Expectation, start_A: np.ndarray) -> tuple[np.ndarray, dict[str, float]]:
-        """(the minimiser's logits in nats with mean 0, `loss` and `distance`), sought from `start_A`."""
+    def minimise(
+        self, problem: Expectation, start_A: np.ndarray
+    ) -> tuple[np.ndarray, dict[str, float]]:
+        """(the minimiser's logits in nats with mean 0, `loss` and `distance`), sought
+        from `start_A`.
+        """
         if self.learning_rate is None:
             return newton(problem, start_A, self.iterations)
         return descend(problem, start_A, self.iterations, self.learning_rate)
@@ -94,31 +122,50 @@ class TabularLearner(Learner):
 class Expectation:
     """The expected loss as a function of the policy's logits.
 
-    `pair_AA[i, j]` is how much a pair of chosen i and rejected j counts; `score_A` is P(move beats the rivals).
+    `pair_AA[i, j]` is how much a pair of chosen i and rejected j counts; `score_A` is
+    P(move beats the rivals).
     """
 
-    def __init__(self, loss: PreferenceLoss, pair_AA: np.ndarray, opponents: Opponents, score_A: np.ndarray) -> None:
+    def __init__(
+        self,
+        loss: PreferenceLoss,
+        pair_AA: np.ndarray,
+        opponents: Opponents,
+        score_A: np.ndarray,
+    ) -> None:
         import torch
 
         size = len(pair_AA)
         self.loss = loss
-        self.chosen_B, self.rejected_B = (torch.from_numpy(index.ravel()) for index in np.indices((size, size)))
+        self.chosen_B, self.rejected_B = (
+            torch.from_numpy(index.ravel()) for index in np.indices((size, size))
+        )
         self.pair_B = torch.from_numpy(pair_AA.astype(np.float64).ravel())
-        logprob_KA = np.array([log_softmax(logits_A) for logits_A, _ in opponents]).reshape(-1, size)
+        logprob_KA = np.array(
+            [log_softmax(logits_A) for logits_A, _ in opponents]
+        ).reshape(-1, size)
         self.opponent_KA = torch.from_numpy(logprob_KA)
-        self.weight_K = torch.tensor([weight for _, weight in opponents], dtype=torch.float64)
+        self.weight_K = torch.tensor(
+            [weight for _, weight in opponents], dtype=torch.float64
+        )
         self.score_A = torch.from_numpy(np.asarray(score_A, np.float64))
         self.tokens_B = torch.ones(size * size, dtype=torch.float64)
 
     def of(self, chosen_B: torch.Tensor, rejected_B: torch.Tensor) -> torch.Tensor:
-        """Σ_ij pair[i, j] · loss(i, j), a scalar, where the policy gives these log-probabilities to the pairs."""
+        """Σ_ij pair[i, j] · loss(i, j), a scalar, where the policy gives these
+        log-probabilities to the pairs.
+        """
         batch = PairBatch(
-            chosen_B, rejected_B,
-            self.opponent_KA[:, self.chosen_B], self.opponent_KA[:, self.rejected_B],
-            self.tokens_B, self.tokens_B,
-            self.score_A[self.chosen_B], self.score_A[self.rejected_B],
+            chosen_B,
+            rejected_B,
+            self.opponent_KA[:, self.chosen_B],
+            self.opponent_KA[:, self.rejected_B],
+            self.tokens_B,
+            self.tokens_B,
+            self.score_A[self.chosen_B],
+            self.score_A[self.rejected_B],
             self.weight_K,
-        )  # fmt: skip
+        )
         return (self.pair_B * self.loss.rows(batch)).sum()
 
     def value(self, logits_A: np.ndarray) -> float:
@@ -140,22 +187,35 @@ class Expectation:
     def derivatives(self, logits_A: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """(value, gradient [A], Hessian [A, A]) at `logits_A`.
 
-        A row of the loss depends on its own two log-probabilities alone, so that three backward passes give all its
-        second derivatives; the softmax is differentiated by hand: d log π_i / d logit_k = [i = k] − π_k.
+        A row of the loss depends on its own two log-probabilities alone, so that three
+        backward passes give all its second derivatives; the softmax is differentiated
+        by hand: d log π_i / d logit_k = [i = k] − π_k.
         """
         import torch
 
         logprob_A, size = torch.from_numpy(log_softmax(logits_A)), len(logits_A)
-        pair = [logprob_A[index].requires_grad_() for index in (self.chosen_B, self.rejected_B)]
+        pair = [
+            logprob_A[index].requires_grad_()
+            for index in (self.chosen_B, self.rejected_B)
+        ]
         value = self.of(*pair)
         first = torch.autograd.grad(value, pair, create_graph=True)
-        over_chosen = torch.autograd.grad(first[0].sum(), pair, retain_graph=True, materialize_grads=True)
-        over_rejected = torch.autograd.grad(first[1].sum(), pair[1], materialize_grads=True)[0]
+        over_chosen = torch.autograd.grad(
+            first[0].sum(), pair, retain_graph=True, materialize_grads=True
+        )
+        over_rejected = torch.autograd.grad(
+            first[1].sum(), pair[1], materialize_grads=True
+        )[0]
         chosen_AA, rejected_AA, both_AA, twice_chosen_AA, twice_rejected_AA = (
-            x.detach().numpy().reshape(size, size) for x in (*first, over_chosen[1], over_chosen[0], over_rejected)
+            x.detach().numpy().reshape(size, size)
+            for x in (*first, over_chosen[1], over_chosen[0], over_rejected)
         )
         slope_A = chosen_AA.sum(1) + rejected_AA.sum(0)
-        curvature_AA = both_AA + both_AA.T + np.diag(twice_chosen_AA.sum(1) + twice_rejected_AA.sum(0))
+        curvature_AA = (
+            both_AA
+            + both_AA.T
+            + np.diag(twice_chosen_AA.sum(1) + twice_rejected_AA.sum(0))
+        )
         policy_A = softmax(logits_A)
         jacobian_AA = np.eye(size) - policy_A
         hessian_AA = jacobian_AA.T @ curvature_AA @ jacobian_AA
@@ -170,17 +230,28 @@ def expectation(
     logits_A: Callable[[PlayerId], np.ndarray],
     sampler: Literal["current", "initial"] = "current",
 ) -> Expectation:
-    """The expected `loss` of the generation after `past` (newest first), whose logits in nats `logits_A` gives."""
+    """The expected `loss` of the generation after `past` (newest first), whose logits
+    in nats `logits_A` gives.
+    """
     sampler_A = softmax(logits_A(past[0] if sampler == "current" else past[-1]))
-    rivals_A = np.sum([weight * softmax(logits_A(player)) for player, weight in loss.rivals(past)], axis=0)
+    rivals_A = np.sum(
+        [weight * softmax(logits_A(player)) for player, weight in loss.rivals(past)],
+        axis=0,
+    )
     opponents = [(logits_A(player), weight) for player, weight in loss.opponents(past)]
-    return Expectation(loss, judged_pairs(win_AA, sampler_A), opponents, win_AA @ rivals_A)
+    return Expectation(
+        loss, judged_pairs(win_AA, sampler_A), opponents, win_AA @ rivals_A
+    )
 
 
 def win_probabilities(payoff_AM: np.ndarray | None, scale: float = 1.0) -> np.ndarray:
-    """P(a beats b) = (1 + payoff[a, b]/scale)/2, [A, A]. Raises ConfigError for what is no preference."""
+    """P(a beats b) = (1 + payoff[a, b]/scale)/2, [A, A]. Raises ConfigError for what is
+    no preference.
+    """
     if payoff_AM is None or payoff_AM.shape[0] != payoff_AM.shape[1]:
-        raise ConfigError("learner: 'tabular' needs a finite game in which both seats have the same moves")
+        raise ConfigError(
+            "learner: 'tabular' needs a finite game in which both seats have the same moves"
+        )
     if np.abs(payoff_AM + payoff_AM.T).max() > 1e-9 * scale:
         raise ConfigError(
             "learner: 'tabular' needs a symmetric zero-sum game, payoff[a, b] = -payoff[b, a]: "
@@ -195,12 +266,17 @@ def win_probabilities(payoff_AM: np.ndarray | None, scale: float = 1.0) -> np.nd
 
 
 def judged_pairs(win_AA: np.ndarray, sampler_A: np.ndarray) -> np.ndarray:
-    """The distribution of (chosen, rejected), [A, A], when both are drawn from `sampler_A` and then judged."""
+    """The distribution of (chosen, rejected), [A, A], when both are drawn from
+    `sampler_A` and then judged.
+    """
     return 2 * win_AA * np.outer(sampler_A, sampler_A)
 
 
-def newton(problem: Expectation, start_A: np.ndarray, iterations: int) -> tuple[np.ndarray, dict[str, float]]:
-    """Minimise by Newton's method: exact in one step for squared distances of margins, which are quadratic in logits.
+def newton(
+    problem: Expectation, start_A: np.ndarray, iterations: int
+) -> tuple[np.ndarray, dict[str, float]]:
+    """Minimise by Newton's method: exact in one step for squared distances of margins,
+    which are quadratic in logits.
 
     Moves of which the pairs say nothing (their probability underflowed) are left alone.
     """
@@ -212,8 +288,11 @@ def newton(problem: Expectation, start_A: np.ndarray, iterations: int) -> tuple[
         distance = float(np.abs(step_A).max())
         step_A *= min(1.0, LONGEST / max(distance, 1e-300))
         promised = slope_A @ step_A
-        # A quadratic keeps half of the promise; a step into the flat tail of a sigmoid keeps little, and is cut.
-        while distance > 1e-9 and problem.value(logits_A + step_A) > value + 0.3 * promised + 1e-14 * abs(value):
+        # A quadratic keeps half of the promise; a step into the flat tail of a sigmoid
+        # keeps little, and is cut.
+        while distance > 1e-9 and problem.value(
+            logits_A + step_A
+        ) > value + 0.3 * promised + 1e-14 * abs(value):
             step_A, promised = step_A / 2, promised / 2
             if np.abs(step_A).max() < 1e-12:
                 return logits_A - logits_A.mean(), {"loss": value, "distance": distance}
@@ -224,10 +303,12 @@ def newton(problem: Expectation, start_A: np.ndarray, iterations: int) -> tuple[
 
 
 def newton_step(slope_A: np.ndarray, hessian_AA: np.ndarray) -> np.ndarray:
-    """−H⁻¹·slope, [A], of a function of logits; it does not see their mean, so H is singular along it.
+    """−H⁻¹·slope, [A], of a function of logits; it does not see their mean, so H is
+    singular along it.
 
-    The most curved move is held still, and H is scaled to a unit diagonal: a move that is sampled once in 10¹⁰⁰ times
-    is then solved for as accurately as any. Where H is not positive definite, negative curvature is turned round.
+    The most curved move is held still, and H is scaled to a unit diagonal: a move that
+    is sampled once in 10¹⁰⁰ times is then solved for as accurately as any. Where H is
+    not positive definite, negative curvature is turned round.
     """
     curvature_A = np.abs(np.diag(hessian_AA))
     free_A = curvature_A > UNDERFLOW
@@ -241,21 +322,30 @@ def newton_step(slope_A: np.ndarray, hessian_AA: np.ndarray) -> np.ndarray:
         step_A[free_A] = -scale_F * np.linalg.solve(scaled_FF, slope_F)
     except np.linalg.LinAlgError:
         values_F, vectors_FF = np.linalg.eigh(scaled_FF)
-        inverse_F = np.where(np.abs(values_F) > 1e-9, 1 / np.maximum(np.abs(values_F), 1e-9), 0.0)
-        step_A[free_A] = -scale_F * (vectors_FF @ (inverse_F * (vectors_FF.T @ slope_F)))
+        inverse_F = np.where(
+            np.abs(values_F) > 1e-9, 1 / np.maximum(np.abs(values_F), 1e-9), 0.0
+        )
+        step_A[free_A] = -scale_F * (
+            vectors_FF @ (inverse_F * (vectors_FF.T @ slope_F))
+        )
     return step_A
 
 
 def descend(
     problem: Expectation, start_A: np.ndarray, iterations: int, learning_rate: float
 ) -> tuple[np.ndarray, dict[str, float]]:
-    """Plain gradient descent on the logits; `distance` is the last step's length, in nats."""
+    """Plain gradient descent on the logits; `distance` is the last step's length, in
+    nats.
+    """
     logits_A = start_A - start_A.mean()
     value, slope_A = problem.gradient(logits_A)
     for _ in range(iterations):
         logits_A = logits_A - learning_rate * slope_A
         value, slope_A = problem.gradient(logits_A)
-    return logits_A - logits_A.mean(), {"loss": value, "distance": float(learning_rate * np.abs(slope_A).max())}
+    return logits_A - logits_A.mean(), {
+        "loss": value,
+        "distance": float(learning_rate * np.abs(slope_A).max()),
+    }
 
 
 def softmax(logits_A: np.ndarray) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""What a preference loss sees: how likely the policy and its opponents find both answers of each pair."""
+"""What a preference loss sees: how likely the policy and its opponents find both
+answers of each pair.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PairBatch:
-    """B pairs. Log-probabilities are sums over the answer's tokens, in nats; opponents in the order of `weight_K`.
+    """B pairs. Log-probabilities are sums over the answer's tokens, in nats; opponents
+    in the order of `weight_K`.
 
     policy_chosen_B, policy_rejected_B: of the learner, with gradient.
     opponent_chosen_KB, opponent_rejected_KB: of the K opponents (K may be 0).
@@ -36,38 +39,66 @@ class PairBatch:
 
 
 class PreferenceLoss(Component):
-    """One member of the family: residual, distance, target, opponents (see `losses.preference`)."""
+    """One member of the family: residual, distance, target, opponents (see
+    `losses.preference`).
+    """
 
     KINDS: ClassVar = {
         name: f"equipoise.losses.preference:{cls}"
         for name, cls in {
-            "simpo": "SimPO", "cpo": "CPO", "dpo": "DPO", "distill_dpo": "DistillDPO", "ipo": "IPO",
-            "dno": "DNO", "spin": "SPIN", "sppo": "SPPO", "inpo": "INPO", "mnpo": "MNPO",
+            "simpo": "SimPO",
+            "cpo": "CPO",
+            "dpo": "DPO",
+            "distill_dpo": "DistillDPO",
+            "ipo": "IPO",
+            "dno": "DNO",
+            "spin": "SPIN",
+            "sppo": "SPPO",
+            "inpo": "INPO",
+            "mnpo": "MNPO",
             "mnpo_released": "MNPOReleased",
         }.items()
-    }  # fmt: skip
+    }
 
     def opponents(
-        self, past: Sequence[PlayerId], peers: Sequence[PlayerId] = (), outsiders: Sequence[PlayerId] = ()
+        self,
+        past: Sequence[PlayerId],
+        peers: Sequence[PlayerId] = (),
+        outsiders: Sequence[PlayerId] = (),
     ) -> list[tuple[PlayerId, float]]:
         """Whom the residual is taken against, with weights.
 
-        `past` lists the learner's generations, newest (π_t, the one that sampled) first, the start π_0 last; `peers`
-        are the other learners as they are now, `outsiders` the players that do not learn.
+        `past` lists the learner's generations, newest (π_t, the one that sampled)
+        first, the start π_0 last; `peers` are the other learners as they are now,
+        `outsiders` the players that do not learn.
         """
         raise TypeError(f"{type(self).__name__} must define opponents()")
 
     def rivals(
-        self, past: Sequence[PlayerId], peers: Sequence[PlayerId] = (), outsiders: Sequence[PlayerId] = ()
+        self,
+        past: Sequence[PlayerId],
+        peers: Sequence[PlayerId] = (),
+        outsiders: Sequence[PlayerId] = (),
     ) -> list[tuple[PlayerId, float]]:
-        """Whom an answer has to beat where scores are win probabilities, with weights that add up to one."""
+        """Whom an answer has to beat where scores are win probabilities, with weights
+        that add up to one.
+        """
         return self.opponents(past, peers, outsiders) or [(past[0], 1.0)]
 
     @property
     def memory(self) -> int:
-        """How many of the learner's newest generations it needs while others learn, the start not counted."""
+        """How many of the learner's newest generations it needs while others learn, the
+        start not counted.
+        """
         past = [PlayerId("player", generation) for generation in range(256, -1, -1)]
-        return max((past.index(player) + 1 for player, _ in self.opponents(past) if player.generation), default=0)
+        return max(
+            (
+                past.index(player) + 1
+                for player, _ in self.opponents(past)
+                if player.generation
+            ),
+            default=0,
+        )
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         """loss_B, one value a pair."""

@@ -1,4 +1,6 @@
-"""Whom a preference loss takes its residual against: nobody, the reference, the current policy, the past, or others."""
+"""Whom a preference loss takes its residual against: nobody, the reference, the current
+policy, the past, or others.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from equipoise.types import PlayerId
 
 
 def merged(shares: Sequence[tuple[PlayerId, float]]) -> list[tuple[PlayerId, float]]:
-    """Each opponent once, its weights added up (at first π_t is π_0 too), without those that have no weight."""
+    """Each opponent once, its weights added up (at first π_t is π_0 too), without those
+    that have no weight.
+    """
     total: dict[PlayerId, float] = {}
     for player, weight in shares:
         total[player] = total.get(player, 0.0) + weight
@@ -21,7 +25,9 @@ def merged(shares: Sequence[tuple[PlayerId, float]]) -> list[tuple[PlayerId, flo
 
 
 def scaled(shares: Iterable[tuple[PlayerId, float]]) -> list[tuple[PlayerId, float]]:
-    """The shares that are not 0, so that they add up to one. Raises ConfigError when all of them are 0."""
+    """The shares that are not 0, so that they add up to one. Raises ConfigError when
+    all of them are 0.
+    """
     present = [(player, weight) for player, weight in shares if weight > 0]
     total = sum(weight for _, weight in present)
     if not present:
@@ -33,7 +39,10 @@ class Alone(PreferenceLoss):
     """Opponents: none."""
 
     def opponents(
-        self, past: Sequence[PlayerId], peers: Sequence[PlayerId] = (), outsiders: Sequence[PlayerId] = ()
+        self,
+        past: Sequence[PlayerId],
+        peers: Sequence[PlayerId] = (),
+        outsiders: Sequence[PlayerId] = (),
     ) -> list[tuple[PlayerId, float]]:
         return []
 
@@ -42,11 +51,15 @@ class AgainstReference(PreferenceLoss):
     """Opponents: π_ref with weight 1."""
 
     reference: Literal["initial", "previous"] = Field(
-        "initial", description="the start π_0, or (the iterative form) the policy π_t that sampled the pairs"
+        "initial",
+        description="the start π_0, or (the iterative form) the policy π_t that sampled the pairs",
     )
 
     def opponents(
-        self, past: Sequence[PlayerId], peers: Sequence[PlayerId] = (), outsiders: Sequence[PlayerId] = ()
+        self,
+        past: Sequence[PlayerId],
+        peers: Sequence[PlayerId] = (),
+        outsiders: Sequence[PlayerId] = (),
     ) -> list[tuple[PlayerId, float]]:
         return [(past[-1] if self.reference == "initial" else past[0], 1.0)]
 
@@ -55,58 +68,85 @@ class AgainstCurrent(PreferenceLoss):
     """Opponents: π_t, the policy that sampled the pairs, with weight 1."""
 
     def opponents(
-        self, past: Sequence[PlayerId], peers: Sequence[PlayerId] = (), outsiders: Sequence[PlayerId] = ()
+        self,
+        past: Sequence[PlayerId],
+        peers: Sequence[PlayerId] = (),
+        outsiders: Sequence[PlayerId] = (),
     ) -> list[tuple[PlayerId, float]]:
         return [(past[0], 1.0)]
 
 
 class AgainstLeague(PreferenceLoss):
-    """Opponents: the learner's own past, the other learners, or the players that do not learn; and the reference π_0.
+    """Opponents: the learner's own past, the other learners, or the players that do not
+    learn; and the reference π_0.
 
-    `history`: π_t, π_{t−1}, … (time-dependent MNPO). `peers`: the other learners as they are now (heterogeneous).
-    `outsiders`: frozen players (external opponents). (arXiv 2509.23102, §3.2 and §3.3)
+    `history`: π_t, π_{t−1}, … (time-dependent MNPO). `peers`: the other learners as
+    they are now (heterogeneous). `outsiders`: frozen players (external opponents).
+    (arXiv 2509.23102, §3.2 and §3.3)
     """
 
     against: Literal["history", "peers", "outsiders"] = Field(
-        "history", description="who the opponents are: the own past, the other learners, or the frozen players"
+        "history",
+        description="who the opponents are: the own past, the other learners, or the frozen players",
     )
     weights: tuple[float, ...] | dict[str, float] | None = Field(
-        default_factory=lambda data: (0.5, 0.5) if data.get("against") == "history" else None,
+        default_factory=lambda data: (
+            (0.5, 0.5) if data.get("against") == "history" else None
+        ),
         description="λ. Of the history: a list for π_t, π_{t−1}, …, newest first; how many says how far back the "
         "opponents go. Of others: by player name; null: all alike. Scaled to add up to one over those that exist",
     )
-    ratio: float = Field(0.0, ge=0, le=1, description="the reference's share among the opponents")
+    ratio: float = Field(
+        0.0, ge=0, le=1, description="the reference's share among the opponents"
+    )
 
     @model_validator(mode="after")
     def _weights_fit(self) -> AgainstLeague:
         if self.against == "history" and not isinstance(self.weights, tuple):
-            raise ValueError("weights: the history wants a list, newest generation first")
+            raise ValueError(
+                "weights: the history wants a list, newest generation first"
+            )
         if self.against != "history" and isinstance(self.weights, tuple):
-            raise ValueError(f"weights: against {self.against} they go by player name, as in {{alice: 0.7, bob: 0.3}}")
+            raise ValueError(
+                f"weights: against {self.against} they go by player name, as in {{alice: 0.7, bob: 0.3}}"
+            )
         weights = (1.0,) if self.weights is None else self.weights
         given = list(weights.values() if isinstance(weights, dict) else weights)
         if not given:
             raise ValueError("weights: give at least 1 item")
         if self.against == "history" and given[0] == 0:
-            raise ValueError("weights: the first (of π_t, which is never absent) must be positive")
+            raise ValueError(
+                "weights: the first (of π_t, which is never absent) must be positive"
+            )
         if min(given) < 0 or not 0 < sum(given) < float("inf"):
-            raise ValueError("weights must be finite and not negative, one of them positive")
+            raise ValueError(
+                "weights must be finite and not negative, one of them positive"
+            )
         return self
 
     def rivals(
-        self, past: Sequence[PlayerId], peers: Sequence[PlayerId] = (), outsiders: Sequence[PlayerId] = ()
+        self,
+        past: Sequence[PlayerId],
+        peers: Sequence[PlayerId] = (),
+        outsiders: Sequence[PlayerId] = (),
     ) -> list[tuple[PlayerId, float]]:
-        """The opponents without the reference, which is an anchor and not somebody to beat."""
+        """The opponents without the reference, which is an anchor and not somebody to
+        beat.
+        """
         if isinstance(self.weights, tuple):
             return scaled(zip(past, self.weights, strict=False))
         others = list(peers if self.against == "peers" else outsiders)
         if not others:
-            raise ConfigError(f"loss.against: there are no {self.against} in this run; {_WANTED[self.against]}")
+            raise ConfigError(
+                f"loss.against: there are no {self.against} in this run; {_WANTED[self.against]}"
+            )
         return scaled((player, self._share(player, others)) for player in others)
 
     @property
     def memory(self) -> int:
-        """Of its own past; two of its peers', since some of them are a generation older before others have learned."""
+        """Of its own past; two of its peers', since some of them are a generation older
+        before others have learned.
+        """
         if self.against == "history":
             return super().memory
         return 2 if self.against == "peers" else 0
@@ -116,14 +156,27 @@ class AgainstLeague(PreferenceLoss):
             return 1.0
         if player.name not in self.weights:
             names = ", ".join(other.name for other in others)
-            raise ConfigError(f"loss.weights: none for player '{player.name}'; give one for each of {names}")
+            raise ConfigError(
+                f"loss.weights: none for player '{player.name}'; give one for each of {names}"
+            )
         return self.weights[player.name]
 
     def opponents(
-        self, past: Sequence[PlayerId], peers: Sequence[PlayerId] = (), outsiders: Sequence[PlayerId] = ()
+        self,
+        past: Sequence[PlayerId],
+        peers: Sequence[PlayerId] = (),
+        outsiders: Sequence[PlayerId] = (),
     ) -> list[tuple[PlayerId, float]]:
         rivals = self.rivals(past, peers, outsiders)
-        return merged([*((player, (1 - self.ratio) * weight) for player, weight in rivals), (past[-1], self.ratio)])
+        return merged(
+            [
+                *((player, (1 - self.ratio) * weight) for player, weight in rivals),
+                (past[-1], self.ratio),
+            ]
+        )
 
 
-_WANTED = {"peers": "let a second player learn", "outsiders": "add a player with learns: false"}
+_WANTED = {
+    "peers": "let a second player learn",
+    "outsiders": "add a player with learns: false",
+}

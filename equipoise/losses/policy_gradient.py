@@ -1,8 +1,10 @@
-"""The clipped policy-gradient losses and how their tokens are averaged. Pure functions on padded [B, T] tensors.
+"""The clipped policy-gradient losses and how their tokens are averaged. Pure functions
+on padded [B, T] tensors.
 
-A loss is to be minimised, so the surrogate is negated. Log-probabilities are of the sampled tokens, in nats. Padding
-must hold finite numbers (0 is usual): it is weighted by 0, but the gradient of an infinity would survive that.
-The learner adds what needs the model: the entropy, and the KL penalty (`losses.kl`) where it is a term of the loss.
+A loss is to be minimised, so the surrogate is negated. Log-probabilities are of the
+sampled tokens, in nats. Padding must hold finite numbers (0 is usual): it is weighted
+by 0, but the gradient of an infinity would survive that. The learner adds what needs
+the model: the entropy, and the KL penalty (`losses.kl`) where it is a term of the loss.
 """
 
 from __future__ import annotations
@@ -32,20 +34,29 @@ def clipped(
     *,
     dual_clip: float | None = None,
 ) -> torch.Tensor:
-    """PPO's loss by token: −min(ρA, clamp(ρ, 1 − clip, 1 + clip_high)·A) with ρ = π_θ/π_old.
+    """PPO's loss by token: −min(ρA, clamp(ρ, 1 − clip, 1 + clip_high)·A) with ρ =
+    π_θ/π_old.
 
     old_logprob_BT, advantage_BT: constants; what they carry of a gradient is cut off.
-    clip_high: the upper range where it differs from the lower one (DAPO: 0.28 above, 0.2 below); None: `clip`.
-    dual_clip: c > 1 + clip_high bounds the loss of a bad token that has become likely: −max(surrogate, cA) where A < 0.
-    Returns loss_BT, to be averaged by `aggregate`. Raises ConfigError where `dual_clip` lies within the range.
-    Source: arXiv 1707.06347, eq. 7; asymmetric arXiv 2503.14476, §3.1; dual arXiv 1912.09729.
+    clip_high: the upper range where it differs from the lower one (DAPO: 0.28 above,
+    0.2 below); None: `clip`. dual_clip: c > 1 + clip_high bounds the loss of a bad
+    token that has become likely: −max(surrogate, cA) where A < 0. Returns loss_BT, to
+    be averaged by `aggregate`. Raises ConfigError where `dual_clip` lies within the
+    range. Source: arXiv 1707.06347, eq. 7; asymmetric arXiv 2503.14476, §3.1; dual
+    arXiv 1912.09729.
     """
-    assert logprob_BT.shape == advantage_BT.shape, "one advantage a token: expand those of answers over their tokens"
+    assert logprob_BT.shape == advantage_BT.shape, (
+        "one advantage a token: expand those of answers over their tokens"
+    )
     high = _high(clip, clip_high, dual_clip)
     advantage_BT, ratio_BT = advantage_BT.detach(), ratio(logprob_BT, old_logprob_BT)
-    surrogate_BT = (ratio_BT * advantage_BT).minimum(ratio_BT.clamp(1 - clip, 1 + high) * advantage_BT)
+    surrogate_BT = (ratio_BT * advantage_BT).minimum(
+        ratio_BT.clamp(1 - clip, 1 + high) * advantage_BT
+    )
     if dual_clip is not None:
-        surrogate_BT = surrogate_BT.maximum(dual_clip * advantage_BT).where(advantage_BT < 0, surrogate_BT)
+        surrogate_BT = surrogate_BT.maximum(dual_clip * advantage_BT).where(
+            advantage_BT < 0, surrogate_BT
+        )
     return -surrogate_BT
 
 
@@ -58,12 +69,18 @@ def is_clipped(
     *,
     dual_clip: float | None = None,
 ) -> torch.Tensor:
-    """Where `clipped` has no gradient for its clipping: booleans [B, T]. The arguments are those of `clipped`."""
+    """Where `clipped` has no gradient for its clipping: booleans [B, T]. The arguments
+    are those of `clipped`.
+    """
     high = _high(clip, clip_high, dual_clip)
     ratio_BT = ratio(logprob_BT.detach(), old_logprob_BT)
     good_BT, bad_BT = advantage_BT > 0, advantage_BT < 0
     clipped_BT = (good_BT & (ratio_BT > 1 + high)) | (bad_BT & (ratio_BT < 1 - clip))
-    return clipped_BT if dual_clip is None else clipped_BT | (bad_BT & (ratio_BT > dual_clip))
+    return (
+        clipped_BT
+        if dual_clip is None
+        else clipped_BT | (bad_BT & (ratio_BT > dual_clip))
+    )
 
 
 def clip_share(
@@ -76,46 +93,67 @@ def clip_share(
     *,
     dual_clip: float | None = None,
 ) -> torch.Tensor:
-    """The share of answer tokens, a scalar in [0, 1], whose loss has no gradient for its clipping; NaN of no tokens."""
+    """The share of answer tokens, a scalar in [0, 1], whose loss has no gradient for
+    its clipping; NaN of no tokens.
+    """
     mask_BT = mask_BT.bool()
-    clipped_BT = is_clipped(logprob_BT, old_logprob_BT, advantage_BT, clip, clip_high, dual_clip=dual_clip)
+    clipped_BT = is_clipped(
+        logprob_BT, old_logprob_BT, advantage_BT, clip, clip_high, dual_clip=dual_clip
+    )
     return (clipped_BT & mask_BT).sum() / mask_BT.sum()
 
 
 def clipped_value(
-    value_BT: torch.Tensor, old_value_BT: torch.Tensor, return_BT: torch.Tensor, clip: float
+    value_BT: torch.Tensor,
+    old_value_BT: torch.Tensor,
+    return_BT: torch.Tensor,
+    clip: float,
 ) -> torch.Tensor:
-    """The critic's loss by token: ½ max((V − R)², (V_old + clamp(V − V_old, ±clip) − R)²).
+    """The critic's loss by token: ½ max((V − R)², (V_old + clamp(V − V_old, ±clip) −
+    R)²).
 
-    clip: how far, in units of reward, a value moves before the loss goes flat; `float("inf")` for plain squares.
-    Source: arXiv 2005.12729, on value function clipping in PPO's released code.
+    clip: how far, in units of reward, a value moves before the loss goes flat;
+    `float("inf")` for plain squares. Source: arXiv 2005.12729, on value function
+    clipping in PPO's released code.
     """
-    assert value_BT.shape == old_value_BT.shape == return_BT.shape, "values and returns of other tokens"
+    assert value_BT.shape == old_value_BT.shape == return_BT.shape, (
+        "values and returns of other tokens"
+    )
     old_value_BT, return_BT = old_value_BT.detach(), return_BT.detach()
     near_BT = old_value_BT + (value_BT - old_value_BT).clamp(-clip, clip)
     return 0.5 * ((value_BT - return_BT) ** 2).maximum((near_BT - return_BT) ** 2)
 
 
 def weights(
-    mask_BT: torch.Tensor, over: Over, length: int | None = None, *, dtype: torch.dtype | None = None
+    mask_BT: torch.Tensor,
+    over: Over,
+    length: int | None = None,
+    *,
+    dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
     """What each token counts, so that Σ loss_BT · weights_BT is the batch's mean loss.
 
-    token: every token of the batch alike (DAPO). answer: every answer alike, its tokens sharing (GRPO; an answer
-    without tokens is none). constant: 1/(B·length), so neither long nor short answers are favoured (Dr. GRPO).
+    token: every token of the batch alike (DAPO). answer: every answer alike, its tokens
+    sharing (GRPO; an answer without tokens is none). constant: 1/(B·length), so neither
+    long nor short answers are favoured (Dr. GRPO).
 
-    Compute them once for the whole batch, of all processes, and slice: the sums of micro-batches then add up to the
-    batch's mean however it is split, which the mean of their means does not.
-    length: tokens, the longest answer allowed; read by `constant` alone, which needs it. dtype: float32 unless given.
-    Raises ConfigError about `length`, NoSignal where the mask has no token.
-    Source: arXiv 2503.14476, §3.3; 2402.03300, eq. 3; 2503.20783, §3.2.
+    Compute them once for the whole batch, of all processes, and slice: the sums of
+    micro-batches then add up to the batch's mean however it is split, which the mean of
+    their means does not. length: tokens, the longest answer allowed; read by `constant`
+    alone, which needs it. dtype: float32 unless given. Raises ConfigError about
+    `length`, NoSignal where the mask has no token. Source: arXiv 2503.14476, §3.3;
+    2402.03300, eq. 3; 2503.20783, §3.2.
     """
-    if (over == "constant") != (length is not None) or (length is not None and length < 1):
+    if (over == "constant") != (length is not None) or (
+        length is not None and length < 1
+    ):
         raise ConfigError(
             f"over: {over} with length: {length}; a length of 1 or more goes with constant, and only there"
         )
     if not bool(mask_BT.any()):
-        raise NoSignal("a batch without a single answer token: there is nothing to average or to learn from")
+        raise NoSignal(
+            "a batch without a single answer token: there is nothing to average or to learn from"
+        )
     mask_BT = mask_BT.bool()
     share_BT = mask_BT.float() if dtype is None else mask_BT.to(dtype)
     if over == "token":
@@ -127,14 +165,23 @@ def weights(
     return share_BT / (len(mask_BT) * length)
 
 
-def aggregate(loss_BT: torch.Tensor, mask_BT: torch.Tensor, over: Over, length: int | None = None) -> torch.Tensor:
-    """The mean loss of a whole batch, a scalar: Σ loss_BT · `weights(mask_BT, over, length)`; raises as that does."""
+def aggregate(
+    loss_BT: torch.Tensor, mask_BT: torch.Tensor, over: Over, length: int | None = None
+) -> torch.Tensor:
+    """The mean loss of a whole batch, a scalar: Σ loss_BT · `weights(mask_BT, over,
+    length)`; raises as that does.
+    """
     assert loss_BT.shape == mask_BT.shape, "a mask of other tokens"
-    return (loss_BT.masked_fill(~mask_BT.bool(), 0) * weights(mask_BT, over, length, dtype=loss_BT.dtype)).sum()
+    return (
+        loss_BT.masked_fill(~mask_BT.bool(), 0)
+        * weights(mask_BT, over, length, dtype=loss_BT.dtype)
+    ).sum()
 
 
 def _high(clip: float, clip_high: float | None, dual_clip: float | None) -> float:
     high = clip if clip_high is None else clip_high
     if dual_clip is not None and dual_clip <= 1 + high:
-        raise ConfigError(f"dual_clip: {dual_clip} must exceed 1 + the upper clip, {1 + high:g}")
+        raise ConfigError(
+            f"dual_clip: {dual_clip} must exceed 1 + the upper clip, {1 + high:g}"
+        )
     return high

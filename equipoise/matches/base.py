@@ -26,14 +26,16 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Lobby:
+class MatchContext:
     """Who may be seated, and what is known of them.
 
-    `players` are at the table now, learners first; `history` are the learners' earlier generations, newest first.
-    `ratings` by player name, from the matches before; empty at first. `mixture` and `win_rate` are of the league as it
-    was last measured: player -> weight at equilibrium, and (first, second) -> P(first beats second); empty at first.
-    `learners` are those of `players` who learn; all of them where it is empty. `attacks` are the attacks of earlier
-    generations that succeeded, each as often as it did.
+    `players` are at the table now, learners first; `history` are the learners' earlier
+    generations, newest first. `ratings` by player name, from the matches before; empty
+    at first. `mixture` and `win_rate` are of the league as it was last measured: player
+    -> weight at equilibrium, and (first, second) -> P(first beats second); empty at
+    first. `learners` are those of `players` who learn; all of them where it is empty.
+    `attacks` are the attacks of earlier generations that succeeded, each as often as it
+    did.
     """
 
     game: Game
@@ -70,8 +72,12 @@ class Schedule(Component):
     """Whether it needs the attacks of earlier generations."""
 
     def check(self, game: Game, players: Sequence[str]) -> None:
-        """Raises ConfigError unless this game can be played so by players of these names."""
+        """Raises ConfigError unless this game can be played so by players of these
+        names.
+        """
 
-    def seatings(self, prompts: Sequence[Prompt], lobby: Lobby) -> Seatings:
+    def seatings(
+        self, prompts: Sequence[Prompt], match_context: MatchContext
+    ) -> Seatings:
         """Seats for every match of a generation."""
         raise TypeError(f"{type(self).__name__} must define seatings()")

@@ -1,4 +1,6 @@
-"""Play against a league: opponents are the players at the table and the learners' earlier generations."""
+"""Play against a league: opponents are the players at the table and the learners'
+earlier generations.
+"""
 
 from __future__ import annotations
 
@@ -10,63 +12,101 @@ import numpy as np
 from pydantic import Field
 
 from equipoise import seeds
-from equipoise.matches.base import Lobby, Schedule, Seatings
+from equipoise.matches.base import MatchContext, Schedule, Seatings
 from equipoise.matches.schedule import deal
 from equipoise.types import PlayerId, Prompt
 
 
 class Mixture(Schedule):
-    """Every learner meets, on each prompt, an opponent drawn from the league's equilibrium.
+    """Every learner meets, on each prompt, an opponent drawn from the league's
+    equilibrium.
 
-    The mixture may hold the learner itself. Who has weight but is no longer here is left out; without anyone of weight
-    the draw is uniform over the others. A learner in an empty league meets itself.
-    Source: policy-space response oracles, Lanctot et al. 2017, arXiv 1711.00832.
+    The mixture may hold the learner itself. Who has weight but is no longer here is
+    left out; without anyone of weight the draw is uniform over the others. A learner in
+    an empty league meets itself. Source: policy-space response oracles, Lanctot et al.
+    2017, arXiv 1711.00832.
     """
 
     kind: Literal["mixture"] = "mixture"
 
-    def seatings(self, prompts: Sequence[Prompt], lobby: Lobby) -> Seatings:
+    def seatings(
+        self, prompts: Sequence[Prompt], match_context: MatchContext
+    ) -> Seatings:
         """One match per prompt and learner."""
-        here = [player for player in (*lobby.players, *lobby.history) if lobby.mixture.get(player, 0.0) > 0]
-        weight_N = np.array([lobby.mixture[player] for player in here])
+        here = [
+            player
+            for player in (*match_context.players, *match_context.history)
+            if match_context.mixture.get(player, 0.0) > 0
+        ]
+        weight_N = np.array([match_context.mixture[player] for player in here])
         table: Seatings = []
-        for learner in lobby.who_learns:
-            opponents = here or others(learner, lobby)
-            table += _met(self.kind, learner, opponents, weight_N if here else np.ones(len(opponents)), prompts, lobby)
+        for learner in match_context.who_learns:
+            opponents = here or others(learner, match_context)
+            table += _met(
+                self.kind,
+                learner,
+                opponents,
+                weight_N if here else np.ones(len(opponents)),
+                prompts,
+                match_context,
+            )
         return table
 
 
 class Prioritised(Schedule):
-    """Every learner meets, on each prompt, one of the others, most often those that it does not beat.
+    """Every learner meets, on each prompt, one of the others, most often those that it
+    does not beat.
 
-    P(opponent) ∝ (1 − P(learner beats opponent))^power; a pair that was not measured counts as ½. Where the learner
-    surely beats everyone the draw is uniform. A learner in an empty league meets itself.
-    Source: prioritised fictitious self-play, Vinyals et al. 2019, Nature 575, the weighting f_hard.
+    P(opponent) ∝ (1 − P(learner beats opponent))^power; a pair that was not measured
+    counts as ½. Where the learner surely beats everyone the draw is uniform. A learner
+    in an empty league meets itself. Source: prioritised fictitious self-play, Vinyals
+    et al. 2019, Nature 575, the weighting f_hard.
     """
 
     kind: Literal["prioritised"] = "prioritised"
-    power: float = Field(2.0, ge=0, description="0 is uniform; the larger, the more the hardest opponents")
+    power: float = Field(
+        2.0,
+        ge=0,
+        description="0 is uniform; the larger, the more the hardest opponents",
+    )
 
-    def seatings(self, prompts: Sequence[Prompt], lobby: Lobby) -> Seatings:
+    def seatings(
+        self, prompts: Sequence[Prompt], match_context: MatchContext
+    ) -> Seatings:
         """One match per prompt and learner."""
         table: Seatings = []
-        for learner in lobby.who_learns:
-            opponents = others(learner, lobby)
-            weight_N = np.array([(1 - _beats(learner, opponent, lobby)) ** self.power for opponent in opponents])
-            table += _met(self.kind, learner, opponents, weight_N, prompts, lobby)
+        for learner in match_context.who_learns:
+            opponents = others(learner, match_context)
+            weight_N = np.array(
+                [
+                    (1 - _beats(learner, opponent, match_context)) ** self.power
+                    for opponent in opponents
+                ]
+            )
+            table += _met(
+                self.kind, learner, opponents, weight_N, prompts, match_context
+            )
         return table
 
 
-def others(learner: PlayerId, lobby: Lobby) -> list[PlayerId]:
-    """Everyone at the table or in the past but `learner`; itself where there is nobody else."""
-    return [player for player in (*lobby.players, *lobby.history) if player != learner] or [learner]
+def others(learner: PlayerId, match_context: MatchContext) -> list[PlayerId]:
+    """Everyone at the table or in the past but `learner`; itself where there is nobody
+    else.
+    """
+    return [
+        player
+        for player in (*match_context.players, *match_context.history)
+        if player != learner
+    ] or [learner]
 
 
-def _beats(first: PlayerId, second: PlayerId, lobby: Lobby) -> float:
-    """P(first beats second), ½ where it was not measured: the draw must go on, and nothing else is made of it."""
-    chance = lobby.win_rate.get((first, second), float("nan"))
+def _beats(first: PlayerId, second: PlayerId, match_context: MatchContext) -> float:
+    """P(first beats second), ½ where it was not measured: the draw must go on, and
+    nothing else is made of it.
+    """
+    chance = match_context.win_rate.get((first, second), float("nan"))
     if not isfinite(chance):
-        chance = 1 - lobby.win_rate.get((second, first), float("nan"))
+        chance = 1 - match_context.win_rate.get((second, first), float("nan"))
     return min(1.0, max(0.0, chance)) if isfinite(chance) else 0.5
 
 
@@ -76,13 +116,15 @@ def _met(
     opponents: Sequence[PlayerId],
     weight_N: np.ndarray,
     prompts: Sequence[Prompt],
-    lobby: Lobby,
+    match_context: MatchContext,
 ) -> Seatings:
-    """One match a prompt of `learner` against opponents drawn by weight; who sits first alternates."""
+    """One match a prompt of `learner` against opponents drawn by weight; who sits first
+    alternates.
+    """
     weight_N = weight_N if weight_N.sum() > 0 else np.ones(len(weight_N))
-    rng = seeds.generator(lobby.seed, kind, learner)
+    rng = seeds.generator(match_context.seed, kind, learner)
     draws = rng.choice(len(opponents), size=len(prompts), p=weight_N / weight_N.sum())
     return [
-        (prompt, deal(lobby.game.seats, learner, opponents[draw], i % 2 == 1))
+        (prompt, deal(match_context.game.seats, learner, opponents[draw], i % 2 == 1))
         for i, (prompt, draw) in enumerate(zip(prompts, draws, strict=True))
     ]

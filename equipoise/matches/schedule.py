@@ -1,4 +1,6 @@
-"""Who meets whom. Pure and seeded: the same players, prompts and seed give the same seats."""
+"""Who meets whom. Pure and seeded: the same players, prompts and seed give the same
+seats.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +12,30 @@ from pydantic import Field
 
 from equipoise import seeds
 from equipoise.errors import ConfigError
-from equipoise.matches.base import Lobby, Schedule, Seatings
+from equipoise.matches.base import MatchContext, Schedule, Seatings
 from equipoise.types import PlayerId, Prompt
 
 
-def deal(seats: Sequence[str], first: PlayerId, second: PlayerId, swap: bool = False) -> dict[str, PlayerId]:
-    """The first half of the seats to `first`, the rest to `second`; the other way round when `swap`."""
+def deal(
+    seats: Sequence[str], first: PlayerId, second: PlayerId, swap: bool = False
+) -> dict[str, PlayerId]:
+    """The first half of the seats to `first`, the rest to `second`; the other way round
+    when `swap`.
+    """
     if swap:
         first, second = second, first
     half = (len(seats) + 1) // 2
     return {seat: first if i < half else second for i, seat in enumerate(seats)}
 
 
-def two_or_more(lobby: Lobby, kind: str) -> Sequence[PlayerId]:
+def two_or_more(match_context: MatchContext, kind: str) -> Sequence[PlayerId]:
     """The players at the table. Raises ConfigError when there are fewer than two."""
-    if len(lobby.players) < 2:
-        here = ", ".join(map(str, lobby.players)) or "nobody"
+    if len(match_context.players) < 2:
+        here = ", ".join(map(str, match_context.players)) or "nobody"
         raise ConfigError(
             f"schedule '{kind}' needs two players or more, and there is {here}; add players, or use self_play"
         )
-    return lobby.players
+    return match_context.players
 
 
 class SelfPlay(Schedule):
@@ -37,36 +43,62 @@ class SelfPlay(Schedule):
 
     kind: Literal["self_play"] = "self_play"
 
-    def seatings(self, prompts: Sequence[Prompt], lobby: Lobby) -> Seatings:
+    def seatings(
+        self, prompts: Sequence[Prompt], match_context: MatchContext
+    ) -> Seatings:
         """One match per prompt and learner."""
-        return [(prompt, dict.fromkeys(lobby.game.seats, player)) for player in lobby.who_learns for prompt in prompts]
+        return [
+            (prompt, dict.fromkeys(match_context.game.seats, player))
+            for player in match_context.who_learns
+            for prompt in prompts
+        ]
 
 
 class RoundRobin(Schedule):
-    """Every two players meet on every prompt; who sits first alternates from prompt to prompt."""
+    """Every two players meet on every prompt; who sits first alternates from prompt to
+    prompt.
+    """
 
     kind: Literal["round_robin"] = "round_robin"
 
-    def seatings(self, prompts: Sequence[Prompt], lobby: Lobby) -> Seatings:
+    def seatings(
+        self, prompts: Sequence[Prompt], match_context: MatchContext
+    ) -> Seatings:
         """One match per prompt and pair of players; a lone player meets itself."""
-        meetings = list(combinations(lobby.players, 2)) or [(player, player) for player in lobby.players]
-        return [(p, deal(lobby.game.seats, a, b, i % 2 == 1)) for a, b in meetings for i, p in enumerate(prompts)]
+        meetings = list(combinations(match_context.players, 2)) or [
+            (player, player) for player in match_context.players
+        ]
+        return [
+            (p, deal(match_context.game.seats, a, b, i % 2 == 1))
+            for a, b in meetings
+            for i, p in enumerate(prompts)
+        ]
 
 
 class AgainstHistory(Schedule):
-    """Every learner meets, on each prompt, one of its own earlier generations, drawn uniformly."""
+    """Every learner meets, on each prompt, one of its own earlier generations, drawn
+    uniformly.
+    """
 
     kind: Literal["against_history"] = "against_history"
-    max_history: int = Field(4, ge=1, description="how many of the newest earlier generations may be drawn")
+    max_history: int = Field(
+        4, ge=1, description="how many of the newest earlier generations may be drawn"
+    )
 
-    def seatings(self, prompts: Sequence[Prompt], lobby: Lobby) -> Seatings:
+    def seatings(
+        self, prompts: Sequence[Prompt], match_context: MatchContext
+    ) -> Seatings:
         """One match per prompt and learner; a learner without a past meets itself."""
         table: Seatings = []
-        for player in lobby.who_learns:
-            past = [old for old in lobby.history if old.name == player.name][: self.max_history] or [player]
-            draws = seeds.generator(lobby.seed, "history", player).integers(len(past), size=len(prompts))
+        for player in match_context.who_learns:
+            past = [old for old in match_context.history if old.name == player.name][
+                : self.max_history
+            ] or [player]
+            draws = seeds.generator(match_context.seed, "history", player).integers(
+                len(past), size=len(prompts)
+            )
             table += [
-                (prompt, deal(lobby.game.seats, player, past[draw], i % 2 == 1))
+                (prompt, deal(match_context.game.seats, player, past[draw], i % 2 == 1))
                 for i, (prompt, draw) in enumerate(zip(prompts, draws, strict=True))
             ]
         return table

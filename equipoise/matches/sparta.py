@@ -9,42 +9,67 @@ import numpy as np
 from pydantic import Field
 
 from equipoise import seeds
-from equipoise.matches.base import Lobby, Schedule, Seatings
+from equipoise.matches.base import MatchContext, Schedule, Seatings
 from equipoise.matches.schedule import deal, two_or_more
 from equipoise.types import PlayerId, Prompt
 
 
 class Sparta(Schedule):
-    """In each loop of as many prompts as players, every player, in random order, is once the first.
+    """In each loop of as many prompts as players, every player, in random order, is
+    once the first.
 
-    Its opponent is, with probability `alpha`, uniform over the others, else uniform over the `k` nearest in rating.
-    Equals are in random order, so without ratings all are alike; a player without a rating is near to nobody.
-    Source: SPARTA, arXiv 2506.04721, matching.
+    Its opponent is, with probability `alpha`, uniform over the others, else uniform
+    over the `k` nearest in rating. Equals are in random order, so without ratings all
+    are alike; a player without a rating is near to nobody. Source: SPARTA, arXiv
+    2506.04721, matching.
     """
 
     kind: Literal["sparta"] = "sparta"
-    alpha: float = Field(0.6, ge=0, le=1, description="share of opponents drawn from all others")
+    alpha: float = Field(
+        0.6, ge=0, le=1, description="share of opponents drawn from all others"
+    )
     k: int = Field(
-        5, ge=1, description="how many of the nearest the rest are drawn from; all others where there are fewer"
+        5,
+        ge=1,
+        description="how many of the nearest the rest are drawn from; all others where there are fewer",
     )
 
-    def seatings(self, prompts: Sequence[Prompt], lobby: Lobby) -> Seatings:
+    def seatings(
+        self, prompts: Sequence[Prompt], match_context: MatchContext
+    ) -> Seatings:
         """One match per prompt. Raises ConfigError for fewer than two players."""
-        players = two_or_more(lobby, self.kind)
-        rng = seeds.generator(lobby.seed, self.kind)
+        players = two_or_more(match_context, self.kind)
+        rng = seeds.generator(match_context.seed, self.kind)
         order: list[int] = []
         table: Seatings = []
         for prompt in prompts:
             order = order or rng.permutation(len(players)).tolist()
             first = players[order.pop()]
-            others = [players[i] for i in rng.permutation(len(players)) if players[i] != first]
+            others = [
+                players[i] for i in rng.permutation(len(players)) if players[i] != first
+            ]
             if rng.random() >= self.alpha:
-                others = sorted(others, key=lambda other: _gap(first, other, lobby))[: self.k]  # stable: ties at random
-            table.append((prompt, deal(lobby.game.seats, first, others[rng.integers(len(others))])))
+                others = sorted(
+                    others, key=lambda other: _gap(first, other, match_context)
+                )[: self.k]  # stable: ties at random
+            table.append(
+                (
+                    prompt,
+                    deal(
+                        match_context.game.seats,
+                        first,
+                        others[rng.integers(len(others))],
+                    ),
+                )
+            )
         return table
 
 
-def _gap(one: PlayerId, other: PlayerId, lobby: Lobby) -> float:
+def _gap(one: PlayerId, other: PlayerId, match_context: MatchContext) -> float:
     """How far apart the two are in rating; infinite where one is not rated."""
-    ratings = lobby.ratings
-    return abs(ratings.get(one.name, np.inf) - ratings[other.name]) if other.name in ratings else np.inf
+    ratings = match_context.ratings
+    return (
+        abs(ratings.get(one.name, np.inf) - ratings[other.name])
+        if other.name in ratings
+        else np.inf
+    )

@@ -1,4 +1,6 @@
-"""Swiss tournaments: players of like rating meet, and nobody meets the same one twice while there is another."""
+"""Swiss tournaments: players of like rating meet, and nobody meets the same one twice
+while there is another.
+"""
 
 from __future__ import annotations
 
@@ -10,32 +12,42 @@ import numpy as np
 from pydantic import Field
 
 from equipoise import seeds
-from equipoise.matches.base import Lobby, Schedule, Seatings
+from equipoise.matches.base import MatchContext, Schedule, Seatings
 from equipoise.matches.schedule import deal, two_or_more
 from equipoise.types import PlayerId, Prompt
 
 
 class Swiss(Schedule):
-    """Every prompt is a round in which all meet in pairs: those who met least, and of them the nearest in rank.
+    """Every prompt is a round in which all meet in pairs: those who met least, and of
+    them the nearest in rank.
 
-    Of an odd number, one has a bye: who had the fewest, of them the lowest-rated. Equals are in random order, and a
-    player without a rating has a random rank, anew in every round.
+    Of an odd number, one has a bye: who had the fewest, of them the lowest-rated.
+    Equals are in random order, and a player without a rating has a random rank, anew in
+    every round.
     """
 
     kind: Literal["swiss"] = "swiss"
-    rounds: int = Field(3, ge=1, description="rounds of a tournament; with the next, who met whom counts from nothing")
+    rounds: int = Field(
+        3,
+        ge=1,
+        description="rounds of a tournament; with the next, who met whom counts from nothing",
+    )
 
-    def seatings(self, prompts: Sequence[Prompt], lobby: Lobby) -> Seatings:
-        """Half as many matches a prompt as players. Raises ConfigError for fewer than two players."""
-        players = two_or_more(lobby, self.kind)
-        rng = seeds.generator(lobby.seed, self.kind)
+    def seatings(
+        self, prompts: Sequence[Prompt], match_context: MatchContext
+    ) -> Seatings:
+        """Half as many matches a prompt as players. Raises ConfigError for fewer than
+        two players.
+        """
+        players = two_or_more(match_context, self.kind)
+        rng = seeds.generator(match_context.seed, self.kind)
         met_NN = np.zeros((len(players), len(players)), int)
         byes_N = np.zeros(len(players), int)
         table: Seatings = []
         for i, prompt in enumerate(prompts):
             if i % self.rounds == 0:
                 met_NN[:] = 0
-            ranked = _ranked(players, lobby.ratings, rng)
+            ranked = _ranked(players, match_context.ratings, rng)
             if len(ranked) % 2:
                 out = min(reversed(ranked), key=lambda n: byes_N[n])
                 byes_N[out] += 1
@@ -45,14 +57,26 @@ class Swiss(Schedule):
                 met_NN[one, other] += 1
                 met_NN[other, one] += 1
                 swap = bool(rng.integers(2))
-                table.append((prompt, deal(lobby.game.seats, players[one], players[other], swap)))
+                table.append(
+                    (
+                        prompt,
+                        deal(
+                            match_context.game.seats, players[one], players[other], swap
+                        ),
+                    )
+                )
         return table
 
 
-def _ranked(players: Sequence[PlayerId], ratings: Mapping[str, float], rng: np.random.Generator) -> list[int]:
+def _ranked(
+    players: Sequence[PlayerId], ratings: Mapping[str, float], rng: np.random.Generator
+) -> list[int]:
     """The players' places in `players`, highest-rated first."""
     shuffled = rng.permutation(len(players)).tolist()
-    rated = sorted((n for n in shuffled if players[n].name in ratings), key=lambda n: -ratings[players[n].name])
+    rated = sorted(
+        (n for n in shuffled if players[n].name in ratings),
+        key=lambda n: -ratings[players[n].name],
+    )
     for n in shuffled:
         if players[n].name not in ratings:
             rated.insert(int(rng.integers(len(rated) + 1)), n)
@@ -62,8 +86,9 @@ def _ranked(players: Sequence[PlayerId], ratings: Mapping[str, float], rng: np.r
 def _pairs(met_NN: np.ndarray) -> list[tuple[int, int]]:
     """Pairs of ranks with few meetings, then small distances in sum.
 
-    From neighbours, two pairs at a time are dealt anew while that is better. Of 500 rounds of eight players, none met
-    again needlessly; in one of seven the distances could have been smaller.
+    From neighbours, two pairs at a time are dealt anew while that is better. Of 500
+    rounds of eight players, none met again needlessly; in one of seven the distances
+    could have been smaller.
     """
     ranks = np.arange(len(met_NN))
     # the distances of all pairs sum to less than N², so that one meeting outweighs them
@@ -75,7 +100,10 @@ def _pairs(met_NN: np.ndarray) -> list[tuple[int, int]]:
         for p, q in combinations(range(len(pairs)), 2):
             (a, b), (c, d) = pairs[p], pairs[q]
             dealt = min(
-                ((a, b), (c, d)), ((a, c), (b, d)), ((a, d), (b, c)), key=lambda two: sum(cost_NN[x] for x in two)
+                ((a, b), (c, d)),
+                ((a, c), (b, d)),
+                ((a, d), (b, c)),
+                key=lambda two: sum(cost_NN[x] for x in two),
             )
             if sum(cost_NN[x] for x in dealt) < cost_NN[a, b] + cost_NN[c, d]:
                 pairs[p], pairs[q], better = *dealt, True

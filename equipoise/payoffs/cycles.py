@@ -1,7 +1,8 @@
 """How much of a pay-off is intransitive: rock beats scissors beats paper beats rock.
 
-An antisymmetric pay-off splits into a part that ratings explain, f_i − f_j, and a part made of cycles; the two are
-orthogonal. Where the cyclic part is large no single rating orders the players and a mixture is the honest answer.
+An antisymmetric pay-off splits into a part that ratings explain, f_i − f_j, and a part
+made of cycles; the two are orthogonal. Where the cyclic part is large no single rating
+orders the players and a mixture is the honest answer.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ CYCLIC = 0.1  # share of cyclic triples above which one number a player misleads
 
 
 class Parts(NamedTuple):
-    """payoff_NN = transitive_NN + cyclic_NN, where transitive_NN[i, j] = rating_N[i] − rating_N[j]."""
+    """payoff_NN = transitive_NN + cyclic_NN, where transitive_NN[i, j] = rating_N[i] −
+    rating_N[j].
+    """
 
     rating_N: np.ndarray
     transitive_NN: np.ndarray
@@ -25,9 +28,10 @@ class Parts(NamedTuple):
 def decompose(payoff_NN: np.ndarray) -> Parts:
     """The combinatorial Hodge decomposition on the complete graph.
 
-    f minimises sum_ij (payoff_ij − (f_i − f_j))² with sum f = 0; on a complete table f_i = mean_j payoff_ij.
-    `payoff_NN` antisymmetric, finite. Raises ValueError when it is not.
-    Source: Jiang, Lim, Yao and Ye 2011 (HodgeRank), arXiv 0811.1067, §4; Balduzzi et al. 2018, arXiv 1806.02643, §2.2.
+    f minimises sum_ij (payoff_ij − (f_i − f_j))² with sum f = 0; on a complete table
+    f_i = mean_j payoff_ij. `payoff_NN` antisymmetric, finite. Raises ValueError when it
+    is not. Source: Jiang, Lim, Yao and Ye 2011 (HodgeRank), arXiv 0811.1067, §4;
+    Balduzzi et al. 2018, arXiv 1806.02643, §2.2.
     """
     payoff_NN = _antisymmetric(payoff_NN)
     rating_N = payoff_NN.mean(axis=1)
@@ -36,52 +40,70 @@ def decompose(payoff_NN: np.ndarray) -> Parts:
 
 
 def cycle_share(payoff_NN: np.ndarray) -> float:
-    """|cyclic|² / |payoff|² in [0, 1]: 0 for pay-offs that are differences of ratings, 1 for rock–paper–scissors.
+    """|cyclic|² / |payoff|² in [0, 1]: 0 for pay-offs that are differences of ratings,
+    1 for rock–paper–scissors.
 
-    0 when all pay-offs are 0: ties make no cycle. Two things other than cycles raise it. Sampling noise: pure noise has
-    an expected share of (N − 2)/N. Saturation: when each player beats *all* weaker ones by the same 1, differences of
-    ratings cannot say so, and the share is (N − 2)/(3N); `cyclic_triples` is 0 there.
-    `payoff_NN` antisymmetric, finite. Raises ValueError when it is not.
-    Source: the decomposition above; Balduzzi et al. 2019, arXiv 1901.08106, §2, for its reading as a game.
+    0 when all pay-offs are 0: ties make no cycle. Two things other than cycles raise
+    it. Sampling noise: pure noise has an expected share of (N − 2)/N. Saturation: when
+    each player beats *all* weaker ones by the same 1, differences of ratings cannot say
+    so, and the share is (N − 2)/(3N); `cyclic_triples` is 0 there. `payoff_NN`
+    antisymmetric, finite. Raises ValueError when it is not. Source: the decomposition
+    above; Balduzzi et al. 2019, arXiv 1901.08106, §2, for its reading as a game.
     """
     payoff_NN = _antisymmetric(payoff_NN)
     scale = np.abs(payoff_NN).max()
     if scale == 0:
         return 0.0
     payoff_NN = payoff_NN / scale  # squares of tiny pay-offs would underflow
-    return float(min(1.0, (decompose(payoff_NN).cyclic_NN ** 2).sum() / (payoff_NN**2).sum()))
+    return float(
+        min(1.0, (decompose(payoff_NN).cyclic_NN ** 2).sum() / (payoff_NN**2).sum())
+    )
 
 
 def cyclic_triples(payoff_NN: np.ndarray) -> float:
-    """The share of triples in which i beats j beats k beats i: who beats whom alone counts, not by how much.
+    """The share of triples in which i beats j beats k beats i: who beats whom alone
+    counts, not by how much.
 
-    trace(B³)/3 / C(N, 3) with B[i, j] = 1 where payoff_ij > 0. 0 for fewer than three players; 1/4 for coin flips.
-    `payoff_NN` antisymmetric, finite. Raises ValueError when it is not.
-    Source: circular triads, Kendall and Babington Smith 1940, Biometrika 31.
+    trace(B³)/3 / C(N, 3) with B[i, j] = 1 where payoff_ij > 0. 0 for fewer than three
+    players; 1/4 for coin flips. `payoff_NN` antisymmetric, finite. Raises ValueError
+    when it is not. Source: circular triads, Kendall and Babington Smith 1940,
+    Biometrika 31.
     """
     beats_NN = (_antisymmetric(payoff_NN) > 0).astype(float)
     if len(beats_NN) < 3:
         return 0.0
-    return float(((beats_NN @ beats_NN) * beats_NN.T).sum() / 3 / comb(len(beats_NN), 3))
+    return float(
+        ((beats_NN @ beats_NN) * beats_NN.T).sum() / 3 / comb(len(beats_NN), 3)
+    )
 
 
 def cyclic_warning(triples: float) -> str:
-    """What to say where `cyclic_triples` is too large for one number a player; empty where it is not."""
+    """What to say where `cyclic_triples` is too large for one number a player; empty
+    where it is not.
+    """
     if triples <= CYCLIC:
         return ""
-    return (
-        f"{100 * triples:.0f} % of the triples go round in a circle (coin flips: 25 %): one rating per player misleads"
-    )
+    return f"{100 * triples:.0f} % of the triples go round in a circle (coin flips: 25 %): one rating per player misleads"
 
 
 def _antisymmetric(payoff_NN: np.ndarray) -> np.ndarray:
     payoff_NN = np.asarray(payoff_NN, dtype=float)
-    if payoff_NN.ndim != 2 or payoff_NN.shape[0] != payoff_NN.shape[1] or not payoff_NN.size:
-        raise ValueError(f"payoff_NN must be a square matrix of at least one player; its shape is {payoff_NN.shape}")
+    if (
+        payoff_NN.ndim != 2
+        or payoff_NN.shape[0] != payoff_NN.shape[1]
+        or not payoff_NN.size
+    ):
+        raise ValueError(
+            f"payoff_NN must be a square matrix of at least one player; its shape is {payoff_NN.shape}"
+        )
     if not np.isfinite(payoff_NN).all():
         i, j = np.argwhere(~np.isfinite(payoff_NN))[0]
-        raise ValueError(f"payoff_NN[{i}, {j}] is {payoff_NN[i, j]}; every pair must have a pay-off")
-    if not np.allclose(payoff_NN, -payoff_NN.T, rtol=0, atol=1e-9 * np.abs(payoff_NN).max()):
+        raise ValueError(
+            f"payoff_NN[{i}, {j}] is {payoff_NN[i, j]}; every pair must have a pay-off"
+        )
+    if not np.allclose(
+        payoff_NN, -payoff_NN.T, rtol=0, atol=1e-9 * np.abs(payoff_NN).max()
+    ):
         raise ValueError(
             "payoff_NN must be antisymmetric, payoff[i, j] = −payoff[j, i]; from win rates, use 2·rate − 1"
         )

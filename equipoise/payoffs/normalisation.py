@@ -1,4 +1,6 @@
-"""Values made comparable between groups: each group by itself to one centre and one width, or to ranks."""
+"""Values made comparable between groups: each group by itself to one centre and one
+width, or to ranks.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +27,21 @@ def normalised(values_B: ArrayLike, groups_B: ArrayLike, method: Method) -> np.n
               value MAD is 0, and √(π/2) times the mean of |x − median| takes its place
     rank      (rank − 1) / (n − 1), of ties the mid-rank
 
-    A group of one value, once or repeated, says nothing about width: it becomes 0 (z_score, robust_z) or ½ (min_max,
-    rank).
-    values_B finite [B]; groups_B labels [B]. Returns float [B]. Raises ValueError for another method, other shapes, or
-    a value that is not finite: what is missing must be left out before.
-    Source: GTAlign (arXiv 2510.08872), mixed training; Iglewicz and Hoaglin 1993, for the median's.
+    A group of one value, once or repeated, says nothing about width: it becomes 0
+    (z_score, robust_z) or ½ (min_max, rank). values_B finite [B]; groups_B labels [B].
+    Returns float [B]. Raises ValueError for another method, other shapes, or a value
+    that is not finite: what is missing must be left out before. Source: GTAlign (arXiv
+    2510.08872), mixed training; Iglewicz and Hoaglin 1993, for the median's.
     """
     if method not in get_args(Method):
-        raise ValueError(f"method must be one of {', '.join(get_args(Method))}; it is {method!r}")
+        raise ValueError(
+            f"method must be one of {', '.join(get_args(Method))}; it is {method!r}"
+        )
     values_B, groups_B = np.asarray(values_B, float), np.asarray(groups_B)
     if values_B.ndim != 1 or values_B.shape != groups_B.shape:
-        raise ValueError(f"values_B and groups_B must be as long as each other: {values_B.shape}, {groups_B.shape}")
+        raise ValueError(
+            f"values_B and groups_B must be as long as each other: {values_B.shape}, {groups_B.shape}"
+        )
     if not np.isfinite(values_B).all():
         b = int(np.argmin(np.isfinite(values_B)))
         raise ValueError(f"values_B[{b}] is {values_B[b]}; leave out what is missing")

@@ -1,4 +1,6 @@
-"""Points (user, llm) of which both coordinates are to be large: their front, its area, and two runs side by side."""
+"""Points (user, llm) of which both coordinates are to be large: their front, its area,
+and two runs side by side.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,16 @@ TINY = 1e-9  # what a coordinate is raised by under a root
 
 
 def front(points_N2: ArrayLike) -> np.ndarray:
-    """Indices, ascending, of the points that no other point dominates: at least as much in both, more in one.
+    """Indices, ascending, of the points that no other point dominates: at least as much
+    in both, more in one.
 
-    Of equal points all are kept. `points_N2` finite. Raises ValueError for other shapes or values.
+    Of equal points all are kept. `points_N2` finite. Raises ValueError for other shapes
+    or values.
     """
     points_N2 = checked_points(points_N2, "points_N2")
     order_N = np.lexsort((-points_N2[:, 1], -points_N2[:, 0]))
     kept, best_x, best_y = [], np.inf, -np.inf
-    for n in (
-        order_N
-    ):  # from the largest first coordinate down: a point stays when it has more of the second than all before
+    for n in order_N:  # from the largest first coordinate down: a point stays when it has more of the second than all before
         x, y = points_N2[n]
         if y > best_y or (y == best_y and x == best_x):
             kept.append(n)
@@ -29,18 +31,22 @@ def front(points_N2: ArrayLike) -> np.ndarray:
 
 
 def hypervolume(points_N2: ArrayLike, reference_2: ArrayLike) -> float:
-    """The area of all that some point dominates and that dominates the reference; both coordinates are maximised.
+    """The area of all that some point dominates and that dominates the reference; both
+    coordinates are maximised.
 
-    Σ over the front, from the largest first coordinate down, of (x − reference_x)·(y − the y before). A point that is
-    not above the reference in both adds nothing. Raises ValueError for wrong shapes or values.
-    Source: Zitzler and Thiele 1998; exact in two dimensions.
+    Σ over the front, from the largest first coordinate down, of (x − reference_x)·(y −
+    the y before). A point that is not above the reference in both adds nothing. Raises
+    ValueError for wrong shapes or values. Source: Zitzler and Thiele 1998; exact in two
+    dimensions.
     """
     points_N2 = checked_points(points_N2, "points_N2")
     reference_2 = np.asarray(reference_2, float)
     if reference_2.shape != (2,) or not np.isfinite(reference_2).all():
         raise ValueError(f"reference_2 must be two finite numbers; it is {reference_2}")
     gain_N2 = np.maximum(points_N2 - reference_2, 0.0)
-    gain_N2 = np.unique(gain_N2[front(gain_N2)], axis=0)[::-1]  # falling in the first, so rising in the second
+    gain_N2 = np.unique(gain_N2[front(gain_N2)], axis=0)[
+        ::-1
+    ]  # falling in the first, so rising in the second
     return float((gain_N2[:, 0] * np.diff(gain_N2[:, 1], prepend=0.0)).sum())
 
 
@@ -66,7 +72,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Two runs' points for the same inputs: how many of each outcome, (min, max) over both together, and either run."""
+    """Two runs' points for the same inputs: how many of each outcome, (min, max) over
+    both together, and either run.
+    """
 
     first_dominates: int
     second_dominates: int
@@ -78,31 +86,58 @@ class Compared:
     second: Side
 
 
-def compare(first_N2: ArrayLike, second_N2: ArrayLike, eps: float = 0.0, alpha: float = 0.5) -> Compared:
+def compare(
+    first_N2: ArrayLike, second_N2: ArrayLike, eps: float = 0.0, alpha: float = 0.5
+) -> Compared:
     """Two runs' points (user, llm), row n of both for the same input.
 
-    b ε-dominates a when b ≥ a − ε in both coordinates and b > a − ε in one; where each dominates the other the two are
-    incomparable, and where they are the same they are equal. The joint front is that of all points together.
-    eps: ε, for dominance in units of the pay-off, for coverage as a share of the joint range; alpha: the user's weight
-    in `cobb_douglas`. Where all points agree in a coordinate its spread is 0.
-    Raises ValueError for wrong shapes, values that are not finite, or points that do not pair up.
-    Source: GTAlign (arXiv 2510.08872), the published comparison of two runs.
+    b ε-dominates a when b ≥ a − ε in both coordinates and b > a − ε in one; where each
+    dominates the other the two are incomparable, and where they are the same they are
+    equal. The joint front is that of all points together. eps: ε, for dominance in
+    units of the pay-off, for coverage as a share of the joint range; alpha: the user's
+    weight in `cobb_douglas`. Where all points agree in a coordinate its spread is 0.
+    Raises ValueError for wrong shapes, values that are not finite, or points that do
+    not pair up. Source: GTAlign (arXiv 2510.08872), the published comparison of two
+    runs.
     """
-    first_N2, second_N2 = checked_points(first_N2, "first_N2"), checked_points(second_N2, "second_N2")
+    first_N2, second_N2 = (
+        checked_points(first_N2, "first_N2"),
+        checked_points(second_N2, "second_N2"),
+    )
     if first_N2.shape != second_N2.shape or not len(first_N2):
-        raise ValueError(f"two runs need points for the same inputs; there are {len(first_N2)} and {len(second_N2)}")
+        raise ValueError(
+            f"two runs need points for the same inputs; there are {len(first_N2)} and {len(second_N2)}"
+        )
     if not eps >= 0 or not 0 <= alpha <= 1:
-        raise ValueError(f"eps must be at least 0 and alpha in [0, 1]; they are {eps} and {alpha}")
+        raise ValueError(
+            f"eps must be at least 0 and alpha in [0, 1]; they are {eps} and {alpha}"
+        )
     equal_N = np.all(first_N2 == second_N2, axis=1)
     first_N = _dominates(first_N2, second_N2, eps) & ~equal_N
     second_N = _dominates(second_N2, first_N2, eps) & ~equal_N
-    wins, losses, equal = (int(x.sum()) for x in (first_N & ~second_N, second_N & ~first_N, equal_N))
+    wins, losses, equal = (
+        int(x.sum()) for x in (first_N & ~second_N, second_N & ~first_N, equal_N)
+    )
     both_N2 = np.concatenate([first_N2, second_N2])
     low_2, high_2 = both_N2.min(axis=0), both_N2.max(axis=0)
     front_F2 = both_N2[front(both_N2)]
-    first, second = (_side(points_N2, front_F2, high_2 - low_2, eps, alpha) for points_N2 in (first_N2, second_N2))
-    user, llm = ((float(low), float(high)) for low, high in zip(low_2, high_2, strict=True))
-    return Compared(wins, losses, equal, len(first_N2) - wins - losses - equal, user, llm, first, second)
+    first, second = (
+        _side(points_N2, front_F2, high_2 - low_2, eps, alpha)
+        for points_N2 in (first_N2, second_N2)
+    )
+    user, llm = (
+        (float(low), float(high)) for low, high in zip(low_2, high_2, strict=True)
+    )
+    return Compared(
+        wins,
+        losses,
+        equal,
+        len(first_N2) - wins - losses - equal,
+        user,
+        llm,
+        first,
+        second,
+    )
 
 
 def _dominates(b_N2: np.ndarray, a_N2: np.ndarray, eps: float) -> np.ndarray:
@@ -111,8 +146,16 @@ def _dominates(b_N2: np.ndarray, a_N2: np.ndarray, eps: float) -> np.ndarray:
     return np.all(more_N2 >= 0, axis=1) & np.any(more_N2 > 0, axis=1)
 
 
-def _side(points_N2: np.ndarray, front_F2: np.ndarray, range_2: np.ndarray, eps: float, alpha: float) -> Side:
-    unit_2 = np.where(range_2 > 0, range_2, 1.0)  # without a range there is no shortfall either
+def _side(
+    points_N2: np.ndarray,
+    front_F2: np.ndarray,
+    range_2: np.ndarray,
+    eps: float,
+    alpha: float,
+) -> Side:
+    unit_2 = np.where(
+        range_2 > 0, range_2, 1.0
+    )  # without a range there is no shortfall either
     away_NF2 = front_F2[None] - points_N2[:, None]
     near_N = np.all(np.abs(away_NF2) <= eps * range_2, axis=2).any(axis=1)
     short_N = np.maximum(away_NF2 / unit_2, 0.0).max(axis=2).min(axis=1)
@@ -130,13 +173,19 @@ def _side(points_N2: np.ndarray, front_F2: np.ndarray, range_2: np.ndarray, eps:
 
 
 def checked_points(points_N2: ArrayLike, name: str) -> np.ndarray:
-    """`points_N2` as floats [N, 2]. Raises ValueError for another shape, or a coordinate that is not finite."""
+    """`points_N2` as floats [N, 2]. Raises ValueError for another shape, or a
+    coordinate that is not finite.
+    """
     points_N2 = np.asarray(points_N2, float)
     if points_N2.size == 0:
         points_N2 = points_N2.reshape(0, 2)
     if points_N2.ndim != 2 or points_N2.shape[1] != 2:
-        raise ValueError(f"{name} must have two columns, user and llm; its shape is {points_N2.shape}")
+        raise ValueError(
+            f"{name} must have two columns, user and llm; its shape is {points_N2.shape}"
+        )
     if not np.isfinite(points_N2).all():
         n = int(np.argwhere(~np.isfinite(points_N2))[0][0])
-        raise ValueError(f"{name}[{n}] is {points_N2[n]}; leave out the points that are missing")
+        raise ValueError(
+            f"{name}[{n}] is {points_N2[n]}; leave out the points that are missing"
+        )
     return points_N2

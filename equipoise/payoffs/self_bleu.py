@@ -1,15 +1,18 @@
-"""How much texts repeat what was written before: BLEU against every stored text, exactly, without visiting each.
+"""How much texts repeat what was written before: BLEU against every stored text,
+exactly, without visiting each.
 
     score(h) = 1/N Σ_r 1/|orders| Σ_n BLEU-n(h; r),      BLEU-n(h; r) = BP · exp(1/n Σ_{i≤n} log p_i)
     p_i = clipped matches / n-grams of h, with 0.1 matches in place of none;  BP = exp(min(0, 1 − |r|/|h|))
 
-BLEU is 0 where not even a word is shared, so for each word the index keeps the references that have it, and where it
-stands in them. Shared words alone fix the value of most references: it is read from a table of (matches), times BP.
-Only references that share two words in a row, found by looking at what follows a word's places, are counted further.
+BLEU is 0 where not even a word is shared, so for each word the index keeps the
+references that have it, and where it stands in them. Shared words alone fix the value
+of most references: it is read from a table of (matches), times BP. Only references that
+share two words in a row, found by looking at what follows a word's places, are counted
+further.
 
-Memory: about 12 bytes a word of each distinct reference, 250 bytes a distinct reference and 600 a distinct word.
-Source: Papineni et al. 2002, BLEU, §2; smoothing 1 of Chen and Cherry 2014, W14-3346; Zhu et al. 2018, Texygen,
-arXiv 1802.01886, §3.2 (self-BLEU).
+Memory: about 12 bytes a word of each distinct reference, 250 bytes a distinct reference
+and 600 a distinct word. Source: Papineni et al. 2002, BLEU, §2; smoothing 1 of Chen and
+Cherry 2014, W14-3346; Zhu et al. 2018, Texygen, arXiv 1802.01886, §3.2 (self-BLEU).
 """
 
 from __future__ import annotations
@@ -22,16 +25,22 @@ import numpy as np
 
 END, UNKNOWN = -1, -2  # token ids: behind each reference; a word that no reference has
 EPSILON = 0.1  # matches that are counted where there is none
-SLACK = 1024  # forgotten references that the index holds at least before it is made anew
+SLACK = (
+    1024  # forgotten references that the index holds at least before it is made anew
+)
 
 
 def bleu(match_nR: np.ndarray, length: int, orders: Sequence[int]) -> np.ndarray:
-    """The mean over `orders` of smoothed BLEU without brevity penalty [R]; 0 where no word matches.
+    """The mean over `orders` of smoothed BLEU without brevity penalty [R]; 0 where no
+    word matches.
 
-    Args: match_nR: clipped matches of 1-grams, 2-grams … [max(orders), R]; length: words of the hypothesis, ≥ 1.
+    Args: match_nR: clipped matches of 1-grams, 2-grams … [max(orders), R]; length:
+    words of the hypothesis, ≥ 1.
     """
     n_n1 = np.arange(1, len(match_nR) + 1)[:, None]
-    log_nR = np.log(np.where(match_nR > 0, match_nR, EPSILON) / np.maximum(1, length + 1 - n_n1))
+    log_nR = np.log(
+        np.where(match_nR > 0, match_nR, EPSILON) / np.maximum(1, length + 1 - n_n1)
+    )
     bleu_nR = np.exp(np.cumsum(log_nR, 0) / n_n1)
     return np.where(match_nR[0] > 0, bleu_nR[np.array(orders) - 1].mean(0), 0.0)
 
@@ -39,24 +48,38 @@ def bleu(match_nR: np.ndarray, length: int, orders: Sequence[int]) -> np.ndarray
 class SelfBleu:
     """BLEU of texts against all texts added so far, or the newest `window` of them."""
 
-    def __init__(self, orders: Sequence[int] = (2, 3, 4, 5), window: int | None = None) -> None:
-        """`orders`: the n of BLEU-n that are averaged. Raises ValueError for orders or a window below 1."""
+    def __init__(
+        self, orders: Sequence[int] = (2, 3, 4, 5), window: int | None = None
+    ) -> None:
+        """`orders`: the n of BLEU-n that are averaged. Raises ValueError for orders or
+        a window below 1.
+        """
         if not orders or min(orders) < 1:
-            raise ValueError(f"orders = {tuple(orders)}: name at least one, each of them at least 1")
+            raise ValueError(
+                f"orders = {tuple(orders)}: name at least one, each of them at least 1"
+            )
         if window is not None and window < 1:
-            raise ValueError(f"window = {window}: it must be at least 1, or None for all texts")
+            raise ValueError(
+                f"window = {window}: it must be at least 1, or None for all texts"
+            )
         self.orders, self.window = tuple(orders), window
         self._clear()
 
     def _clear(self) -> None:
         self._ids: dict[str, int] = {}  # word -> id
-        self._token = array("i")  # the words of all distinct references, END behind each
+        self._token = array(
+            "i"
+        )  # the words of all distinct references, END behind each
         self._start = array("i")  # where each reference begins there
         self._times = array("i")  # how many texts it stands for
         self._number: dict[bytes, int] = {}  # a reference's ids -> its number
         self._places: list[array[int]] = []  # of each word, in _token
-        self._sharers: list[list[array[int]]] = []  # of each word: the references that have it a k-th time
-        self._newest: deque[int] = deque()  # numbers of the texts in the window; unused without one
+        self._sharers: list[
+            list[array[int]]
+        ] = []  # of each word: the references that have it a k-th time
+        self._newest: deque[int] = (
+            deque()
+        )  # numbers of the texts in the window; unused without one
         self._count = self._forgotten = 0
 
     def __len__(self) -> int:
@@ -71,15 +94,29 @@ class SelfBleu:
             self._forget()
 
     def score(self, texts: Sequence[str]) -> np.ndarray:
-        """The mean BLEU of each text against the references [B], in [0, 1]; 0 for an empty text or no references."""
+        """The mean BLEU of each text against the references [B], in [0, 1]; 0 for an
+        empty text or no references.
+        """
         if not self._count:
             return np.zeros(len(texts))
-        reading = _Reading(self.orders, self._token, self._start, self._times, self._places, self._sharers)
-        known = {text: reading.total([self._ids.get(w, UNKNOWN) for w in text.split()]) for text in set(texts)}
+        reading = _Reading(
+            self.orders,
+            self._token,
+            self._start,
+            self._times,
+            self._places,
+            self._sharers,
+        )
+        known = {
+            text: reading.total([self._ids.get(w, UNKNOWN) for w in text.split()])
+            for text in set(texts)
+        }
         return np.array([known[text] for text in texts], float) / self._count
 
     def _add(self, text: str) -> None:
-        ids = array("i", [self._ids.setdefault(word, len(self._ids)) for word in text.split()])
+        ids = array(
+            "i", [self._ids.setdefault(word, len(self._ids)) for word in text.split()]
+        )
         number = self._number.setdefault(ids.tobytes(), len(self._start))
         if number == len(self._start):
             self._index(ids, number)
@@ -116,7 +153,10 @@ class SelfBleu:
         """Make the index anew of what counts, so that a window bounds memory and time."""
         words = list(self._ids)
         ends = [*self._start[1:], len(self._token)]
-        texts = [" ".join(words[w] for w in self._token[self._start[n] : ends[n] - 1]) for n in self._newest]
+        texts = [
+            " ".join(words[w] for w in self._token[self._start[n] : ends[n] - 1])
+            for n in self._newest
+        ]
         self._clear()
         for text in texts:
             self._add(text)
@@ -135,15 +175,26 @@ class _Reading:
         sharers: list[list[array[int]]],
     ) -> None:
         self.orders, self.places, self.sharers = orders, places, sharers
-        self.token_T, self.start_R = np.frombuffer(token, np.intc), np.frombuffer(start, np.intc)
+        self.token_T, self.start_R = (
+            np.frombuffer(token, np.intc),
+            np.frombuffer(start, np.intc),
+        )
         self.times_R = np.frombuffer(times, np.intc)
-        self.length_L, self.length_R = np.unique(np.diff(self.start_R, append=len(token)) - 1, return_inverse=True)
-        self.weight_R: dict[int, np.ndarray] = {}  # hypothesis length -> times · brevity penalty
-        self.followed: dict[int, np.ndarray] = {}  # word -> the token behind each of its places
+        self.length_L, self.length_R = np.unique(
+            np.diff(self.start_R, append=len(token)) - 1, return_inverse=True
+        )
+        self.weight_R: dict[
+            int, np.ndarray
+        ] = {}  # hypothesis length -> times · brevity penalty
+        self.followed: dict[
+            int, np.ndarray
+        ] = {}  # word -> the token behind each of its places
         self.pairs: dict[tuple[int, ...], np.ndarray] = {}  # two words -> their places
 
     def total(self, ids: Sequence[int]) -> float:
-        """The sum over all references, each as often as it was added, of BLEU against it."""
+        """The sum over all references, each as often as it was added, of BLEU against
+        it.
+        """
         length, had, sharers = len(ids), Counter[int](), []
         for word in ids:
             if word != UNKNOWN and had[word] < len(self.sharers[word]):
@@ -151,7 +202,8 @@ class _Reading:
             had[word] += 1
         if not sharers:
             return 0.0
-        # A reference is in one list for each word that it shares, and in k of those of a word both have k times.
+        # A reference is in one list for each word that it shares, and in k of those of
+        # a word both have k times.
         match_R = np.bincount(np.concatenate(sharers), minlength=len(self.start_R))
         only_words = np.zeros((max(self.orders), match_R.max() + 1))
         only_words[0] = np.arange(only_words.shape[1])
@@ -168,30 +220,48 @@ class _Reading:
         return self.weight_R[length]
 
     def _longer(self, ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """The references C that share two words in a row, and their clipped matches of n ≥ 2 words [n, C]."""
+        """The references C that share two words in a row, and their clipped matches of
+        n ≥ 2 words [n, C].
+        """
         number_C, match_nC = np.zeros(0, np.intp), np.zeros((max(self.orders), 0))
         found: dict[tuple[int, ...], np.ndarray] = {}
         for n in range(2, max(self.orders) + 1):
             grams = Counter(tuple(ids[k : k + n]) for k in range(len(ids) - n + 1))
-            found = {gram: place_P for gram in grams if len(place_P := self._where(gram, found))}
+            found = {
+                gram: place_P
+                for gram in grams
+                if len(place_P := self._where(gram, found))
+            }
             if not found:
                 break
             place_P = np.concatenate(list(found.values()))
-            gram_P = np.repeat(np.arange(len(found)), [len(places) for places in found.values()])
+            gram_P = np.repeat(
+                np.arange(len(found)), [len(places) for places in found.values()]
+            )
             number_P = np.searchsorted(self.start_R, place_P, "right") - 1
-            key_U, count_U = np.unique(number_P * len(found) + gram_P, return_counts=True)
+            key_U, count_U = np.unique(
+                number_P * len(found) + gram_P, return_counts=True
+            )
             most_U = np.array([grams[gram] for gram in found])[key_U % len(found)]
             number_U = key_U // len(found)
             if n == 2:
-                number_C = number_U[np.diff(number_U, prepend=-1) > 0]  # they are in order
+                number_C = number_U[
+                    np.diff(number_U, prepend=-1) > 0
+                ]  # they are in order
                 match_nC = np.zeros((max(self.orders), len(number_C)))
             match_nC[n - 1] = np.bincount(
-                np.searchsorted(number_C, number_U), np.minimum(count_U, most_U), len(number_C)
+                np.searchsorted(number_C, number_U),
+                np.minimum(count_U, most_U),
+                len(number_C),
             )
         return number_C, match_nC
 
-    def _where(self, gram: tuple[int, ...], shorter: dict[tuple[int, ...], np.ndarray]) -> np.ndarray:
-        """Where in the references the n-gram begins; `shorter` has the places of (n − 1)-grams, and none for n = 2."""
+    def _where(
+        self, gram: tuple[int, ...], shorter: dict[tuple[int, ...], np.ndarray]
+    ) -> np.ndarray:
+        """Where in the references the n-gram begins; `shorter` has the places of (n −
+        1)-grams, and none for n = 2.
+        """
         if shorter:
             place_P = shorter.get(gram[:-1], np.zeros(0, np.intc))
             return place_P[self.token_T[place_P + len(gram) - 1] == gram[-1]]

@@ -1,10 +1,12 @@
-"""What the pay-offs of two sides come to for both: welfare functions, over numbers or arrays.
+"""What the pay-offs of two sides come to for both: welfare functions, over numbers or
+arrays.
 
-Each function takes `user` and `llm`, numbers or arrays that broadcast, and returns the broadcast shape (a number for
-two numbers). What is missing (NaN) stays missing. Functions that take powers or products put negatives at 0: a product
-of two negatives would be positive. Each is also a component, for a configuration that says what a pay-off counts for.
-Source: Moulin 2003, Fair Division and Collective Welfare, ch. 3; GTAlign (arXiv 2510.08872), section 3, takes the
-geometric mean.
+Each function takes `user` and `llm`, numbers or arrays that broadcast, and returns the
+broadcast shape (a number for two numbers). What is missing (NaN) stays missing.
+Functions that take powers or products put negatives at 0: a product of two negatives
+would be positive. Each is also a component, for a configuration that says what a
+pay-off counts for. Source: Moulin 2003, Fair Division and Collective Welfare, ch. 3;
+GTAlign (arXiv 2510.08872), section 3, takes the geometric mean.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from equipoise.component import Component
 
 
 def cobb_douglas(user: ArrayLike, llm: ArrayLike, weight: float = 0.5) -> np.ndarray:
-    """user^w · llm^(1 − w), negatives at 0; with w = ½ the geometric mean √(user · llm).
+    """user^w · llm^(1 − w), negatives at 0; with w = ½ the geometric mean √(user ·
+    llm).
 
     `weight` w in [0, 1] is the user's. Raises ValueError for a weight outside.
     Source: GTAlign (arXiv 2510.08872), section 3.
@@ -29,7 +32,9 @@ def cobb_douglas(user: ArrayLike, llm: ArrayLike, weight: float = 0.5) -> np.nda
 
 
 def utilitarian(user: ArrayLike, llm: ArrayLike, weight: float = 0.5) -> np.ndarray:
-    """w·user + (1 − w)·llm, `weight` w in [0, 1] the user's. Raises ValueError for a weight outside."""
+    """w·user + (1 − w)·llm, `weight` w in [0, 1] the user's. Raises ValueError for a
+    weight outside.
+    """
     user, llm = _sides(user, llm, weight)
     return weight * user + (1 - weight) * llm
 
@@ -40,12 +45,14 @@ def egalitarian(user: ArrayLike, llm: ArrayLike) -> np.ndarray:
 
 
 def ces(user: ArrayLike, llm: ArrayLike, rho: float, weight: float = 0.5) -> np.ndarray:
-    """(w·user^ρ + (1 − w)·llm^ρ)^(1/ρ), negatives at 0: constant elasticity of substitution 1/(1 − ρ).
+    """(w·user^ρ + (1 − w)·llm^ρ)^(1/ρ), negatives at 0: constant elasticity of
+    substitution 1/(1 − ρ).
 
-    ρ = 1 is the weighted sum, ρ → 0 Cobb–Douglas, ρ → −∞ the minimum; the limits are taken exactly. For ρ ≤ 0 the
-    welfare is 0 where a side that counts (weight above 0) has 0, which is the limit too.
-    `weight` w in [0, 1] is the user's. Raises ValueError for a weight outside, or a ρ that is no number.
-    Source: Arrow, Chenery, Minhas and Solow 1961.
+    ρ = 1 is the weighted sum, ρ → 0 Cobb–Douglas, ρ → −∞ the minimum; the limits are
+    taken exactly. For ρ ≤ 0 the welfare is 0 where a side that counts (weight above 0)
+    has 0, which is the limit too. `weight` w in [0, 1] is the user's. Raises ValueError
+    for a weight outside, or a ρ that is no number. Source: Arrow, Chenery, Minhas and
+    Solow 1961.
     """
     user, llm = _sides(user, llm, weight)
     if np.isnan(rho):
@@ -59,11 +66,17 @@ def ces(user: ArrayLike, llm: ArrayLike, rho: float, weight: float = 0.5) -> np.
     anchor = high if rho > 0 else low
     if np.isinf(rho):
         return anchor + 0.0
-    # anchor · (w·(user/anchor)^ρ + …)^(1/ρ): no power exceeds 1, and a ρ next to 0 loses no digits.
+    # anchor · (w·(user/anchor)^ρ + …)^(1/ρ): no power exceeds 1, and a ρ next to 0
+    # loses no digits.
     with np.errstate(divide="ignore", over="ignore"):
         unit = np.where(anchor > 0, anchor, 1.0)
-        power_user, power_llm = (np.expm1(rho * np.log(side / unit)) for side in (user, llm))
-        mean = np.log1p(np.maximum(weight * power_user + (1 - weight) * power_llm, -1.0)) / rho
+        power_user, power_llm = (
+            np.expm1(rho * np.log(side / unit)) for side in (user, llm)
+        )
+        mean = (
+            np.log1p(np.maximum(weight * power_user + (1 - weight) * power_llm, -1.0))
+            / rho
+        )
     return np.where(anchor == 0, 0.0, anchor * np.exp(mean))[()]
 
 
@@ -77,16 +90,24 @@ def llm_only(user: ArrayLike, llm: ArrayLike) -> np.ndarray:
     return _sides(user, llm)[1]
 
 
-def nash_bargaining(user: ArrayLike, llm: ArrayLike, disagreement: tuple[float, float] = (0.0, 0.0)) -> np.ndarray:
-    """(user − d_user)·(llm − d_llm), the product of both gains, and 0 where a side does not gain.
+def nash_bargaining(
+    user: ArrayLike, llm: ArrayLike, disagreement: tuple[float, float] = (0.0, 0.0)
+) -> np.ndarray:
+    """(user − d_user)·(llm − d_llm), the product of both gains, and 0 where a side does
+    not gain.
 
-    `disagreement` (user, llm): what each has where they do not agree. Source: Nash 1950, Econometrica 18.
+    `disagreement` (user, llm): what each has where they do not agree. Source: Nash
+    1950, Econometrica 18.
     """
     user, llm = _sides(user, llm)
-    return np.maximum(user - disagreement[0], 0.0) * np.maximum(llm - disagreement[1], 0.0)
+    return np.maximum(user - disagreement[0], 0.0) * np.maximum(
+        llm - disagreement[1], 0.0
+    )
 
 
-def _sides(user: ArrayLike, llm: ArrayLike, weight: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
+def _sides(
+    user: ArrayLike, llm: ArrayLike, weight: float = 0.5
+) -> tuple[np.ndarray, np.ndarray]:
     """Both as floats of one shape."""
     if not 0 <= weight <= 1:
         raise ValueError(f"weight is the user's share, in [0, 1]; it is {weight}")
@@ -95,15 +116,22 @@ def _sides(user: ArrayLike, llm: ArrayLike, weight: float = 0.5) -> tuple[np.nda
 
 
 class Welfare(Component):
-    """What both sides' pay-offs come to. `signed`: negative pay-offs count as they are, and not as 0."""
+    """What both sides' pay-offs come to. `signed`: negative pay-offs count as they are,
+    and not as 0.
+    """
 
     KINDS: ClassVar = {
         name: f"equipoise.payoffs.welfare:{cls}"
         for name, cls in {
-            "cobb_douglas": "CobbDouglas", "utilitarian": "Utilitarian", "egalitarian": "Egalitarian", "ces": "CES",
-            "user_only": "UserOnly", "llm_only": "LLMOnly", "nash_bargaining": "NashBargaining",
+            "cobb_douglas": "CobbDouglas",
+            "utilitarian": "Utilitarian",
+            "egalitarian": "Egalitarian",
+            "ces": "CES",
+            "user_only": "UserOnly",
+            "llm_only": "LLMOnly",
+            "nash_bargaining": "NashBargaining",
         }.items()
-    }  # fmt: skip
+    }
     signed: ClassVar[bool] = False
 
     def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
@@ -115,7 +143,9 @@ class CobbDouglas(Welfare):
     """The weighted geometric mean: no side can make up for another that has nothing."""
 
     kind: Literal["cobb_douglas"] = "cobb_douglas"
-    weight: float = Field(0.5, ge=0, le=1, description="the user's weight; the model's is the rest")
+    weight: float = Field(
+        0.5, ge=0, le=1, description="the user's weight; the model's is the rest"
+    )
 
     def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
         """user^w · llm^(1 − w)."""
@@ -127,7 +157,9 @@ class Utilitarian(Welfare):
 
     kind: Literal["utilitarian"] = "utilitarian"
     signed: ClassVar[bool] = True
-    weight: float = Field(0.5, ge=0, le=1, description="the user's weight; the model's is the rest")
+    weight: float = Field(
+        0.5, ge=0, le=1, description="the user's weight; the model's is the rest"
+    )
 
     def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
         """w·user + (1 − w)·llm."""
@@ -149,8 +181,14 @@ class CES(Welfare):
     """Between the sum (ρ = 1), the product (0) and the minimum (far below 0)."""
 
     kind: Literal["ces"] = "ces"
-    rho: float = Field(-1.0, le=1, description="1 − 1/elasticity: how well one side's pay-off replaces the other's")
-    weight: float = Field(0.5, ge=0, le=1, description="the user's weight; the model's is the rest")
+    rho: float = Field(
+        -1.0,
+        le=1,
+        description="1 − 1/elasticity: how well one side's pay-off replaces the other's",
+    )
+    weight: float = Field(
+        0.5, ge=0, le=1, description="the user's weight; the model's is the rest"
+    )
 
     def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
         """(w·user^ρ + (1 − w)·llm^ρ)^(1/ρ)."""
@@ -184,7 +222,8 @@ class NashBargaining(Welfare):
 
     kind: Literal["nash_bargaining"] = "nash_bargaining"
     disagreement: tuple[float, float] = Field(
-        (0.0, 0.0), description="(user, llm): what each has without an agreement, in units of the pay-off"
+        (0.0, 0.0),
+        description="(user, llm): what each has without an agreement, in units of the pay-off",
     )
 
     def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""What a player is: a configuration that opens into an actor, and the capabilities an actor may have."""
+"""What a player is: a configuration that opens into an actor, and the capabilities an
+actor may have.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ class Actor(Protocol):
     """A player that is ready to move."""
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One move per view, in order. A row's dice depend on its own seed alone. A row that fails is an error move."""
+        """One move per view, in order. A row's dice depend on its own seed alone. A row
+        that fails is an error move.
+        """
         ...
 
     def close(self) -> None:
@@ -31,13 +35,20 @@ class Scorer(Protocol):
 
     @property
     def encoding(self) -> str:
-        """Fingerprint of tokenizer, template and truncation; players whose log-probabilities meet must share it."""
+        """Fingerprint of tokenizer, template and truncation; players whose
+        log-probabilities meet must share it.
+        """
         ...
 
     def logprobs(
-        self, chats: Sequence[tuple[Message, ...]], texts: Sequence[str], *, whole: bool = False
+        self,
+        chats: Sequence[tuple[Message, ...]],
+        texts: Sequence[str],
+        *,
+        whole: bool = False,
     ) -> list[tuple[float, int]]:
-        """For each (chat, answer): the sum of the answer's token log-probabilities in nats, and the token count.
+        """For each (chat, answer): the sum of the answer's token log-probabilities in
+        nats, and the token count.
 
         An answer too long is cut at its end; with `whole`, it raises DataError.
         """
@@ -55,7 +66,9 @@ class Distribution(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What an account has spent so far: calls, tokens (asked and answered) and money, in the currency of its prices."""
+    """What an account has spent so far: calls, tokens (asked and answered) and money,
+    in the currency of its prices.
+    """
 
     calls: int = 0
     tokens: int = 0
@@ -63,13 +76,17 @@ class Spending:
 
 
 class Replies(Protocol):
-    """Where paid answers are kept, by the hash of what was asked, so that nothing is paid for twice."""
+    """Where paid answers are kept, by the hash of what was asked, so that nothing is
+    paid for twice.
+    """
 
     def reply(self, key: str) -> dict[str, Any] | None:
         """The kept answer to the question `key`, or None."""
         ...
 
-    def add_reply(self, key: str, account: str, reply: dict[str, Any], tokens: int, cost: float) -> None:
+    def add_reply(
+        self, key: str, account: str, reply: dict[str, Any], tokens: int, cost: float
+    ) -> None:
         """Keep an answer at once, with what it cost the account."""
         ...
 
@@ -78,10 +95,12 @@ class Replies(Protocol):
         ...
 
 
-class Shelf:
-    """Opened things by key, shared by all who ask for the same key, closed together: one base model, many adapters.
+class Resources:
+    """Opened things by key, shared by all who ask for the same key, closed together:
+    one base model, many adapters.
 
-    `replies` is where players that are paid for keep their answers; None: only in memory.
+    `replies` is where players that are paid for keep their answers; None: only in
+    memory.
     """
 
     def __init__(self, replies: Replies | None = None) -> None:
@@ -113,9 +132,13 @@ class Player(Component):
 
     @property
     def start(self) -> Path | None:
-        """The folder of the weights that generation 0 has, where they are not the model's own."""
+        """The folder of the weights that generation 0 has, where they are not the
+        model's own.
+        """
         return None
 
-    def open(self, weights: Path | None, shelf: Shelf) -> Actor:
-        """The actor at `weights` (a folder written by a learner), or as given when None."""
+    def open(self, weights: Path | None, resources: Resources) -> Actor:
+        """The actor at `weights` (a folder written by a learner), or as given when
+        None.
+        """
         raise TypeError(f"{type(self).__name__} must define open()")

@@ -1,4 +1,6 @@
-"""A player that is a language model in this process: any causal model of transformers, full weights or LoRA."""
+"""A player that is a language model in this process: any causal model of transformers,
+full weights or LoRA.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,19 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 
 from equipoise.errors import DataError, ModelError
-from equipoise.players.adapters import Lora, holds_adapter, load_adapter, resolve, resolve_adapter
-from equipoise.players.base import Player, Shelf
-from equipoise.players.loading import Dtype, load_encoding, load_model
+from equipoise.models.adapters import (
+    Lora,
+    holds_adapter,
+    load_adapter,
+    resolve,
+    resolve_adapter,
+)
+from equipoise.models.loading import Dtype, load_encoding, load_model
+from equipoise.players.base import Player, Resources
 from equipoise.types import Message, Move, View
 
 if TYPE_CHECKING:
-    from equipoise.players.encoding import Encoding
+    from equipoise.models.encoding import Encoding
 
 
 class Local(Player):
@@ -28,36 +36,64 @@ class Local(Player):
         description="a folder, a Hugging Face id, or packaged: builtin, builtin/pool, builtin/siege, builtin/desk",
     )
     adapter: str | None = Field(
-        None, description="a LoRA adapter on the model to start from: a folder, or builtin/NAME for a packaged one"
+        None,
+        description="a LoRA adapter on the model to start from: a folder, or builtin/NAME for a packaged one",
     )
     lora: Lora | None = Field(
-        default_factory=lambda data: Lora.model_validate({}) if data.get("adapter") else None,
+        default_factory=lambda data: (
+            Lora.model_validate({}) if data.get("adapter") else None
+        ),
         description="generations are adapters on the model; null: each is a whole model. With `adapter`, its own shape",
     )
     dtype: Dtype = Field(
-        "auto", description="of the weights; auto: the model's own on an accelerator, float32 on a CPU"
+        "auto",
+        description="of the weights; auto: the model's own on an accelerator, float32 on a CPU",
     )
-    device: str = Field("auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …")
+    device: str = Field(
+        "auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …"
+    )
     attention: str = Field(
-        "auto", description="kernel: auto, sdpa, eager, flash_attention_2 …, as transformers names it"
+        "auto",
+        description="kernel: auto, sdpa, eager, flash_attention_2 …, as transformers names it",
     )
     max_length: int | None = Field(
-        None, ge=2, description="tokens of prompt and answer together; null: the model's context, at most 2048"
+        None,
+        ge=2,
+        description="tokens of prompt and answer together; null: the model's context, at most 2048",
     )
-    template: str | None = Field(None, description="a Jinja chat template's file, in place of the tokenizer's own")
+    template: str | None = Field(
+        None,
+        description="a Jinja chat template's file, in place of the tokenizer's own",
+    )
     template_options: dict[str, Any] = Field(
-        default_factory=dict, description="passed to the chat template, such as enable_thinking: false for Qwen3"
+        default_factory=dict,
+        description="passed to the chat template, such as enable_thinking: false for Qwen3",
     )
-    temperature: float = Field(1.0, ge=0, description="of sampling; 0 takes the most likely token")
-    top_p: float = Field(1.0, gt=0, le=1, description="sample from the fewest tokens that hold this probability")
-    top_k: int = Field(0, ge=0, description="sample from this many most likely tokens; 0: from all")
-    max_new_tokens: int = Field(256, ge=1, description="most tokens of an answer, its end token included")
-    batch_size: int = Field(64, ge=1, description="answers that are sampled or scored at once")
+    temperature: float = Field(
+        1.0, ge=0, description="of sampling; 0 takes the most likely token"
+    )
+    top_p: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="sample from the fewest tokens that hold this probability",
+    )
+    top_k: int = Field(
+        0, ge=0, description="sample from this many most likely tokens; 0: from all"
+    )
+    max_new_tokens: int = Field(
+        256, ge=1, description="most tokens of an answer, its end token included"
+    )
+    batch_size: int = Field(
+        64, ge=1, description="answers that are sampled or scored at once"
+    )
 
     @model_validator(mode="after")
     def _adapter_stays_one(self) -> Local:
         if self.adapter is not None and self.lora is None:
-            raise ValueError("lora: null would train whole weights, but the player starts from an adapter")
+            raise ValueError(
+                "lora: null would train whole weights, but the player starts from an adapter"
+            )
         return self
 
     @property
@@ -66,34 +102,58 @@ class Local(Player):
         return None if self.adapter is None else resolve_adapter(self.adapter)
 
     def encoding(self) -> Encoding:
-        """How this player's chats become token ids, the same for all its generations. Raises ModelError."""
-        return load_encoding(self.model, self.max_length, self.template, self.template_options)
+        """How this player's chats become token ids, the same for all its generations.
+        Raises ModelError.
+        """
+        return load_encoding(
+            self.model, self.max_length, self.template, self.template_options
+        )
 
-    def open(self, weights: Path | None, shelf: Shelf) -> LocalActor:
-        """The actor at `weights`. Adapters of one model share it through the shelf. Raises ModelError."""
-        encoding = self.shared_encoding(shelf)
-        base, adapter = self.base(weights, shelf)
+    def open(self, weights: Path | None, resources: Resources) -> LocalActor:
+        """The actor at `weights`. Adapters of one model share it through the shelf.
+        Raises ModelError.
+        """
+        encoding = self.shared_encoding(resources)
+        base, adapter = self.base(weights, resources)
         name = None if adapter is None else base.adapter(adapter)
         return LocalActor(self, encoding, lambda: base.lend(name))
 
-    def shared_encoding(self, shelf: Shelf) -> Encoding:
-        """The encoding that the shelf keeps for all players that spell as this one does. Raises ModelError."""
+    def shared_encoding(self, resources: Resources) -> Encoding:
+        """The encoding that the shelf keeps for all players that spell as this one
+        does. Raises ModelError.
+        """
         options = repr(sorted(self.template_options.items()))
-        return shelf.get(("encoding", resolve(self.model), self.max_length, self.template, options), self.encoding)
+        return resources.get(
+            ("encoding", resolve(self.model), self.max_length, self.template, options),
+            self.encoding,
+        )
 
-    def base(self, weights: Path | None, shelf: Shelf) -> tuple[SharedBase, Path | None]:
-        """The model in memory that `weights` need, shared through the shelf, and the folder of the adapter on it.
+    def base(
+        self, weights: Path | None, resources: Resources
+    ) -> tuple[SharedBase, Path | None]:
+        """The model in memory that `weights` need, shared through the shelf, and the
+        folder of the adapter on it.
 
         None for the adapter: the weights are the model's. Raises ModelError.
         """
         makings = (resolve(self.model), self.dtype, self.device, self.attention)
         if weights is None or holds_adapter(weights, self.lora):
-            return shelf.get(("base", *makings), lambda: SharedBase(self.model, self._load(None))), weights
+            return resources.get(
+                ("base", *makings), lambda: SharedBase(self.model, self._load(None))
+            ), weights
         key = ("whole", str(weights.resolve()), *makings)
-        return shelf.get(key, lambda: SharedBase(str(weights), self._load(weights))), None
+        return resources.get(
+            key, lambda: SharedBase(str(weights), self._load(weights))
+        ), None
 
     def _load(self, weights: Path | None) -> Any:
-        return load_model(self.model, weights, dtype=self.dtype, device=self.device, attention=self.attention)
+        return load_model(
+            self.model,
+            weights,
+            dtype=self.dtype,
+            device=self.device,
+            attention=self.attention,
+        )
 
 
 class SharedBase:
@@ -111,13 +171,17 @@ class SharedBase:
         key = str(folder.resolve())
         if key not in self._adapters:
             name = f"generation_{len(self._adapters)}"
-            self._peft = load_adapter(self._peft or self.model, self.name, folder, name).eval()
+            self._peft = load_adapter(
+                self._peft or self.model, self.name, folder, name
+            ).eval()
             self._adapters[key] = name
         return self._adapters[key]
 
     @contextmanager
     def lend(self, adapter: str | None) -> Iterator[Any]:
-        """The model with this adapter in force (None: with none), while the context is open."""
+        """The model with this adapter in force (None: with none), while the context is
+        open.
+        """
         if adapter is not None:
             self._peft.set_adapter(adapter, inference_mode=True)
             yield self.model
@@ -131,7 +195,12 @@ class SharedBase:
 class LocalActor:
     """A local player that is ready to move and to score."""
 
-    def __init__(self, player: Local, encoding: Encoding, lend: Callable[[], AbstractContextManager[Any]]) -> None:
+    def __init__(
+        self,
+        player: Local,
+        encoding: Encoding,
+        lend: Callable[[], AbstractContextManager[Any]],
+    ) -> None:
         """`lend` gives the model for as long as its context is open."""
         self.player = player
         self._encoding = encoding
@@ -143,7 +212,9 @@ class LocalActor:
         return self._encoding.fingerprint
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One sampled answer per view. A chat that the template refuses or that leaves no room gives an error move."""
+        """One sampled answer per view. A chat that the template refuses or that leaves
+        no room gives an error move.
+        """
         moves: dict[int, Move] = {}
         prompts: dict[int, list[int]] = {}
         known: dict[tuple[Message, ...], list[int]] = {}
@@ -158,8 +229,10 @@ class LocalActor:
             moves.update(self._sampled(prompts, [seeds[row] for row in prompts]))
         return [moves[row] for row in range(len(views))]
 
-    def _sampled(self, prompts: dict[int, list[int]], seeds: Sequence[int]) -> Iterator[tuple[int, Move]]:
-        from equipoise.players.sampling import Choice, sample
+    def _sampled(
+        self, prompts: dict[int, list[int]], seeds: Sequence[int]
+    ) -> Iterator[tuple[int, Move]]:
+        from equipoise.models.sampling import Choice, sample
 
         player, encoding = self.player, self._encoding
         with self._model() as model:
@@ -167,7 +240,10 @@ class LocalActor:
                 model,
                 list(prompts.values()),
                 seeds,
-                [min(player.max_new_tokens, encoding.max_length - len(ids)) for ids in prompts.values()],
+                [
+                    min(player.max_new_tokens, encoding.max_length - len(ids))
+                    for ids in prompts.values()
+                ],
                 Choice(player.temperature, player.top_k, player.top_p),
                 stop_ids=encoding.stop_ids,
                 pad_id=encoding.pad_id,
@@ -186,30 +262,56 @@ class LocalActor:
             )
 
     def logprobs(
-        self, chats: Sequence[tuple[Message, ...]], texts: Sequence[str], *, whole: bool = False
+        self,
+        chats: Sequence[tuple[Message, ...]],
+        texts: Sequence[str],
+        *,
+        whole: bool = False,
     ) -> list[tuple[float, int]]:
-        """For each (chat, answer): the sum of the answer's token log-probabilities, and their count, the end included.
+        """For each (chat, answer): the sum of the answer's token log-probabilities, and
+        their count, the end included.
 
-        Under softmax(logits), whatever the player samples with. Raises DataError for a chat that cannot be encoded and,
-        with `whole`, for an answer that does not fit.
+        Under softmax(logits), whatever the player samples with. Raises DataError for a
+        chat that cannot be encoded and, with `whole`, for an answer that does not fit.
         """
-        from equipoise.players.logprobs import answer_logprobs
+        from equipoise.models.logprobs import answer_logprobs
 
-        joined = [self._encoding.join(chat, text) for chat, text in zip(chats, texts, strict=True)]
+        joined = [
+            self._encoding.join(chat, text)
+            for chat, text in zip(chats, texts, strict=True)
+        ]
         ids, starts = [ids for ids, _ in joined], [start for _, start in joined]
         if whole:
             self._refuse_cut(joined, texts)
         with self._model() as model:
-            return answer_logprobs(model, ids, starts, self._encoding.pad_id, batch_size=self.player.batch_size)
+            return answer_logprobs(
+                model,
+                ids,
+                starts,
+                self._encoding.pad_id,
+                batch_size=self.player.batch_size,
+            )
 
-    def retraced(self, prompts: Sequence[list[int]], answers: Sequence[list[int]]) -> list[list[float]]:
-        """What sampling gives each token id of these answers, in nats, at the player's temperature, uncut."""
-        from equipoise.players.sampling import retraced
+    def retraced(
+        self, prompts: Sequence[list[int]], answers: Sequence[list[int]]
+    ) -> list[list[float]]:
+        """What sampling gives each token id of these answers, in nats, at the player's
+        temperature, uncut.
+        """
+        from equipoise.models.sampling import retraced
 
         with self._model() as model:
-            return retraced(model, prompts, answers, self.player.temperature or 1.0, self._encoding.pad_id)
+            return retraced(
+                model,
+                prompts,
+                answers,
+                self.player.temperature or 1.0,
+                self._encoding.pad_id,
+            )
 
-    def _refuse_cut(self, joined: Sequence[tuple[list[int], int]], texts: Sequence[str]) -> None:
+    def _refuse_cut(
+        self, joined: Sequence[tuple[list[int], int]], texts: Sequence[str]
+    ) -> None:
         for (ids, start), text in zip(joined, texts, strict=True):
             needed = start + len(self._encoding.answer_ids(text))
             if needed > len(ids):

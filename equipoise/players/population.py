@@ -1,4 +1,6 @@
-"""The players of a run at all their generations: where their weights lie, and the actors that are open."""
+"""The players of a run at all their generations: where their weights lie, and the
+actors that are open.
+"""
 
 from __future__ import annotations
 
@@ -7,38 +9,47 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from equipoise.errors import RunError
-from equipoise.players.base import Actor, Player, Replies, Shelf
+from equipoise.players.base import Actor, Player, Replies, Resources
 from equipoise.types import PlayerId
 
 
 class Population:
-    """Opens players on demand and shares what they share. Generation 0 is the player as given."""
+    """Opens players on demand and shares what they share. Generation 0 is the player as
+    given.
+    """
 
     def __init__(
         self,
         players: Mapping[str, Player],
         folder: Path,
         replies: Replies | None = None,
-        shelf: Shelf | None = None,
+        resources: Resources | None = None,
     ) -> None:
-        """`folder` holds the generations that were trained; `replies` what players that are paid for have answered.
+        """`folder` holds the generations that were trained; `replies` what players that
+        are paid for have answered.
 
-        `shelf`: another population's, to share what it has opened.
+        `resources`: another population's, to share what it has opened.
         """
         self.players = dict(players)
         self.folder = folder
-        self.shelf = Shelf(replies) if shelf is None else shelf
+        self.resources = Resources(replies) if resources is None else resources
         self.alive: dict[str, Callable[[PlayerId], Actor | None]] = {}
-        """Learners that stay in memory, by name: the actor of a generation that is there now, or None."""
+        """Learners that stay in memory, by name: the actor of a generation that is
+        there now, or None.
+        """
         self._open: dict[PlayerId | str, Actor] = {}
 
     def weights(self, player: PlayerId) -> Path | None:
-        """The folder of a generation's weights; None: the model's own. Raises RunError when they are gone."""
+        """The folder of a generation's weights; None: the model's own. Raises RunError
+        when they are gone.
+        """
         if player.generation == 0:
             return self.players[player.name].start
         folder = self.home(player)
         if not folder.is_dir():
-            raise RunError(f"{folder}: the weights of {player} are gone; `keep` decides which generations stay")
+            raise RunError(
+                f"{folder}: the weights of {player} are gone; `keep` decides which generations stay"
+            )
         return folder
 
     def home(self, player: PlayerId) -> Path:
@@ -46,27 +57,41 @@ class Population:
         return self.folder / player.name / str(player.generation)
 
     def actor(self, who: PlayerId | Player) -> Actor:
-        """The open actor of a player of the run, or of a guest: a player that only a judge's settings know."""
-        if isinstance(who, PlayerId) and who.name in self.alive and (living := self.alive[who.name](who)) is not None:
+        """The open actor of a player of the run, or of a guest: a player that only a
+        judge's settings know.
+        """
+        if (
+            isinstance(who, PlayerId)
+            and who.name in self.alive
+            and (living := self.alive[who.name](who)) is not None
+        ):
             return living
         key = who if isinstance(who, PlayerId) else who.model_dump_json()
         if key not in self._open:
             if isinstance(who, PlayerId):
-                self._open[key] = self.players[who.name].open(self.weights(who), self.shelf)
+                self._open[key] = self.players[who.name].open(
+                    self.weights(who), self.resources
+                )
             else:
-                self._open[key] = who.open(who.start, self.shelf)
+                self._open[key] = who.open(who.start, self.resources)
         return self._open[key]
 
     def release(self) -> None:
-        """Close every actor and give back what they shared, so that a learner finds the memory free."""
+        """Close every actor and give back what they shared, so that a learner finds the
+        memory free.
+        """
         for actor in self._open.values():
             actor.close()
         self._open.clear()
-        self.shelf.clear()
+        self.resources.clear()
 
     def forget(self, name: str, newest: int, spared: Collection[PlayerId] = ()) -> None:
-        """Delete the weights of `name` but for its `newest` generations and those that are `spared`."""
-        born = sorted(int(f.name) for f in (self.folder / name).glob("[0-9]*") if f.name.isdigit())
+        """Delete the weights of `name` but for its `newest` generations and those that
+        are `spared`.
+        """
+        born = sorted(
+            int(f.name) for f in (self.folder / name).glob("[0-9]*") if f.name.isdigit()
+        )
         for generation in born[:-newest]:
             if PlayerId(name, generation) not in spared:
                 shutil.rmtree(self.home(PlayerId(name, generation)))

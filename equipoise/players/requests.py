@@ -1,8 +1,10 @@
-"""One chat completion from an OpenAI-compatible server, asked for again until the server answers or will not.
+"""One chat completion from an OpenAI-compatible server, asked for again until the
+server answers or will not.
 
-Time-outs, broken connections, unreadable answers, 408, 409, 425, 429 and 5xx are asked again, after a pause that is
-drawn evenly from [0, FIRST_PAUSE · 2ⁿ] after attempt n (at most LONGEST_PAUSE), so that rows that failed together do
-not come back together; or after as long as the server's Retry-After says, and a little more.
+Time-outs, broken connections, unreadable answers, 408, 409, 425, 429 and 5xx are asked
+again, after a pause that is drawn evenly from [0, FIRST_PAUSE · 2ⁿ] after attempt n (at
+most LONGEST_PAUSE), so that rows that failed together do not come back together; or
+after as long as the server's Retry-After says, and a little more.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ T = TypeVar("T")
 FIRST_PAUSE = 0.5  # seconds
 LONGEST_PAUSE = 30.0  # seconds
 PATIENCE = 600.0  # seconds: a server that asks for a longer wait is taken at its word, and not waited for
-CONNECTING = 15.0  # seconds until a host that does not answer at all counts as unreachable
+CONNECTING = (
+    15.0  # seconds until a host that does not answer at all counts as unreachable
+)
 WORDS = 300  # characters of what a server says that are repeated in messages
 PASSING = {408, 409, 425, 429}
 
@@ -39,10 +43,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no answer. `status` is HTTP's, None where the server did not get that far.
+    """Why there is no answer. `status` is HTTP's, None where the server did not get
+    that far.
 
-    `passing`: another attempt may fare better; `wait`: seconds that the server asks for before it; `unreachable`: no
-    connection came about. `code` and `field` are what the server names as the cause.
+    `passing`: another attempt may fare better; `wait`: seconds that the server asks for
+    before it; `unreachable`: no connection came about. `code` and `field` are what the
+    server names as the cause.
     """
 
     words: str
@@ -55,11 +61,22 @@ class Failure:
 
 
 class Connection:
-    """The official client, without its own retries and without what it takes from the environment unasked."""
+    """The official client, without its own retries and without what it takes from the
+    environment unasked.
+    """
 
-    def __init__(self, base_url: str, key: str | None, *, timeout: float, retries: int) -> None:
-        """`timeout` in seconds for each attempt; `retries` is how many attempts follow the first."""
-        self._base_url, self._key, self._timeout, self._retries = base_url, key, timeout, retries
+    def __init__(
+        self, base_url: str, key: str | None, *, timeout: float, retries: int
+    ) -> None:
+        """`timeout` in seconds for each attempt; `retries` is how many attempts follow
+        the first.
+        """
+        self._base_url, self._key, self._timeout, self._retries = (
+            base_url,
+            key,
+            timeout,
+            retries,
+        )
         self._client = self._connected()
 
     def _connected(self) -> Any:
@@ -71,30 +88,49 @@ class Connection:
             api_key=key,
             max_retries=0,
             timeout=Timeout(self._timeout, connect=min(self._timeout, CONNECTING)),
-            # What is asked goes to base_url alone, wherever the server would redirect it; so with http, TLS never
-            # comes into it, and loading certificates would be the slowest part of opening a player.
+            # What is asked goes to base_url alone, wherever the server would redirect
+            # it; so with http, TLS never
+            # comes into it, and loading certificates would be the slowest part of
+            # opening a player.
             http_client=DefaultAsyncHttpxClient(
                 follow_redirects=False, verify=urlsplit(self._base_url).scheme != "http"
             ),
-            default_headers={"Authorization": f"Bearer {key}"},  # so that OPENAI_CUSTOM_HEADERS cannot put another
+            default_headers={
+                "Authorization": f"Bearer {key}"
+            },  # so that OPENAI_CUSTOM_HEADERS cannot put another
         )
-        # These come from the environment and are meant for one service; no other host is to see them.
+        # These come from the environment and are meant for one service; no other host
+        # is to see them.
         client.organization = client.project = client.admin_api_key = None
         return client
 
-    async def ask(self, body: Mapping[str, Any], stop: asyncio.Event) -> Answer | Failure:
-        """The server's answer to `body`, or its last failure. Once `stop` is set no further attempt is made."""
+    async def ask(
+        self, body: Mapping[str, Any], stop: asyncio.Event
+    ) -> Answer | Failure:
+        """The server's answer to `body`, or its last failure. Once `stop` is set no
+        further attempt is made.
+        """
         return await self.again(lambda: self._once(body), stop)
 
-    async def again(self, once: Callable[[], Awaitable[T | Failure]], stop: asyncio.Event) -> T | Failure:
-        """What the attempt `once` gives, or its last failure: a passing one is tried again, up to `retries` times."""
+    async def again(
+        self, once: Callable[[], Awaitable[T | Failure]], stop: asyncio.Event
+    ) -> T | Failure:
+        """What the attempt `once` gives, or its last failure: a passing one is tried
+        again, up to `retries` times.
+        """
         attempts = 0
         while True:
             found = await once()
             attempts += 1
-            if not isinstance(found, Failure) or not found.passing or attempts > self._retries:
+            if (
+                not isinstance(found, Failure)
+                or not found.passing
+                or attempts > self._retries
+            ):
                 return found
-            pause = random.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempts - 1)))
+            pause = random.uniform(
+                0, min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempts - 1))
+            )
             if found.wait is not None:
                 pause = found.wait + min(pause, FIRST_PAUSE)
             if pause > PATIENCE or await _set_within(stop, pause):
@@ -111,9 +147,15 @@ class Connection:
     async def _once(self, body: Mapping[str, Any]) -> Answer | Failure:
         import openai
 
-        rest = {field: value for field, value in body.items() if field not in ("model", "messages")}
+        rest = {
+            field: value
+            for field, value in body.items()
+            if field not in ("model", "messages")
+        }
         try:
-            async with asyncio.timeout(self._timeout):  # the client's own limit is on each part of the exchange
+            async with asyncio.timeout(
+                self._timeout
+            ):  # the client's own limit is on each part of the exchange
                 reply = await self._client.chat.completions.with_raw_response.create(
                     model=body["model"], messages=body["messages"], extra_body=rest
                 )
@@ -127,7 +169,9 @@ class Connection:
         try:
             return read(json.loads(text))
         except ValueError as error:
-            return Failure(self._clean(f"not a chat completion ({error}): {text}"), passing=True)
+            return Failure(
+                self._clean(f"not a chat completion ({error}): {text}"), passing=True
+            )
 
     def _refused(self, error: Any) -> Failure:
         """`error` is an openai.APIStatusError."""
@@ -150,10 +194,16 @@ class Connection:
         unreachable = isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout)
         if isinstance(cause, httpx2.TimeoutException) and not unreachable:
             return Failure(f"no answer within {self._timeout:g} s", passing=True)
-        return Failure(self._clean(str(cause or error)) or "broken connection", passing=True, unreachable=unreachable)
+        return Failure(
+            self._clean(str(cause or error)) or "broken connection",
+            passing=True,
+            unreachable=unreachable,
+        )
 
     def _clean(self, words: str) -> str:
-        """`words` on one line, short, and without the key, should the server have repeated it."""
+        """`words` on one line, short, and without the key, should the server have
+        repeated it.
+        """
         if self._key:
             words = words.replace(self._key, "[key]")
         words = " ".join(words.split())
@@ -161,7 +211,8 @@ class Connection:
 
 
 def read(reply: Any) -> Answer:
-    """The answer in the JSON of a chat completion. Reasoning that the server keeps apart stays apart.
+    """The answer in the JSON of a chat completion. Reasoning that the server keeps
+    apart stays apart.
 
     Raises ValueError where it is none.
     """
@@ -172,7 +223,8 @@ def read(reply: Any) -> Answer:
             raise ValueError(f"the server says: {words}")
         case _:
             raise ValueError("no choice with a message")
-    # Where a model declines a schema, OpenAI gives its words as `refusal`; they are its answer.
+    # Where a model declines a schema, OpenAI gives its words as `refusal`; they are its
+    # answer.
     text = message.get("content") or message.get("refusal") or ""
     if not isinstance(text, str):
         raise ValueError("the message's content is no text")
@@ -188,7 +240,9 @@ def read(reply: Any) -> Answer:
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:
-    """Seconds until the time that Retry-After names (seconds, or a date of HTTP); None where it names none."""
+    """Seconds until the time that Retry-After names (seconds, or a date of HTTP); None
+    where it names none.
+    """
     said = headers.get("retry-after")
     if said is None:
         return None
@@ -197,7 +251,9 @@ def asked_wait(headers: Mapping[str, str]) -> float | None:
     except ValueError:
         pass
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(said).timestamp() - time.time())
+        return max(
+            0.0, email.utils.parsedate_to_datetime(said).timestamp() - time.time()
+        )
     except ValueError:
         return None
 

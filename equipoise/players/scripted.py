@@ -10,27 +10,39 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from equipoise.component import imported
-from equipoise.players.base import Player, Shelf
+from equipoise.players.base import Player, Resources
 from equipoise.types import Move, View
 
 
 class Scripted(Player):
-    """Answers `text` always, or one of `texts` by the row's seed, or what `call(view, seed)` returns."""
+    """Answers `text` always, or one of `texts` by the row's seed, or what `call(view,
+    seed)` returns.
+    """
 
     kind: Literal["scripted"] = "scripted"
     text: str | None = Field(None, description="the one answer")
-    texts: tuple[str, ...] | None = Field(None, min_length=1, description="answers; the row's seed modulo their number")
-    call: str | None = Field(None, description="import path package.module:function of (View, seed: int) -> str")
+    texts: tuple[str, ...] | None = Field(
+        None, min_length=1, description="answers; the row's seed modulo their number"
+    )
+    call: str | None = Field(
+        None,
+        description="import path package.module:function of (View, seed: int) -> str",
+    )
 
     @model_validator(mode="after")
     def _one_script(self) -> Scripted:
-        if sum(script is not None for script in (self.text, self.texts, self.call)) != 1:
+        if (
+            sum(script is not None for script in (self.text, self.texts, self.call))
+            != 1
+        ):
             raise ValueError("give exactly one of text, texts and call")
         if self.call is not None and not callable(imported(self.call)):
-            raise PydanticCustomError("import", "'{path}' cannot be called", {"path": self.call})
+            raise PydanticCustomError(
+                "import", "'{path}' cannot be called", {"path": self.call}
+            )
         return self
 
-    def open(self, weights: Path | None, shelf: Shelf) -> ScriptedActor:
+    def open(self, weights: Path | None, resources: Resources) -> ScriptedActor:
         """The actor; it has no weights."""
         return ScriptedActor(self)
 
@@ -40,10 +52,14 @@ class ScriptedActor:
 
     def __init__(self, player: Scripted) -> None:
         self.player = player
-        self._call: Callable[[View, int], Any] | None = imported(player.call) if player.call else None
+        self._call: Callable[[View, int], Any] | None = (
+            imported(player.call) if player.call else None
+        )
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One answer per view. Where the function raises, or returns no text, the move is an error that says so."""
+        """One answer per view. Where the function raises, or returns no text, the move
+        is an error that says so.
+        """
         return [self._move(view, seed) for view, seed in zip(views, seeds, strict=True)]
 
     def _move(self, view: View, seed: int) -> Move:
@@ -53,9 +69,17 @@ class ScriptedActor:
         try:
             text = self._call(view, seed)
         except Exception as error:  # noqa: BLE001  a user's function may raise anything, and the run goes on
-            return Move("", "error", error=f"{self.player.call} raised {type(error).__name__}: {error}")
+            return Move(
+                "",
+                "error",
+                error=f"{self.player.call} raised {type(error).__name__}: {error}",
+            )
         if not isinstance(text, str):
-            return Move("", "error", error=f"{self.player.call} returned {type(text).__name__}, not a text")
+            return Move(
+                "",
+                "error",
+                error=f"{self.player.call} returned {type(text).__name__}, not a text",
+            )
         return Move(text)
 
     def close(self) -> None:

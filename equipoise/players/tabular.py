@@ -1,4 +1,6 @@
-"""A player of finite games: one probability for each move, the same whatever it is asked."""
+"""A player of finite games: one probability for each move, the same whatever it is
+asked.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from equipoise.errors import ConfigError, ModelError
-from equipoise.players.base import Player, Shelf
+from equipoise.players.base import Player, Resources
 from equipoise.seeds import uniform
 from equipoise.types import Message, Move, View, record_id
 
@@ -19,12 +21,20 @@ FILE = "policy.json"
 
 
 class Tabular(Player):
-    """softmax(logits) over the legal moves. Starts from `logits`, from `probabilities`, or uniform."""
+    """softmax(logits) over the legal moves. Starts from `logits`, from `probabilities`,
+    or uniform.
+    """
 
     kind: Literal["tabular"] = "tabular"
-    logits: tuple[float, ...] | None = Field(None, min_length=1, description="the start, in nats, one for each move")
-    probabilities: tuple[float, ...] | None = Field(None, min_length=1, description="the start, adding up to one")
-    actions: tuple[str, ...] = Field((), description="the moves' names; needed only to say how likely a text is")
+    logits: tuple[float, ...] | None = Field(
+        None, min_length=1, description="the start, in nats, one for each move"
+    )
+    probabilities: tuple[float, ...] | None = Field(
+        None, min_length=1, description="the start, adding up to one"
+    )
+    actions: tuple[str, ...] = Field(
+        (), description="the moves' names; needed only to say how likely a text is"
+    )
 
     @model_validator(mode="after")
     def _one_start(self) -> Tabular:
@@ -35,13 +45,17 @@ class Tabular(Player):
         if self.probabilities is not None:
             total = sum(self.probabilities)
             if min(self.probabilities) < 0 or not abs(total - 1) < 1e-6:
-                raise ValueError(f"probabilities must not be negative and must add up to 1, not {total:g}")
+                raise ValueError(
+                    f"probabilities must not be negative and must add up to 1, not {total:g}"
+                )
         return self
 
     def logits_A(self, weights: Path | None, size: int) -> np.ndarray:
-        """The policy's logits in nats, [A = size], at `weights` (None: the start); −inf for a move never made.
+        """The policy's logits in nats, [A = size], at `weights` (None: the start); −inf
+        for a move never made.
 
-        Raises ConfigError where the start is for another number of moves, ModelError for an unreadable or other folder.
+        Raises ConfigError where the start is for another number of moves, ModelError
+        for an unreadable or other folder.
         """
         if weights is not None:
             logits_A = read_policy(weights)
@@ -49,13 +63,19 @@ class Tabular(Player):
             with np.errstate(divide="ignore"):
                 logits_A = np.log(np.asarray(self.probabilities, np.float64))
         else:
-            logits_A = np.zeros(size) if self.logits is None else np.asarray(self.logits, np.float64)
+            logits_A = (
+                np.zeros(size)
+                if self.logits is None
+                else np.asarray(self.logits, np.float64)
+            )
         if len(logits_A) != size:
             wrong = ConfigError if weights is None else ModelError
-            raise wrong(f"{weights or 'the tabular player'} is for {len(logits_A)} moves, but the game has {size}")
+            raise wrong(
+                f"{weights or 'the tabular player'} is for {len(logits_A)} moves, but the game has {size}"
+            )
         return logits_A
 
-    def open(self, weights: Path | None, shelf: Shelf) -> TabularActor:
+    def open(self, weights: Path | None, resources: Resources) -> TabularActor:
         """The actor at `weights`."""
         return TabularActor(self, weights)
 
@@ -78,15 +98,27 @@ class TabularActor:
         return np.exp(self.logprobs_A(len(actions)))
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One move per view, by the inverse cumulative distribution at the row's own random number."""
+        """One move per view, by the inverse cumulative distribution at the row's own
+        random number.
+        """
         moves = []
         for view, u in zip(views, uniform(np.asarray(seeds, np.int64), 0), strict=True):
             if not view.actions:
-                raise ConfigError("a tabular player needs a finite game: this one names no moves to choose from")
+                raise ConfigError(
+                    "a tabular player needs a finite game: this one names no moves to choose from"
+                )
             logprobs_A = self.logprobs_A(len(view.actions))
             cumulative_A = np.exp(logprobs_A).cumsum()
-            choice = int(np.searchsorted(cumulative_A, u * cumulative_A[-1], side="right"))
-            moves.append(Move(view.actions[choice], token_ids=(choice,), logprobs=(float(logprobs_A[choice]),)))
+            choice = int(
+                np.searchsorted(cumulative_A, u * cumulative_A[-1], side="right")
+            )
+            moves.append(
+                Move(
+                    view.actions[choice],
+                    token_ids=(choice,),
+                    logprobs=(float(logprobs_A[choice]),),
+                )
+            )
         return moves
 
     @property
@@ -94,24 +126,39 @@ class TabularActor:
         """Players with the same moves in the same order share it."""
         return record_id("tabular", *self.player.actions)
 
-    def logprobs(self, chats: Sequence[tuple[Message, ...]], texts: Sequence[str]) -> list[tuple[float, int]]:
-        """The log-probability of each text, a move's name, as one token. Raises ConfigError for any other text."""
+    def logprobs(
+        self, chats: Sequence[tuple[Message, ...]], texts: Sequence[str]
+    ) -> list[tuple[float, int]]:
+        """The log-probability of each text, a move's name, as one token. Raises
+        ConfigError for any other text.
+        """
         actions = self.player.actions
         for text in texts:
             if text not in actions:
-                raise ConfigError(f"a tabular player cannot say how likely '{text}' is; its actions: {list(actions)}")
-        return [(float(self.logprobs_A(len(actions))[actions.index(text)]), 1) for text in texts]
+                raise ConfigError(
+                    f"a tabular player cannot say how likely '{text}' is; its actions: {list(actions)}"
+                )
+        return [
+            (float(self.logprobs_A(len(actions))[actions.index(text)]), 1)
+            for text in texts
+        ]
 
     def close(self) -> None:
         """Nothing to give back."""
 
 
 def read_policy(folder: Path) -> np.ndarray:
-    """The logits in nats, [A], of a folder of weights. Raises ModelError where there are none."""
+    """The logits in nats, [A], of a folder of weights. Raises ModelError where there
+    are none.
+    """
     try:
-        logits_A = np.asarray(json.loads((folder / FILE).read_text())["logits"], np.float64)
+        logits_A = np.asarray(
+            json.loads((folder / FILE).read_text())["logits"], np.float64
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{folder / FILE}: no tabular policy ({type(error).__name__}: {error})") from error
+        raise ModelError(
+            f"{folder / FILE}: no tabular policy ({type(error).__name__}: {error})"
+        ) from error
     if logits_A.ndim != 1 or not len(logits_A) or not np.isfinite(logits_A).all():
         raise ModelError(f"{folder / FILE}: 'logits' must be a list of finite numbers")
     return logits_A

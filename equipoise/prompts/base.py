@@ -14,7 +14,8 @@ from equipoise.types import Prompt
 
 @dataclass(frozen=True)
 class Source:
-    """What a source of prompts holds: those to train on, and its own held-out and test parts, None where it has none.
+    """What a source of prompts holds: those to train on, and its own held-out and test
+    parts, None where it has none.
 
     Nothing is cleaned or kept apart yet; `split.split` does both.
     """
@@ -27,25 +28,34 @@ class Source:
 class Prompts(Component):
     """Where prompts come from, and how many a generation plays.
 
-    `held_out` prompts are set aside before anything is trained, and `test` others for one last measurement. Where the
-    source has such a part of its own (a file), that part is used and the number says how many of it.
+    `held_out` prompts are set aside before anything is trained, and `test` others for
+    one last measurement. Where the source has such a part of its own (a file), that
+    part is used and the number says how many of it.
     """
 
     KINDS: ClassVar = {
-        "blank": "equipoise.prompts.builtin:Blank",
-        "world": "equipoise.prompts.builtin:World",
-        "siege": "equipoise.prompts.builtin:Siege",
+        "blank": "equipoise.prompts.blank:Blank",
         "files": "equipoise.prompts.files:Files",
         "hub": "equipoise.prompts.hub:Hub",
     }
 
-    per_generation: int = Field(1000, ge=1, description="prompts a generation plays; parts are disjoint")
-    held_out: int = Field(200, ge=0, description="at most this many prompts are kept away from training")
-    test: int = Field(0, ge=0, description="at most this many prompts are set aside for one last test")
-    reuse: bool = Field(False, description="start over, newly shuffled, when the prompts run out (else: an error)")
+    per_generation: int = Field(
+        1000, ge=1, description="prompts a generation plays; parts are disjoint"
+    )
+    held_out: int = Field(
+        200, ge=0, description="at most this many prompts are kept away from training"
+    )
+    test: int = Field(
+        0, ge=0, description="at most this many prompts are set aside for one last test"
+    )
+    reuse: bool = Field(
+        False,
+        description="start over, newly shuffled, when the prompts run out (else: an error)",
+    )
 
     def load(self, folder: Path = Path()) -> Source:
-        """Every prompt of the source; a part of its own that the source lacks is drawn from `training` later.
+        """Every prompt of the source; a part of its own that the source lacks is drawn
+        from `training` later.
 
         Relative paths are relative to `folder`. Raises DataError naming file and line.
         """

@@ -1,4 +1,6 @@
-"""Prompts from a Hugging Face data set, by its hub id or a local folder; `rows` says which shapes a row may have."""
+"""Prompts from a Hugging Face data set, by its hub id or a local folder; `rows` says
+which shapes a row may have.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,33 @@ from equipoise.types import Prompt
 
 
 class Hub(Rows):
-    """One split of a data set, as `datasets.load_dataset` finds it, and others to hold out and to test on."""
+    """One split of a data set, as `datasets.load_dataset` finds it, and others to hold
+    out and to test on.
+    """
 
     kind: Literal["hub"] = "hub"
-    id: str = Field(min_length=1, description="the data set's id (owner/name), or a local folder of data files")
-    name: str | None = Field(None, description="its configuration, for sets that have several")
-    split: str = Field("train", description="the split to train on; slices such as train[:1000] are understood")
+    id: str = Field(
+        min_length=1,
+        description="the data set's id (owner/name), or a local folder of data files",
+    )
+    name: str | None = Field(
+        None, description="its configuration, for sets that have several"
+    )
+    split: str = Field(
+        "train",
+        description="the split to train on; slices such as train[:1000] are understood",
+    )
     held_out_split: str | None = Field(None, description="the set's own held-out split")
     test_split: str | None = Field(None, description="the set's own test split")
-    revision: str | None = Field(None, description="a commit, tag or branch of the set; by default its main branch")
+    revision: str | None = Field(
+        None,
+        description="a commit, tag or branch of the set; by default its main branch",
+    )
 
     def load(self, folder: Path = Path()) -> Source:
-        """Every row of the split, and of the held-out and the test split where named; duplicates are still in."""
+        """Every row of the split, and of the held-out and the test split where named;
+        duplicates are still in.
+        """
         parts = (self.held_out_split, self.test_split)
         own = (None if split is None else self._load(folder, split) for split in parts)
         return Source(self._load(folder, self.split), *own)
@@ -34,7 +51,10 @@ class Hub(Rows):
         rows = self._rows(folder, split)
         if len(rows) == 0:
             raise DataError(f"{self.id}: the split '{split}' is empty")
-        return self.prompts(((f"{self.id}: {split} row {i}", row) for i, row in enumerate(rows, 1)), self.id)
+        return self.prompts(
+            ((f"{self.id}: {split} row {i}", row) for i, row in enumerate(rows, 1)),
+            self.id,
+        )
 
     def _rows(self, folder: Path, split: str) -> Any:
         try:
@@ -47,14 +67,23 @@ class Hub(Rows):
         local = folder / self.id
         try:
             return datasets.load_dataset(
-                str(local) if local.is_dir() else self.id, self.name, split=split, revision=self.revision
+                str(local) if local.is_dir() else self.id,
+                self.name,
+                split=split,
+                revision=self.revision,
             )
         except DatasetNotFoundError as error:
-            raise DataError(f"{self.id}: no such data set, or it needs a login (`hf auth login`): {error}") from error
+            raise DataError(
+                f"{self.id}: no such data set, or it needs a login (`hf auth login`): {error}"
+            ) from error
         except ConnectionError as error:
-            raise DataError(f"{self.id}: no such folder in {folder.resolve()}, and no hub in reach: {error}") from error
+            raise DataError(
+                f"{self.id}: no such folder in {folder.resolve()}, and no hub in reach: {error}"
+            ) from error
         except (ValueError, OSError, DatasetsError) as error:
-            raise DataError(f"{self.id}, split '{split}': {_innermost(error)}") from error
+            raise DataError(
+                f"{self.id}, split '{split}': {_innermost(error)}"
+            ) from error
 
 
 def _innermost(error: BaseException) -> str:

@@ -12,7 +12,9 @@ from equipoise.component import Component
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`first` met `second`; `value` is 1 when first won, 0 when second won, ½ for a judged tie; `weight` counts it."""
+    """`first` met `second`; `value` is 1 when first won, 0 when second won, ½ for a
+    judged tie; `weight` counts it.
+    """
 
     first: str
     second: str
@@ -31,7 +33,9 @@ class Rating:
 
 
 class Duel(NamedTuple):
-    """Two players met and judges scored both answers: judge's name -> (score of first's, score of second's)."""
+    """Two players met and judges scored both answers: judge's name -> (score of
+    first's, score of second's).
+    """
 
     first: str
     second: str
@@ -53,17 +57,25 @@ class Ratings(Component):
         """Ratings of every player that appears in `outcomes`, highest first."""
         raise TypeError(f"{type(self).__name__} must define rate()")
 
-    def standing(self, names: Sequence[str], generations: Sequence[Sequence[Duel]], seed: int = 0) -> list[Rating]:
-        """Ratings of `names` after the last of `generations` of duels, highest first; all of them start equal.
+    def standing(
+        self, names: Sequence[str], generations: Sequence[Sequence[Duel]], seed: int = 0
+    ) -> list[Rating]:
+        """Ratings of `names` after the last of `generations` of duels, highest first;
+        all of them start equal.
 
-        Here: of the last generation's duels alone, since players change between generations; who wins a duel is decided
-        by the mean of its scores. A player that met nobody is not listed.
+        Here: of the last generation's duels alone, since players change between
+        generations; who wins a duel is decided by the mean of its scores. A player that
+        met nobody is not listed.
         """
         last = generations[-1] if generations else ()
-        return self.rate([Outcome(d.first, d.second, decided(d)) for d in last if d.scores], seed)
+        return self.rate(
+            [Outcome(d.first, d.second, decided(d)) for d in last if d.scores], seed
+        )
 
 
 def decided(duel: Duel) -> float:
-    """1 where the first player's mean score is higher, 0 where the second's is, ½ where they are equal."""
+    """1 where the first player's mean score is higher, 0 where the second's is, ½ where
+    they are equal.
+    """
     first, second = (fsum(side) for side in zip(*duel.scores.values(), strict=True))
     return (1 + (first > second) - (first < second)) / 2

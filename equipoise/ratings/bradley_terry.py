@@ -1,7 +1,7 @@
 """Bradley–Terry ratings, fitted by evalica, with intervals from the Fisher information.
 
-evalica's own interval is a bootstrap over the matches, whose cost grows with their number; the information matrix
-gives the same interval from the pair counts alone.
+evalica's own interval is a bootstrap over the matches, whose cost grows with their
+number; the information matrix gives the same interval from the pair counts alone.
 """
 
 from __future__ import annotations
@@ -22,24 +22,32 @@ from equipoise.ratings.counts import Counts, count
 class BradleyTerry(Ratings):
     """Maximum-a-posteriori strengths in Elo points, mean `mean`.
 
-    P(i beats j) = 1/(1 + 10^((R_j − R_i)/scale)); a tie is half a win of each. The prior is `prior` games of each
-    player against an average one, half of them won: it keeps finite a player who never lost, and groups that never met.
-    Interval: R ± 1.96·sqrt(diag(C H⁻¹ Cᵀ)), H the Fisher information of outcomes and prior, C = I − 11ᵀ/N since only
-    differences are identified. It takes outcomes as independent; ties make it a little too wide. A sole player has
-    exactly `mean`.
-    Source: Bradley and Terry 1952, Biometrika 39; Newman 2023, JMLR 24, for the iteration that evalica runs and for the
-    prior (there of two games); the condition for prior = 0, Ford 1957, Am. Math. Monthly 64.
+    P(i beats j) = 1/(1 + 10^((R_j − R_i)/scale)); a tie is half a win of each. The
+    prior is `prior` games of each player against an average one, half of them won: it
+    keeps finite a player who never lost, and groups that never met. Interval: R ±
+    1.96·sqrt(diag(C H⁻¹ Cᵀ)), H the Fisher information of outcomes and prior, C = I −
+    11ᵀ/N since only differences are identified. It takes outcomes as independent; ties
+    make it a little too wide. A sole player has exactly `mean`. Source: Bradley and
+    Terry 1952, Biometrika 39; Newman 2023, JMLR 24, for the iteration that evalica runs
+    and for the prior (there of two games); the condition for prior = 0, Ford 1957, Am.
+    Math. Monthly 64.
     """
 
     kind: Literal["bradley_terry"] = "bradley_terry"
-    prior: float = Field(1.0, ge=0, description="games of each player against an average one, half won; 0 is pure ML")
+    prior: float = Field(
+        1.0,
+        ge=0,
+        description="games of each player against an average one, half won; 0 is pure ML",
+    )
     mean: float = Field(1000.0, description="points of the average player")
     scale: float = Field(400.0, gt=0, description="points for odds of ten to one")
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
-        """Ratings of every player that appears, highest first; no dice, so `seed` changes nothing.
+        """Ratings of every player that appears, highest first; no dice, so `seed`
+        changes nothing.
 
-        Raises ConfigError when `prior` is 0 and no finite rating exists, DataError for an impossible outcome.
+        Raises ConfigError when `prior` is 0 and no finite rating exists, DataError for
+        an impossible outcome.
         """
         counts = count(outcomes)
         if not counts.names:
@@ -51,25 +59,40 @@ class BradleyTerry(Ratings):
         points = self.scale / np.log(10)
         value_N = self.mean + points * (strength_N - strength_N.mean())
         half_N = points * ndtri(0.975) * se_N
-        rows = zip(counts.names, value_N, value_N - half_N, value_N + half_N, strict=True)
-        return sorted((Rating(name, *map(float, row)) for name, *row in rows), key=lambda rating: -rating.value)
+        rows = zip(
+            counts.names, value_N, value_N - half_N, value_N + half_N, strict=True
+        )
+        return sorted(
+            (Rating(name, *map(float, row)) for name, *row in rows),
+            key=lambda rating: -rating.value,
+        )
 
 
 def _fit(counts: Counts, prior: float) -> np.ndarray:
-    """strength_N in nats relative to the prior's average player (any origin when prior is 0)."""
+    """strength_N in nats relative to the prior's average player (any origin when prior
+    is 0).
+    """
     import evalica  # here, since it brings pandas along, which takes a second
     import pandas
 
     players = len(counts.names)
     win_C2, tie_C2 = np.argwhere(counts.win_NN), np.argwhere(np.triu(counts.tie_NN))
-    prior_C2 = np.stack([np.arange(players), np.full(players, players)], axis=1)[: players if prior else 0]
+    prior_C2 = np.stack([np.arange(players), np.full(players, players)], axis=1)[
+        : players if prior else 0
+    ]
     first_C, second_C = np.concatenate([win_C2, tie_C2, prior_C2]).T
     if not len(first_C):
         return np.zeros(players)
     weight_C = np.concatenate(
-        [counts.win_NN[tuple(win_C2.T)], counts.tie_NN[tuple(tie_C2.T)], np.full(len(prior_C2), prior)]
+        [
+            counts.win_NN[tuple(win_C2.T)],
+            counts.tie_NN[tuple(tie_C2.T)],
+            np.full(len(prior_C2), prior),
+        ]
     )
-    winners = [evalica.Winner.X] * len(win_C2) + [evalica.Winner.Draw] * (len(tie_C2) + len(prior_C2))
+    winners = [evalica.Winner.X] * len(win_C2) + [evalica.Winner.Draw] * (
+        len(tie_C2) + len(prior_C2)
+    )
     fitted = evalica.bradley_terry(
         first_C.tolist(),
         second_C.tolist(),
@@ -88,9 +111,13 @@ def _standard_error(counts: Counts, prior: float, strength_N: np.ndarray) -> np.
     wins_NN = counts.win_NN + counts.tie_NN / 2
     games_NN = wins_NN + wins_NN.T
     chance_NN = expit(strength_N[:, None] - strength_N[None, :])
-    chance_N = expit(strength_N)  # against the prior's average player, whose strength is 0
+    chance_N = expit(
+        strength_N
+    )  # against the prior's average player, whose strength is 0
     shared_NN = games_NN * chance_NN * (1 - chance_NN)
-    information_NN = np.diag(shared_NN.sum(1) + prior * chance_N * (1 - chance_N)) - shared_NN
+    information_NN = (
+        np.diag(shared_NN.sum(1) + prior * chance_N * (1 - chance_N)) - shared_NN
+    )
     covariance_NN = np.linalg.pinv(information_NN, hermitian=True)
     gradient_N = (wins_NN - games_NN * chance_NN).sum(1) + prior * (0.5 - chance_N)
     centre_NN = np.eye(len(strength_N)) - 1 / len(strength_N)
@@ -98,15 +125,25 @@ def _standard_error(counts: Counts, prior: float, strength_N: np.ndarray) -> np.
     off_N = np.abs(centre_NN @ covariance_NN @ gradient_N)
     if (off_N > 1e-3 * se_N + 1e-9).any():
         name = counts.names[int(np.argmax(off_N - 1e-3 * se_N))]
-        raise EquipoiseError(f"bradley_terry: the fit did not converge at '{name}'; a larger prior helps")
+        raise EquipoiseError(
+            f"bradley_terry: the fit did not converge at '{name}'; a larger prior helps"
+        )
     return se_N
 
 
 def _finite_or_raise(counts: Counts) -> None:
-    """Maximum likelihood is finite only if, of every two groups of players, each won something against the other."""
-    groups, group_N = connected_components(counts.win_NN + counts.tie_NN, connection="strong")
+    """Maximum likelihood is finite only if, of every two groups of players, each won
+    something against the other.
+    """
+    groups, group_N = connected_components(
+        counts.win_NN + counts.tie_NN, connection="strong"
+    )
     if groups > 1:
-        some = [name for name, group in zip(counts.names, group_N, strict=True) if group == group_N[0]][:3]
+        some = [
+            name
+            for name, group in zip(counts.names, group_N, strict=True)
+            if group == group_N[0]
+        ][:3]
         raise ConfigError(
             f"bradley_terry with prior 0 has no finite ratings: the group of {', '.join(map(repr, some))} and the rest "
             "never met, or only one side ever won. Set prior above 0 or play more matches."

@@ -1,10 +1,12 @@
 """Elo ratings, by evalica, made independent of the order of the matches.
 
-An Elo rating is a walk: it depends on the order of the matches, starts from a guess and never settles. Players here
-do not change between matches, so order means nothing. Many resamples of the outcomes are each walked through in random
-order for long enough to forget the start; the rating is the median of the ends and the interval their middle 95 %. So
-the interval holds the luck of the outcomes and also Elo's own jitter, ±2·sqrt(87·k) points however many matches there
-are. Bradley–Terry has no such jitter; Elo is here for those who are used to it.
+An Elo rating is a walk: it depends on the order of the matches, starts from a guess and
+never settles. Players here do not change between matches, so order means nothing. Many
+resamples of the outcomes are each walked through in random order for long enough to
+forget the start; the rating is the median of the ends and the interval their middle 95
+%. So the interval holds the luck of the outcomes and also Elo's own jitter,
+±2·sqrt(87·k) points however many matches there are. Bradley–Terry has no such jitter;
+Elo is here for those who are used to it.
 """
 
 from __future__ import annotations
@@ -22,34 +24,56 @@ from equipoise.seeds import generator
 
 
 class Elo(Ratings):
-    """The median end of Elo walks over bootstrap resamples, with the 2.5 and 97.5 percentiles as interval.
+    """The median end of Elo walks over bootstrap resamples, with the 2.5 and 97.5
+    percentiles as interval.
 
-    After a match, R_a += k·(s − E), R_b −= k·(s − E), E = 1/(1 + 10^((R_b − R_a)/scale)), s = 1, ½ or 0.
-    `prior` games a player, half of them won, are added to the opponents it met, so that one who never lost has a finite
-    rating and an interval. The mean of all ratings is `initial`, also of each group that never met the others; a sole
-    player has exactly that, and one without a game against another has no interval (NaN).
-    Source: Elo 1978; bootstrap medians, Chiang et al. 2024, arXiv 2403.04132; the dependence on order, Boubdir et al.
-    2023, arXiv 2311.17295.
+    After a match, R_a += k·(s − E), R_b −= k·(s − E), E = 1/(1 + 10^((R_b −
+    R_a)/scale)), s = 1, ½ or 0. `prior` games a player, half of them won, are added to
+    the opponents it met, so that one who never lost has a finite rating and an
+    interval. The mean of all ratings is `initial`, also of each group that never met
+    the others; a sole player has exactly that, and one without a game against another
+    has no interval (NaN). Source: Elo 1978; bootstrap medians, Chiang et al. 2024,
+    arXiv 2403.04132; the dependence on order, Boubdir et al. 2023, arXiv 2311.17295.
     """
 
     kind: Literal["elo"] = "elo"
-    k: float = Field(16.0, gt=0, description="points that a match moves at most; small is slow, large is jittery")
+    k: float = Field(
+        16.0,
+        gt=0,
+        description="points that a match moves at most; small is slow, large is jittery",
+    )
     initial: float = Field(1000.0, description="points at the start, and the mean")
     scale: float = Field(400.0, gt=0, description="points for odds of ten to one")
-    prior: float = Field(1.0, ge=0, description="games added to each player's own, half of them won")
+    prior: float = Field(
+        1.0, ge=0, description="games added to each player's own, half of them won"
+    )
     resamples: int = Field(200, ge=40, description="bootstrap resamples")
-    length: int = Field(500, ge=1, description="games per player in a walk; some 1000/k forget the start")
+    length: int = Field(
+        500,
+        ge=1,
+        description="games per player in a walk; some 1000/k forget the start",
+    )
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
-        """Ratings of every player that appears, highest first. Raises DataError for an impossible outcome."""
+        """Ratings of every player that appears, highest first. Raises DataError for an
+        impossible outcome.
+        """
         counts = count(outcomes)
         if len(counts.names) < 2:
-            return [Rating(name, self.initial, self.initial, self.initial) for name in counts.names]
-        low_N, value_N, high_N = np.quantile(self._walks(counts, seed), [0.025, 0.5, 0.975], axis=0)
+            return [
+                Rating(name, self.initial, self.initial, self.initial)
+                for name in counts.names
+            ]
+        low_N, value_N, high_N = np.quantile(
+            self._walks(counts, seed), [0.025, 0.5, 0.975], axis=0
+        )
         idle_N = counts.games_N == 0
         low_N[idle_N] = high_N[idle_N] = np.nan
         rows = zip(counts.names, value_N, low_N, high_N, strict=True)
-        return sorted((Rating(name, *map(float, row)) for name, *row in rows), key=lambda rating: -rating.value)
+        return sorted(
+            (Rating(name, *map(float, row)) for name, *row in rows),
+            key=lambda rating: -rating.value,
+        )
 
     def _walks(self, counts: Counts, seed: int) -> np.ndarray:
         """The ends of the walks, [resamples, N]."""
@@ -59,14 +83,20 @@ class Elo(Ratings):
         first_C, second_C, weight_C, tie_C = _cells(counts, self.prior)
         if not len(weight_C):
             return np.full((self.resamples, len(counts.names)), self.initial)
-        winner_C = np.where(tie_C, evalica.Winner.Draw, evalica.Winner.X).astype(np.uint8)
+        winner_C = np.where(tie_C, evalica.Winner.Draw, evalica.Winner.X).astype(
+            np.uint8
+        )
         players = pandas.RangeIndex(len(counts.names))
         rng = generator(seed, "elo")
         ends = np.empty((self.resamples, len(players)))
         for end_N in ends:
-            drawn_C = rng.multinomial(max(1, round(weight_C.sum())), weight_C / weight_C.sum())
+            drawn_C = rng.multinomial(
+                max(1, round(weight_C.sum())), weight_C / weight_C.sum()
+            )
             edges_C = np.cumsum(drawn_C)
-            place_R = rng.integers(edges_C[-1], size=max(1, self.length * len(players) // 2))
+            place_R = rng.integers(
+                edges_C[-1], size=max(1, self.length * len(players) // 2)
+            )
             cell_R = np.searchsorted(edges_C, place_R, side="right")
             walked = evalica.elo(
                 cast("list[int]", first_C[cell_R]),
@@ -81,8 +111,12 @@ class Elo(Ratings):
         return ends
 
 
-def _cells(counts: Counts, prior: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _cells(
+    counts: Counts, prior: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The cells of `counts` with the prior's games added to its wins."""
     games_NN = counts.win_NN + counts.win_NN.T + counts.tie_NN
     share_NN = games_NN / np.maximum(counts.games_N[:, None], np.finfo(float).tiny)
-    return cells(replace(counts, win_NN=counts.win_NN + prior * (share_NN + share_NN.T) / 4))
+    return cells(
+        replace(counts, win_NN=counts.win_NN + prior * (share_NN + share_NN.T) / 4)
+    )

@@ -1,8 +1,9 @@
-"""Nash averaging: a player is worth what it gets against the equilibrium of the population.
+"""Nash averaging: a player is worth what it gets against the equilibrium of the
+population.
 
-A mean win rate pays for beating many copies of one weak player; against the equilibrium mixture, copies and players
-that nobody should meet change nothing. Of many equilibria the one of maximum entropy is taken, which is unique and
-treats copies alike.
+A mean win rate pays for beating many copies of one weak player; against the equilibrium
+mixture, copies and players that nobody should meet change nothing. Of many equilibria
+the one of maximum entropy is taken, which is unique and treats copies alike.
 """
 
 from __future__ import annotations
@@ -25,43 +26,69 @@ TIGHT = 1e-7  # pay-offs that differ less count as equal: the precision of the l
 
 
 class NashAverage(Ratings):
-    """value_N = payoff_NN · mixture_N, with payoff_NN[i, j] = P(i beats j) − P(j beats i), a tie half of each.
+    """value_N = payoff_NN · mixture_N, with payoff_NN[i, j] = P(i beats j) − P(j beats
+    i), a tie half of each.
 
-    In [−1, 1]: 0 for all in the equilibrium mixture, at most 0 for the others, so in a population with a best player
-    it is what each gets against that one. The interval is the middle 95 % over bootstrap resamples of the outcomes of
-    each pair, drawn from its shares with `prior` games added, half won, and widened to hold the value.
-    Source: Balduzzi et al. 2018, arXiv 1806.02643, section 4 (their antisymmetric table may hold log-odds; here win
-    rates, which are finite where one side always won).
+    In [−1, 1]: 0 for all in the equilibrium mixture, at most 0 for the others, so in a
+    population with a best player it is what each gets against that one. The interval is
+    the middle 95 % over bootstrap resamples of the outcomes of each pair, drawn from
+    its shares with `prior` games added, half won, and widened to hold the value.
+    Source: Balduzzi et al. 2018, arXiv 1806.02643, section 4 (their antisymmetric table
+    may hold log-odds; here win rates, which are finite where one side always won).
     """
 
     kind: Literal["nash_average"] = "nash_average"
     resamples: int = Field(200, ge=40, description="bootstrap resamples")
-    prior: float = Field(1.0, ge=0, description="games of each pair added to what is resampled, half won; 0 is plain")
+    prior: float = Field(
+        1.0,
+        ge=0,
+        description="games of each pair added to what is resampled, half won; 0 is plain",
+    )
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
         """Ratings of every player that appears, highest first.
 
-        Raises ConfigError where two players never met: a pay-off that is missing is not 0. DataError for an impossible
-        outcome.
+        Raises ConfigError where two players never met: a pay-off that is missing is not
+        0. DataError for an impossible outcome.
         """
         counts = count(outcomes)
         if not counts.names:
             return []
         value_N = _values(_payoff(counts))
-        drawn_RN = np.array([_values(table_NN) for table_NN in self._resampled(counts, seed)])
-        low_N, high_N = np.quantile(np.concatenate([value_N[None], drawn_RN]), [0.025, 0.975], axis=0)
-        rows = zip(counts.names, value_N, np.minimum(low_N, value_N), np.maximum(high_N, value_N), strict=True)
-        return sorted((Rating(name, *map(float, row)) for name, *row in rows), key=lambda rating: -rating.value)
+        drawn_RN = np.array(
+            [_values(table_NN) for table_NN in self._resampled(counts, seed)]
+        )
+        low_N, high_N = np.quantile(
+            np.concatenate([value_N[None], drawn_RN]), [0.025, 0.975], axis=0
+        )
+        rows = zip(
+            counts.names,
+            value_N,
+            np.minimum(low_N, value_N),
+            np.maximum(high_N, value_N),
+            strict=True,
+        )
+        return sorted(
+            (Rating(name, *map(float, row)) for name, *row in rows),
+            key=lambda rating: -rating.value,
+        )
 
     def _resampled(self, counts: Counts, seed: int) -> np.ndarray:
         """Pay-offs of as many outcomes a pair as there were, drawn anew: [R, N, N]."""
         players = len(counts.names)
         i_C, j_C = np.triu_indices(players, 1)
-        won_C3 = np.stack([counts.win_NN[i_C, j_C], counts.win_NN[j_C, i_C], counts.tie_NN[i_C, j_C]], axis=1)
+        won_C3 = np.stack(
+            [counts.win_NN[i_C, j_C], counts.win_NN[j_C, i_C], counts.tie_NN[i_C, j_C]],
+            axis=1,
+        )
         games_C = won_C3.sum(1)
-        share_C3 = (won_C3 + self.prior / 2 * np.array([1, 1, 0])) / (games_C + self.prior)[:, None]
+        share_C3 = (won_C3 + self.prior / 2 * np.array([1, 1, 0])) / (
+            games_C + self.prior
+        )[:, None]
         times_C = np.maximum(1, np.rint(games_C)).astype(int)
-        drawn_RC3 = generator(seed, "nash_average").multinomial(times_C, share_C3, size=(self.resamples, len(i_C)))
+        drawn_RC3 = generator(seed, "nash_average").multinomial(
+            times_C, share_C3, size=(self.resamples, len(i_C))
+        )
         payoff_RNN = np.zeros((self.resamples, players, players))
         payoff_RNN[:, i_C, j_C] = (drawn_RC3[..., 0] - drawn_RC3[..., 1]) / times_C
         return payoff_RNN - payoff_RNN.transpose(0, 2, 1)
@@ -69,7 +96,9 @@ class NashAverage(Ratings):
 
 def _payoff(counts: Counts) -> np.ndarray:
     """payoff_NN. Raises ConfigError for a pair that never met."""
-    games_NN = counts.win_NN + counts.win_NN.T + counts.tie_NN + np.eye(len(counts.names))
+    games_NN = (
+        counts.win_NN + counts.win_NN.T + counts.tie_NN + np.eye(len(counts.names))
+    )
     if (games_NN == 0).any():
         i, j = np.argwhere(games_NN == 0)[0]
         raise ConfigError(
@@ -85,12 +114,15 @@ def _values(payoff_NN: np.ndarray) -> np.ndarray:
 
 
 def max_entropy_nash(payoff_NN: np.ndarray) -> np.ndarray:
-    """The equilibrium mixture_N of largest entropy of the symmetric zero-sum game `payoff_NN`, antisymmetric.
+    """The equilibrium mixture_N of largest entropy of the symmetric zero-sum game
+    `payoff_NN`, antisymmetric.
 
-    Equilibria are the mixtures with payoff_NN · p ≤ 0. One linear programme finds who is in any of them; all of those
-    earn exactly 0 against every equilibrium (complementary slackness). Where this leaves one mixture, it is that; else
-    p_j ∝ exp(−Σ_i λ_i payoff[i, j]), λ from the convex dual min_λ log Σ_j exp(…), free for the former, ≥ 0 for the
-    rest. Raises EquipoiseError where a solver fails. Source: Balduzzi et al. 2018, arXiv 1806.02643, theorem 1.
+    Equilibria are the mixtures with payoff_NN · p ≤ 0. One linear programme finds who
+    is in any of them; all of those earn exactly 0 against every equilibrium
+    (complementary slackness). Where this leaves one mixture, it is that; else p_j ∝
+    exp(−Σ_i λ_i payoff[i, j]), λ from the convex dual min_λ log Σ_j exp(…), free for
+    the former, ≥ 0 for the rest. Raises EquipoiseError where a solver fails. Source:
+    Balduzzi et al. 2018, arXiv 1806.02643, theorem 1.
     """
     players = len(payoff_NN)
     weight_N, inside_N = _support(payoff_NN)
@@ -115,15 +147,20 @@ def max_entropy_nash(payoff_NN: np.ndarray) -> np.ndarray:
     mixture_N = np.zeros(players)
     mixture_N[inside_N] = softmax(-found.x @ rows_CS)
     if (worst := float((payoff_NN @ mixture_N).max())) > 1e-5:
-        raise EquipoiseError(f"nash_average: no equilibrium was found; the best reply still gains {worst:.2g}")
+        raise EquipoiseError(
+            f"nash_average: no equilibrium was found; the best reply still gains {worst:.2g}"
+        )
     return mixture_N
 
 
 def _support(payoff_NN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """An equilibrium with everyone in it that is in any (its weights not normalised), and who that is."""
+    """An equilibrium with everyone in it that is in any (its weights not normalised),
+    and who that is.
+    """
     players = len(payoff_NN)
     eye_NN = np.eye(players)
-    # Equilibria, scaled, are a cone: x ≥ 0, payoff·x ≤ 0. In a cone, Σ min(x, 1) is largest with x ≥ 1 for all who can.
+    # Equilibria, scaled, are a cone: x ≥ 0, payoff·x ≤ 0. In a cone, Σ min(x, 1) is
+    # largest with x ≥ 1 for all who can.
     solved = linprog(
         np.r_[np.zeros(players), -np.ones(players)],
         A_ub=np.block([[payoff_NN, np.zeros_like(payoff_NN)], [-eye_NN, eye_NN]]),
@@ -132,7 +169,9 @@ def _support(payoff_NN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         method="highs",
     )
     if not solved.success:
-        raise EquipoiseError(f"nash_average: the linear programme failed: {solved.message}")
+        raise EquipoiseError(
+            f"nash_average: the linear programme failed: {solved.message}"
+        )
     weight_N, counted_N = solved.x[:players], solved.x[players:]
     inside_N = counted_N > 0.5
     return np.where(inside_N, weight_N, 0.0), inside_N

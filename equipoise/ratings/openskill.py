@@ -1,8 +1,10 @@
-"""OpenSkill ratings (Plackett–Luce), by the openskill package, made independent of the order of the matches.
+"""OpenSkill ratings (Plackett–Luce), by the openskill package, made independent of the
+order of the matches.
 
-OpenSkill filters: each match moves a belief, mean μ and deviation σ, and later matches move it less. Players here do
-not change between matches, so their order means nothing; one pass would still depend on it. Several passes in random
-order are averaged, and how far they differ is added to the interval.
+OpenSkill filters: each match moves a belief, mean μ and deviation σ, and later matches
+move it less. Players here do not change between matches, so their order means nothing;
+one pass would still depend on it. Several passes in random order are averaged, and how
+far they differ is added to the interval.
 """
 
 from __future__ import annotations
@@ -19,23 +21,31 @@ from equipoise.seeds import generator
 
 
 class OpenSkill(Ratings):
-    """The mean belief over shuffled passes, μ ± 1.96·√(mean σ² + variance of μ over the passes).
+    """The mean belief over shuffled passes, μ ± 1.96·√(mean σ² + variance of μ over the
+    passes).
 
-    μ is in OpenSkill's own units: 6 of them (√2·β + what σ adds) are odds of e to one. Its `ordinal` μ − 3σ is for
-    leader boards; it would lie outside its own interval. A weight is a number of matches: of a weight of 2.3, each pass
-    has two matches and with chance 0.3 a third. (openskill's own weights share out a team's credit.) Groups that never
-    met all keep the mean `mu`.
-    Source: Weng and Lin 2011, JMLR 12, algorithm 4; Joshy 2024, arXiv 2401.05451.
+    μ is in OpenSkill's own units: 6 of them (√2·β + what σ adds) are odds of e to one.
+    Its `ordinal` μ − 3σ is for leader boards; it would lie outside its own interval. A
+    weight is a number of matches: of a weight of 2.3, each pass has two matches and
+    with chance 0.3 a third. (openskill's own weights share out a team's credit.) Groups
+    that never met all keep the mean `mu`. Source: Weng and Lin 2011, JMLR 12, algorithm
+    4; Joshy 2024, arXiv 2401.05451.
     """
 
     kind: Literal["openskill"] = "openskill"
     mu: float = Field(25.0, description="μ of a player before its first match")
-    sigma: float = Field(25 / 3, gt=0, description="σ of a player before its first match, in units of μ")
-    beta: float = Field(25 / 6, gt=0, description="how much luck a match has, in units of μ")
+    sigma: float = Field(
+        25 / 3, gt=0, description="σ of a player before its first match, in units of μ"
+    )
+    beta: float = Field(
+        25 / 6, gt=0, description="how much luck a match has, in units of μ"
+    )
     passes: int = Field(10, ge=2, description="shuffled passes through the matches")
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
-        """Ratings of every player that appears, highest first. Raises DataError for an impossible outcome."""
+        """Ratings of every player that appears, highest first. Raises DataError for an
+        impossible outcome.
+        """
         counts = count(outcomes)
         if not counts.names:
             return []
@@ -45,18 +55,35 @@ class OpenSkill(Ratings):
         for mu_N, sigma_N in zip(mu_PN, sigma_PN, strict=True):
             times_C = np.floor(weight_C + rng.random(len(weight_C))).astype(int)
             cell_M = rng.permutation(np.repeat(np.arange(len(weight_C)), times_C))
-            mu_N[:], sigma_N[:] = self._walk(len(mu_N), first_C[cell_M], second_C[cell_M], tie_C[cell_M])
+            mu_N[:], sigma_N[:] = self._walk(
+                len(mu_N), first_C[cell_M], second_C[cell_M], tie_C[cell_M]
+            )
         value_N = mu_PN.mean(0)
         half_N = 1.959964 * np.sqrt((sigma_PN**2).mean(0) + mu_PN.var(0, ddof=1))
-        rows = zip(counts.names, value_N, value_N - half_N, value_N + half_N, strict=True)
-        return sorted((Rating(name, *map(float, row)) for name, *row in rows), key=lambda rating: -rating.value)
+        rows = zip(
+            counts.names, value_N, value_N - half_N, value_N + half_N, strict=True
+        )
+        return sorted(
+            (Rating(name, *map(float, row)) for name, *row in rows),
+            key=lambda rating: -rating.value,
+        )
 
-    def _walk(self, players: int, first_M: np.ndarray, second_M: np.ndarray, tie_M: np.ndarray) -> np.ndarray:
+    def _walk(
+        self, players: int, first_M: np.ndarray, second_M: np.ndarray, tie_M: np.ndarray
+    ) -> np.ndarray:
         """[2, N], every player's μ and σ after M matches in order."""
         from openskill.models import PlackettLuce
 
-        model = PlackettLuce(mu=self.mu, sigma=self.sigma, beta=self.beta, tau=0.0)  # no drift: players do not change
+        model = PlackettLuce(
+            mu=self.mu, sigma=self.sigma, beta=self.beta, tau=0.0
+        )  # no drift: players do not change
         beliefs = [model.rating() for _ in range(players)]
-        for i, j, tie in zip(first_M.tolist(), second_M.tolist(), tie_M.tolist(), strict=True):
-            (beliefs[i],), (beliefs[j],) = model.rate([[beliefs[i]], [beliefs[j]]], ranks=[1, 1 if tie else 2])
-        return np.array([[belief.mu for belief in beliefs], [belief.sigma for belief in beliefs]])
+        for i, j, tie in zip(
+            first_M.tolist(), second_M.tolist(), tie_M.tolist(), strict=True
+        ):
+            (beliefs[i],), (beliefs[j],) = model.rate(
+                [[beliefs[i]], [beliefs[j]]], ranks=[1, 1 if tie else 2]
+            )
+        return np.array(
+            [[belief.mu for belief in beliefs], [belief.sigma for belief in beliefs]]
+        )

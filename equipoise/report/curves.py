@@ -1,4 +1,6 @@
-"""Curves over generations with their intervals: one a figure, or several players' in one."""
+"""Curves over generations with their intervals: one a figure, or several players' in
+one.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,16 @@ from equipoise.report.figures import MOST_TICKS
 from equipoise.report.section import Figure, Table, known, label, number
 
 COLOURS = ("blue", "orange", "green", "red", "purple", "teal", "pink", "brown")
-DASHES = ("solid", "dash", "dot", "dashdot")  # of more lines than colours, every eighth has the same colour
-_TALL, _PLOT = 400, 290  # pixels of the figure of several curves, and of the part within its axes
+DASHES = (
+    "solid",
+    "dash",
+    "dot",
+    "dashdot",
+)  # of more lines than colours, every eighth has the same colour
+_TALL, _PLOT = (
+    400,
+    290,
+)  # pixels of the figure of several curves, and of the part within its axes
 _LINE = 15  # pixels that one label needs
 _FAR = 36  # pixels that a label may lie above or below its line's end
 
@@ -29,16 +39,42 @@ def _runs(curve: Curve) -> list[list[int]]:
     return [run for run in runs if run]
 
 
-def _band(curve: Curve, run: list[int], colour: str = "blue", depth: float = 0.16, **more: Any) -> dict[str, Any]:
-    """The interval over one stretch: a closed area, or a bar where the stretch is a single point."""
-    x, low, high = ([values[i] for i in run] for values in (curve.x, curve.low, curve.high))
+def _band(
+    curve: Curve, run: list[int], colour: str = "blue", depth: float = 0.16, **more: Any
+) -> dict[str, Any]:
+    """The interval over one stretch: a closed area, or a bar where the stretch is a
+    single point.
+    """
+    x, low, high = (
+        [values[i] for i in run] for values in (curve.x, curve.low, curve.high)
+    )
     if len(run) == 1:
         middle = curve.mean[run[0]]
-        error = {"type": "data", "symmetric": False, "array": [high[0] - middle], "arrayminus": [middle - low[0]]}
-        return {"x": x, "y": [middle], "mode": "markers", "marker": {"color": f"@{colour}", "size": 7},
-                "error_y": {**error, "color": f"@{colour}", "thickness": 1.5}, "hoverinfo": "skip", **more}  # fmt: skip
-    return {"x": x + x[::-1], "y": high + low[::-1], "mode": "lines", "fill": "toself",
-            "fillcolor": f"@{colour}/{depth}", "line": {"width": 0}, "hoverinfo": "skip", **more}  # fmt: skip
+        error = {
+            "type": "data",
+            "symmetric": False,
+            "array": [high[0] - middle],
+            "arrayminus": [middle - low[0]],
+        }
+        return {
+            "x": x,
+            "y": [middle],
+            "mode": "markers",
+            "marker": {"color": f"@{colour}", "size": 7},
+            "error_y": {**error, "color": f"@{colour}", "thickness": 1.5},
+            "hoverinfo": "skip",
+            **more,
+        }
+    return {
+        "x": x + x[::-1],
+        "y": high + low[::-1],
+        "mode": "lines",
+        "fill": "toself",
+        "fillcolor": f"@{colour}/{depth}",
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+        **more,
+    }
 
 
 def _said(curve: Curve, i: int) -> tuple[str, str]:
@@ -59,57 +95,107 @@ def curve_figure(curve: Curve, x_title: str = "generation") -> Figure:
         for x, (mean, interval) in zip(curve.x, points, strict=True)
     ]
     mode = "lines+markers" if len(curve.x) <= MOST_TICKS else "lines"
-    line = {"x": list(curve.x), "y": [known(y) for y in curve.mean], "mode": mode, "hovertext": hover,
-            "hoverinfo": "text", "line": {"color": "@blue", "width": 2.5}, "marker": {"color": "@blue", "size": 7},
-            "connectgaps": False}  # fmt: skip
+    line = {
+        "x": list(curve.x),
+        "y": [known(y) for y in curve.mean],
+        "mode": mode,
+        "hovertext": hover,
+        "hoverinfo": "text",
+        "line": {"color": "@blue", "width": 2.5},
+        "marker": {"color": "@blue", "size": 7},
+        "connectgaps": False,
+    }
     span = max(curve.x, default=0) - min(curve.x, default=0)
     layout = {
         "xaxis": {"title": {"text": x_title}, **({"dtick": 1} if span <= 14 else {})},
-        "yaxis": {"title": {"text": unit}, **({"tickformat": "~%"} if curve.unit == "%" else {})},
+        "yaxis": {
+            "title": {"text": unit},
+            **({"tickformat": "~%"} if curve.unit == "%" else {}),
+        },
         "showlegend": False,
     }
     rows = tuple((f"{x:g}", *said) for x, said in zip(curve.x, points, strict=True))
-    table = Table((x_title, "value" if curve.unit in ("", "%") else f"value, {curve.unit}", "95 % interval"), rows)
+    table = Table(
+        (
+            x_title,
+            "value" if curve.unit in ("", "%") else f"value, {curve.unit}",
+            "95 % interval",
+        ),
+        rows,
+    )
     bands = [_band(curve, run) for run in _runs(curve)] if curve.low else []
     return Figure(curve.name, [*bands, line], layout, note=curve.note, table=table)
 
 
-def lines_figure(title: str, curves: Sequence[Curve], x_title: str = "generation", unit: str = "", note: str = ""
-                 ) -> Figure:  # fmt: skip
-    """Several curves of one measure, named where they end if there is room, each with its band if they are few."""
+def lines_figure(
+    title: str,
+    curves: Sequence[Curve],
+    x_title: str = "generation",
+    unit: str = "",
+    note: str = "",
+) -> Figure:
+    """Several curves of one measure, named where they end if there is room, each with
+    its band if they are few.
+    """
     few = len(curves) <= len(COLOURS)
     traces: list[dict[str, Any]] = []
     for i, curve in enumerate(curves):
         colour, group = COLOURS[i % len(COLOURS)], {"legendgroup": str(i)}
         if curve.low and few:
-            traces += [_band(curve, run, colour, 0.1, showlegend=False, **group) for run in _runs(curve)]
+            traces += [
+                _band(curve, run, colour, 0.1, showlegend=False, **group)
+                for run in _runs(curve)
+            ]
         dash = DASHES[i // len(COLOURS) % len(DASHES)]
-        traces.append({
-            "x": list(curve.x), "y": [known(y) for y in curve.mean], "name": label(curve.name), **group,
-            "mode": "lines+markers" if len(curve.x) <= MOST_TICKS else "lines", "connectgaps": False,
-            "hovertext": [f"<b>{label(curve.name)}</b><br>{x_title} {x:g}<br>{_written(curve, j)}"
-                          for j, x in enumerate(curve.x)],
-            "hoverinfo": "text", "line": {"color": f"@{colour}", "width": 2, "dash": dash},
-            "marker": {"color": f"@{colour}", "size": 6},
-        })  # fmt: skip
+        traces.append(
+            {
+                "x": list(curve.x),
+                "y": [known(y) for y in curve.mean],
+                "name": label(curve.name),
+                **group,
+                "mode": "lines+markers" if len(curve.x) <= MOST_TICKS else "lines",
+                "connectgaps": False,
+                "hovertext": [
+                    f"<b>{label(curve.name)}</b><br>{x_title} {x:g}<br>{_written(curve, j)}"
+                    for j, x in enumerate(curve.x)
+                ],
+                "hoverinfo": "text",
+                "line": {"color": f"@{colour}", "width": 2, "dash": dash},
+                "marker": {"color": f"@{colour}", "size": 6},
+            }
+        )
     x = sorted({at for curve in curves for at in curve.x})
     words = _ends(curves)
     span = x[-1] - x[0] if x else 0
     room = 14 + 7 * max((len(word["text"]) for word in words), default=0)
     layout = {
-        "xaxis": {"title": {"text": x_title}, **({"dtick": 1} if span <= 14 else {}),
-                  **({"range": [x[0] - 0.05 * span, x[-1] + 0.05 * span]} if span else {})},
-        "yaxis": {"title": {"text": ""}, "tickformat": "~%"} if unit == "%" else {"title": {"text": label(unit)}},
-        "annotations": words, "showlegend": len(curves) > 1,
+        "xaxis": {
+            "title": {"text": x_title},
+            **({"dtick": 1} if span <= 14 else {}),
+            **({"range": [x[0] - 0.05 * span, x[-1] + 0.05 * span]} if span else {}),
+        },
+        "yaxis": {"title": {"text": ""}, "tickformat": "~%"}
+        if unit == "%"
+        else {"title": {"text": label(unit)}},
+        "annotations": words,
+        "showlegend": len(curves) > 1,
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
         "margin": {"l": 12, "r": room, "t": 22, "b": 12},
-    }  # fmt: skip
-    bands = "" if few or not any(curve.low for curve in curves) else "intervals are in the table and on hover"
-    by_x = [{at: _written(curve, j) for j, at in enumerate(curve.x)} for curve in curves]
+    }
+    bands = (
+        ""
+        if few or not any(curve.low for curve in curves)
+        else "intervals are in the table and on hover"
+    )
+    by_x = [
+        {at: _written(curve, j) for j, at in enumerate(curve.x)} for curve in curves
+    ]
     rows = tuple((f"{at:g}", *(cells.get(at, "–") for cells in by_x)) for at in x)
     table = Table((x_title, *(curve.name for curve in curves)), rows)
     notes = "; ".join(text for text in (note, bands) if text)
-    return Figure(title, traces, layout, note=notes, height=_TALL, wide=True, table=table)
+    return Figure(
+        title, traces, layout, note=notes, height=_TALL, wide=True, table=table
+    )
 
 
 def _written(curve: Curve, i: int) -> str:
@@ -119,17 +205,31 @@ def _written(curve: Curve, i: int) -> str:
 
 
 def _ends(curves: Sequence[Curve]) -> list[dict[str, Any]]:
-    """The curves' names beside their last points, moved apart where they would overlap; none if there is no room."""
-    every = [y for curve in curves for side in (curve.mean, curve.low, curve.high) for y in side if np.isfinite(y)]
+    """The curves' names beside their last points, moved apart where they would overlap;
+    none if there is no room.
+    """
+    every = [
+        y
+        for curve in curves
+        for side in (curve.mean, curve.low, curve.high)
+        for y in side
+        if np.isfinite(y)
+    ]
     last = max((x for curve in curves for x in curve.x), default=0)
-    present = [(curve.mean[-1], i) for i, curve in enumerate(curves) if curve.x and curve.x[-1] == last]
+    present = [
+        (curve.mean[-1], i)
+        for i, curve in enumerate(curves)
+        if curve.x and curve.x[-1] == last
+    ]
     ends = sorted((y, i) for y, i in present if np.isfinite(y))
     if len(curves) < 2 or not ends or len(ends) * _LINE > _PLOT:
         return []
     pixels = _PLOT / (np.ptp(every) or 1.0)
     at = np.array([y * pixels for y, _ in ends])
     place = at.copy()
-    for _ in range(200):  # labels that overlap push each other apart, evenly, until none does
+    for _ in range(
+        200
+    ):  # labels that overlap push each other apart, evenly, until none does
         short = _LINE - np.diff(place)
         if short.max(initial=0.0) < 0.5:
             break
@@ -140,7 +240,15 @@ def _ends(curves: Sequence[Curve]) -> list[dict[str, Any]]:
     if np.abs(shift).max() > _FAR:
         return []
     return [
-        {"x": last, "y": y, "xanchor": "left", "xshift": 8, "yshift": round(float(up)), "showarrow": False,
-         "text": label(curves[i].name, 24), "font": {"size": 12, "color": f"@{COLOURS[i % len(COLOURS)]}"}}
+        {
+            "x": last,
+            "y": y,
+            "xanchor": "left",
+            "xshift": 8,
+            "yshift": round(float(up)),
+            "showarrow": False,
+            "text": label(curves[i].name, 24),
+            "font": {"size": 12, "color": f"@{COLOURS[i % len(COLOURS)]}"},
+        }
         for (y, i), up in zip(ends, shift, strict=True)
-    ]  # fmt: skip
+    ]

@@ -1,7 +1,8 @@
-"""Everything that a report shows, as plain data: filled from the ledger by the run, read by the sections.
+"""Everything that a report shows, as plain data: filled from the ledger by the run,
+read by the sections.
 
-A number that is not known is NaN or None, never 0; a field without data stays empty, and its section says so.
-A curve or interval whose `unit` is "%" holds shares in [0, 1].
+A number that is not known is NaN or None, never 0; a field without data stays empty,
+and its section says so. A curve or interval whose `unit` is "%" holds shares in [0, 1].
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.evaluate.statistics import Interval
+from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.table import Table
 from equipoise.ratings.base import Rating
 from equipoise.types import Message
@@ -20,7 +21,9 @@ from equipoise.types import Message
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """One number that matters, ready to read: `held-out score`, `86.1 % (83.0 to 88.9)`, `from 52.3 % at the start`."""
+    """One number that matters, ready to read: `held-out score`, `86.1 % (83.0 to
+    88.9)`, `from 52.3 % at the start`.
+    """
 
     label: str
     value: str
@@ -29,7 +32,9 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A measure over generations. `low` and `high` are empty where there is no interval; NaN leaves a gap."""
+    """A measure over generations. `low` and `high` are empty where there is no
+    interval; NaN leaves a gap.
+    """
 
     name: str
     unit: str
@@ -52,7 +57,9 @@ class Curves:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A measure over optimizer steps; `boundaries` are the steps at which a generation's training began, in order."""
+    """A measure over optimizer steps; `boundaries` are the steps at which a
+    generation's training began, in order.
+    """
 
     name: str
     x: tuple[float, ...]
@@ -62,7 +69,9 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of an answer: its text or, where there are `rows`, a small table whose first row names the columns."""
+    """One part of an answer: its text or, where there are `rows`, a small table whose
+    first row names the columns.
+    """
 
     name: str
     text: str = ""
@@ -71,7 +80,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer of a match: who gave it, its text, its score (None: unjudged) and what the judge noted.
+    """One answer of a match: who gave it, its text, its score (None: unjudged) and what
+    the judge noted.
 
     `parts` are shown in place of the text.
     """
@@ -97,7 +107,9 @@ class MatchCard:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What one endpoint's account was asked for: calls, tokens (asked and answered), money in its prices' currency."""
+    """What one endpoint's account was asked for: calls, tokens (asked and answered),
+    money in its prices' currency.
+    """
 
     name: str
     calls: int
@@ -107,7 +119,9 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Tokens that one player, or a judge that is none, took: its `answers`, what was `read` for them, and `judging`."""
+    """Tokens that one player, or a judge that is none, took: its `answers`, what was
+    `read` for them, and `judging`.
+    """
 
     name: str
     answers: int = 0
@@ -118,7 +132,9 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The player chosen by its held-out score beside the best start, and both on the test that was set aside."""
+    """The player chosen by its held-out score beside the best start, and both on the
+    test that was set aside.
+    """
 
     chosen: str
     start: str
@@ -138,9 +154,11 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class CrossPlay:
-    """`success_AD[a, d]` is the attack success of `adversaries[a]` with `defenders[d]`, on `prompts` seed prompts.
+    """`success_AD[a, d]` is the attack success of `adversaries[a]` with `defenders[d]`,
+    on `prompts` seed prompts.
 
-    `value` and the two mixtures solve the zero-sum game of choosing a generation; None and empty where not known.
+    `value` and the two mixtures solve the zero-sum game of choosing a generation; None
+    and empty where not known.
     """
 
     adversaries: tuple[str, ...]
@@ -158,8 +176,9 @@ class CrossPlay:
 class Attack:
     """What a game of attack and defence adds to a run; its texts are harmful.
 
-    `trained` are measures over every generation's training, `phases` whose turn it was then; `measured` are on held-out
-    prompts. `diverse` lists (generation, diversity, attack success). `cards` are attacks out of `seen` that were read.
+    `trained` are measures over every generation's training, `phases` whose turn it was
+    then; `measured` are on held-out prompts. `diverse` lists (generation, diversity,
+    attack success). `cards` are attacks out of `seen` that were read.
     """
 
     trained: tuple[Curves, ...] = ()
@@ -175,8 +194,8 @@ class Attack:
 class Plane:
     """What every prompt is worth to both sides.
 
-    `point_N2` are (user, model), `front_F` the indices of those on the front; `area` is what they dominate above
-    (0, 0), None where it was not measured.
+    `point_N2` are (user, model), `front_F` the indices of those on the front; `area` is
+    what they dominate above (0, 0), None where it was not measured.
     """
 
     name: str
@@ -189,9 +208,10 @@ class Plane:
 class Written:
     """Matrices that an assistant wrote at one generation, and what it chose in them.
 
-    `means` is by the question's type: cell -> (the user's mean pay-off, the model's). `chosen` counts the cells that
-    were chosen, "none" included. `paid` is what was really got: question -> move -> (user, model, how often). `typed`
-    is how often the chosen cell is of the question's true type.
+    `means` is by the question's type: cell -> (the user's mean pay-off, the model's).
+    `chosen` counts the cells that were chosen, "none" included. `paid` is what was
+    really got: question -> move -> (user, model, how often). `typed` is how often the
+    chosen cell is of the question's true type.
     """
 
     matrices: int
@@ -205,11 +225,12 @@ class Written:
 class Assistance:
     """What the assistant's game adds to a run.
 
-    `planes` are generation 0, the last measured one, then other runs; `moves` are (question, generation) -> shares of
-    the moves; `written` is of the last generation, `choices` says how many of them follow from the written game by one
-    solution or another. `sources` is (data set, generation) -> the measures' names -> values, ready to read. `beaten`
-    is an earlier generation -> the share of the prompts at which it dominates the last. `harmful`: prompts that ask for
-    harm are among the matches.
+    `planes` are generation 0, the last measured one, then other runs; `moves` are
+    (question, generation) -> shares of the moves; `written` is of the last generation,
+    `choices` says how many of them follow from the written game by one solution or
+    another. `sources` is (data set, generation) -> the measures' names -> values, ready
+    to read. `beaten` is an earlier generation -> the share of the prompts at which it
+    dominates the last. `harmful`: prompts that ask for harm are among the matches.
     """
 
     measured: tuple[Curves, ...] = ()
@@ -227,13 +248,15 @@ class Assistance:
 class Facts:
     """What is known of a run.
 
-    `payoff_NN[i, j]` is what `players[i]` gets when it meets `players[j]`; `se_NN` its standard error, `count_NN` the
-    judged matches behind it. `counts` are shown in their order, a key that ends in "share" as percent; its "matches" is
-    the number of which `matches` are a sample. `dropped` counts what was left out, by reason.
-    `curves` are of a single learner, `compared` of several.
-    `pool` names the players without generations; `standing` holds a curve for each of them. `met` says who met whom in
-    training matches, by the word of `met_judge`; `judges` is what `evaluate.judges.judge_report` says of them. `met`,
-    `judges` and `tokens` come from `sample` = (matches that were read, matches that there are); `tokens` are scaled up.
+    `payoff_NN[i, j]` is what `players[i]` gets when it meets `players[j]`; `se_NN` its
+    standard error, `count_NN` the judged matches behind it. `counts` are shown in their
+    order, a key that ends in "share" as percent; its "matches" is the number of which
+    `matches` are a sample. `dropped` counts what was left out, by reason. `curves` are
+    of a single learner, `compared` of several. `pool` names the players without
+    generations; `standing` holds a curve for each of them. `met` says who met whom in
+    training matches, by the word of `met_judge`; `judges` is what
+    `evaluate.judges.judge_report` says of them. `met`, `judges` and `tokens` come from
+    `sample` = (matches that were read, matches that there are); `tokens` are scaled up.
     """
 
     title: str

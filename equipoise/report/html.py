@@ -1,9 +1,12 @@
-"""The report: one HTML file that holds everything it needs and asks the network for nothing.
+"""The report: one HTML file that holds everything it needs and asks the network for
+nothing.
 
-The page's policy (CSP) forbids every request and every script but the two that it holds, by their hashes. Texts of
-models and data reach the page in two ways only: through Jinja's autoescape, or as JSON in which <, > and & are
-escaped, read by a script that makes text nodes and no markup. What goes into plotly's labels is escaped once more
-(`section.label`). To add a section, write a function `Facts -> Section | None` and list it here.
+The page's policy (CSP) forbids every request and every script but the two that it
+holds, by their hashes. Texts of models and data reach the page in two ways only:
+through Jinja's autoescape, or as JSON in which <, > and & are escaped, read by a script
+that makes text nodes and no markup. What goes into plotly's labels is escaped once more
+(`section.label`). To add a section, write a function `Facts -> Section | None` and list
+it here.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from equipoise.report import assistance, attack, cost, judging, learning, population, records, standing
+from equipoise.environments.assistance import page as assistance
+from equipoise.environments.red_team import page as attack
+from equipoise.report import cost, judging, learning, population, records, standing
 from equipoise.report.facts import Facts
 from equipoise.report.section import Figure, Section, clean
 
@@ -51,8 +56,13 @@ _HERE = Path(__file__).parent
 
 
 def _policy(scripts: Sequence[str]) -> str:
-    """The content security policy that lets exactly these scripts run and nothing be fetched."""
-    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
+    """The content security policy that lets exactly these scripts run and nothing be
+    fetched.
+    """
+    hashes = [
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in scripts
+    ]
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -72,17 +82,29 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=visible,
     )
-    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    environment.policies["json.dumps_kwargs"] = {
+        "allow_nan": False,
+        "separators": (",", ":"),
+    }
     return environment
 
 
-def render(facts: Facts, sections: Sequence[Callable[[Facts], Section | None]] = SECTIONS) -> str:
-    """The whole report as one HTML page. `facts.matches` is shown as it comes: pass a sample of a long run."""
+def render(
+    facts: Facts, sections: Sequence[Callable[[Facts], Section | None]] = SECTIONS
+) -> str:
+    """The whole report as one HTML page. `facts.matches` is shown as it comes: pass a
+    sample of a long run.
+    """
     from plotly.offline import get_plotlyjs
 
     made = [section for make in sections if (section := make(facts)) is not None]
     shown = [section for section in made if section.blocks]
-    figures = [block for section in shown for block in section.blocks if isinstance(block, Figure)]
+    figures = [
+        block
+        for section in shown
+        for block in section.blocks
+        if isinstance(block, Figure)
+    ]
     # A browser reads CRLF as LF before it takes the hash.
     plotly_js = get_plotlyjs().replace("\r\n", "\n") if figures else ""
     page_js = (_HERE / "page.js").read_text(encoding="utf-8")
@@ -93,7 +115,9 @@ def render(facts: Facts, sections: Sequence[Callable[[Facts], Section | None]] =
             facts=facts,
             sections=shown,
             left_out=[section for section in made if not section.blocks],
-            figures=[{"data": figure.data, "layout": figure.layout} for figure in figures],
+            figures=[
+                {"data": figure.data, "layout": figure.layout} for figure in figures
+            ],
             policy=_policy([plotly_js, page_js]),
             css=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
             plotly_js=Markup(plotly_js),

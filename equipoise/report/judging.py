@@ -12,17 +12,34 @@ from equipoise.report.figures import heat_map
 from equipoise.report.section import Figure, Section, Table, known, label, number
 from equipoise.report.standing import sampled
 
-Row = tuple[str, Mapping[str, Mapping[str, Any]]]  # who judged, and player -> {"mean", "n"}
+Row = tuple[
+    str, Mapping[str, Mapping[str, Any]]
+]  # who judged, and player -> {"mean", "n"}
 
 COLUMNS: tuple[tuple[str, str], ...] = (
     ("judgements", "matches that the judge spoke on"),
     ("unjudged", "share of the answers in them that got no score; they count nowhere"),
     ("unreadable", "share of what was said in which no verdict could be found"),
-    ("first preferred", "share of decided comparisons won by the answer that was shown first; half is no bias"),
-    ("inconsistent", "share of comparisons read in both orders in which the winner changed with the order"),
-    ("length", "rank correlation of scores (or wins) with the answer's length, prompt by prompt; 0 is no bias"),
-    ("own answers", "how much more it gives its own answers than others give them; in parentheses, to other players'"),
-    ("agreement", "Krippendorff's alpha of those who judged the same answers: 1 agree, 0 as by chance"),
+    (
+        "first preferred",
+        "share of decided comparisons won by the answer that was shown first; half is no bias",
+    ),
+    (
+        "inconsistent",
+        "share of comparisons read in both orders in which the winner changed with the order",
+    ),
+    (
+        "length",
+        "rank correlation of scores (or wins) with the answer's length, prompt by prompt; 0 is no bias",
+    ),
+    (
+        "own answers",
+        "how much more it gives its own answers than others give them; in parentheses, to other players'",
+    ),
+    (
+        "agreement",
+        "Krippendorff's alpha of those who judged the same answers: 1 agree, 0 as by chance",
+    ),
     ("calls", "readings by a model"),
     ("tokens", "asked and answered in those readings"),
     ("cost", "in the currency of the prices that were set; 0 for local models"),
@@ -35,7 +52,11 @@ def who_judged_whom(facts: Facts) -> Section | None:
         return None
     figures = tuple(_figure(title, rows) for title, rows in _groups(facts.judges))
     if not figures:
-        return Section("who-judged-whom", "Who judged whom", reason="one judge and one player: nothing to compare")
+        return Section(
+            "who-judged-whom",
+            "Who judged whom",
+            reason="one judge and one player: nothing to compare",
+        )
     lead = (
         "What the row's judge gave the column's player: the mean score, or the probability of winning where answers "
         f"were compared. Empty: never judged.{sampled(facts)}"
@@ -44,14 +65,18 @@ def who_judged_whom(facts: Facts) -> Section | None:
 
 
 def _groups(judges: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, list[Row]]]:
-    """Rows of one scale: those within [0, 1] together, any other judge in a figure of its own."""
+    """Rows of one scale: those within [0, 1] together, any other judge in a figure of
+    its own.
+    """
     shares: list[Row] = []
     others: list[tuple[str, list[Row]]] = []
     for judge, found in judges.items():
         rows = list(found["who_judged_whom"].items())
         means = [cell["mean"] for _, given in rows for cell in given.values()]
         if all(0 <= mean <= 1 for mean in means):
-            shares += [(_named(judge, voter, len(judges)), given) for voter, given in rows]
+            shares += [
+                (_named(judge, voter, len(judges)), given) for voter, given in rows
+            ]
         else:
             others.append((f"Mean score by {judge}", rows))
     for title, rows in [("Mean score given", shares), *others]:
@@ -65,8 +90,16 @@ def _named(judge: str, voter: str, judges: int) -> str:
 
 def _figure(title: str, rows: Sequence[Row]) -> Figure:
     players = sorted({player for _, given in rows for player in given})
-    value_JN = np.array([[given.get(player, {}).get("mean", np.nan) for player in players] for _, given in rows])
-    written = [[number(value, digits=2) if known(value) is not None else "" for value in row] for row in value_JN]
+    value_JN = np.array(
+        [
+            [given.get(player, {}).get("mean", np.nan) for player in players]
+            for _, given in rows
+        ]
+    )
+    written = [
+        [number(value, digits=2) if known(value) is not None else "" for value in row]
+        for row in value_JN
+    ]
     hover = [
         [
             f"{label(judge)} on {label(player)}<br><b>{written[i][j] or 'never judged'}</b>"
@@ -77,14 +110,25 @@ def _figure(title: str, rows: Sequence[Row]) -> Figure:
     ]
     names = [judge for judge, _ in rows]
     below = bool((value_JN < 0).any())
-    return heat_map(title, names, players, value_JN, written, hover, ("judge", "player"), around_zero=below)
+    return heat_map(
+        title,
+        names,
+        players,
+        value_JN,
+        written,
+        hover,
+        ("judge", "player"),
+        around_zero=below,
+    )
 
 
 def judges(facts: Facts) -> Section | None:
     """How much each judge left out, what sways it beside the answer, and what it took."""
     if not facts.judges:
         return None
-    rows = tuple(row for judge, found in facts.judges.items() for row in _rows(judge, found))
+    rows = tuple(
+        row for judge, found in facts.judges.items() for row in _rows(judge, found)
+    )
     table = Table(("judge", *(name for name, _ in COLUMNS)), rows)
     legend = Table(("column", "what it says"), COLUMNS, prose=True)
     lead = (
@@ -138,7 +182,10 @@ def _share(found: Mapping[str, Any] | None) -> str:
     """A share with its interval."""
     if found is None:
         return "–"
-    mean, low, high = (None if found[name] is None else 100 * found[name] for name in ("mean", "low", "high"))
+    mean, low, high = (
+        None if found[name] is None else 100 * found[name]
+        for name in ("mean", "low", "high")
+    )
     if low is None or high is None:
         return f"{number(mean, digits=0)} %"
     return f"{number(mean, digits=0)} % ({number(low, digits=0)} to {number(high, digits=0)})"

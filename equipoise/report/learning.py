@@ -1,8 +1,10 @@
-"""Sections on how learning went: the headline numbers, the curves over generations, the losses."""
+"""Sections on how learning went: the headline numbers, the curves over generations, the
+losses.
+"""
 
 from __future__ import annotations
 
-from equipoise.evaluate.statistics import Interval
+from equipoise.payoffs.intervals import Interval
 from equipoise.report.curves import curve_figure, lines_figure
 from equipoise.report.facts import Facts
 from equipoise.report.figures import series_figure
@@ -20,16 +22,24 @@ def headline(facts: Facts) -> Section | None:
 def curves(facts: Facts) -> Section | None:
     """What was measured at each generation, with intervals."""
     alone = [curve for curve in facts.curves if curve.x]
-    groups = [lines_figure(group.name, group.curves, unit=group.unit, note=group.note) for group in facts.compared]
+    groups = [
+        lines_figure(group.name, group.curves, unit=group.unit, note=group.note)
+        for group in facts.compared
+    ]
     drawn = (*groups, *map(curve_figure, alone))
     if not drawn and facts.assistance is not None and facts.assistance.measured:
         return None  # its welfare has a section of its own
     if not drawn:
-        return Section("learning", "Learning", reason="no generation has been evaluated yet")
+        return Section(
+            "learning", "Learning", reason="no generation has been evaluated yet"
+        )
     lead = "Measured at each generation; generation 0 is the player as it was given."
     bands = (
         " Bands are 95 % intervals."
-        if any(c.low for c in (*alone, *(c for group in facts.compared for c in group.curves)))
+        if any(
+            c.low
+            for c in (*alone, *(c for group in facts.compared for c in group.curves))
+        )
         else ""
     )
     return Section("learning", "Learning", drawn, lead + bands)
@@ -42,21 +52,37 @@ def selection(facts: Facts) -> Section | None:
         return None
     wins = "–" if found.win_rate is None else found.win_rate.percent()
     tiles = (
-        Tile("chosen", found.chosen, "by its held-out score, of all generations of all players"),
+        Tile(
+            "chosen",
+            found.chosen,
+            "by its held-out score, of all generations of all players",
+        ),
         Tile(
             "its test score",
             _score(found.test.get(found.chosen)),
             f"{found.start}: {_score(found.test.get(found.start))}",
         ),
-        Tile(f"wins over {found.start}", wins, "on the test, a tie counts half; 95 % interval"),
+        Tile(
+            f"wins over {found.start}",
+            wins,
+            "on the test, a tie counts half; 95 % interval",
+        ),
     )
     names = dict.fromkeys((found.chosen, found.start))
-    rows = tuple((name, _score(found.held_out.get(name)), _score(found.test.get(name))) for name in names)
+    rows = tuple(
+        (name, _score(found.held_out.get(name)), _score(found.test.get(name)))
+        for name in names
+    )
     lead = "The held-out score chose, so it flatters the chosen; the test was set aside and is used once."
     if found.chosen == found.start:
         lead += " No later generation does better on the held-out prompts than the best start."
     table = Table(("player", "held-out score", "test score"), rows)
-    return Section("selection", "Selection", (Tiles(tiles[:2] if len(names) == 1 else tiles), table), lead)
+    return Section(
+        "selection",
+        "Selection",
+        (Tiles(tiles[:2] if len(names) == 1 else tiles), table),
+        lead,
+    )
 
 
 def _score(found: Interval | None) -> str:
@@ -71,4 +97,6 @@ def losses(facts: Facts) -> Section | None:
     drawn = tuple(series_figure(series) for series in facts.losses if series.x)
     if not drawn:
         return Section("training", "Training", reason="no optimizer step was logged")
-    return Section("training", "Training", drawn, "Logged by the learner at its optimizer steps.")
+    return Section(
+        "training", "Training", drawn, "Logged by the learner at its optimizer steps."
+    )

@@ -8,26 +8,38 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.evaluate.statistics import Interval
+from equipoise.payoffs.intervals import Interval
 from equipoise.ratings.base import Rating
 from equipoise.report.facts import Curve, Curves, Headline, Selection
 from equipoise.report.terminal import Change
 from equipoise.types import PlayerId
 
 MANY = 3  # learners, above which the headline sums up
-Measured = Sequence[tuple[int, dict[str, Any]]]  # generation, what the stage found; oldest first
+Measured = Sequence[
+    tuple[int, dict[str, Any]]
+]  # generation, what the stage found; oldest first
 
 
 def interval(found: Mapping[str, Any] | None) -> Interval | None:
     """An interval from its JSON; None where there was none."""
     if not found:
         return None
-    return Interval(_number(found["mean"]), _number(found["low"]), _number(found["high"]), found["n"])
+    return Interval(
+        _number(found["mean"]),
+        _number(found["low"]),
+        _number(found["high"]),
+        found["n"],
+    )
 
 
 def rating(found: Mapping[str, Any]) -> Rating:
     """A rating from its JSON."""
-    return Rating(found["name"], _number(found["value"]), _number(found["low"]), _number(found["high"]))
+    return Rating(
+        found["name"],
+        _number(found["value"]),
+        _number(found["low"]),
+        _number(found["high"]),
+    )
 
 
 def _number(value: float | None) -> float:
@@ -35,7 +47,9 @@ def _number(value: float | None) -> float:
 
 
 def at(name: str, t: int, found: Mapping[str, Any]) -> PlayerId:
-    """The player as old as it was when `found` was measured at generation t; without `ages`, t."""
+    """The player as old as it was when `found` was measured at generation t; without
+    `ages`, t.
+    """
     return PlayerId(name, found.get("ages", {}).get(name, t))
 
 
@@ -50,11 +64,18 @@ def changes(learners: Sequence[str], measured: Measured) -> list[Change]:
         return []
     found = []
     for name in learners:
-        before, after = (_of("scores", name, t, facts) for t, facts in (measured[0], measured[-1]))
+        before, after = (
+            _of("scores", name, t, facts) for t, facts in (measured[0], measured[-1])
+        )
         if before and after:
-            share = all(0 <= bound <= 1 for bound in (before.low, before.high, after.low, after.high))
+            share = all(
+                0 <= bound <= 1
+                for bound in (before.low, before.high, after.low, after.high)
+            )
             whose = f" of {name}" if len(learners) > 1 else ""
-            found.append(Change(f"held-out score{whose}", before, after, "%" if share else ""))
+            found.append(
+                Change(f"held-out score{whose}", before, after, "%" if share else "")
+            )
     return found
 
 
@@ -70,25 +91,45 @@ def headlines(learners: Sequence[str], measured: Measured) -> Iterator[Headline]
         now, start = at(name, t, last), at(name, began, first)
         score, before = _of("scores", name, t, last), _of("scores", name, began, first)
         if score and before:
-            yield Headline(f"held-out score of {now}", _shown(score), f"{start}: {_shown(before)}")
+            yield Headline(
+                f"held-out score of {now}", _shown(score), f"{start}: {_shown(before)}"
+            )
         wins = _of("win_rates", name, t, last)
         if wins:
-            yield Headline(f"win rate of {now} over {start}", wins.percent(), "a tie counts half; 95 % interval")
+            yield Headline(
+                f"win rate of {now} over {start}",
+                wins.percent(),
+                "a tie counts half; 95 % interval",
+            )
         if str(now) in last.get("gap", {}):
             yield from _gap(now, start, last, first)
     if _two_seats(last):
         note = f"what both best replies gain together; {first['exploitability']:.4f} at the start"
-        yield Headline("exploitability of the average policies", f"{last['exploitability']:.4f}", note)
+        yield Headline(
+            "exploitability of the average policies",
+            f"{last['exploitability']:.4f}",
+            note,
+        )
 
 
-def _gap(now: PlayerId, start: PlayerId, last: Mapping[str, Any], first: Mapping[str, Any]) -> Iterator[Headline]:
-    """How exploitable one learner is: its average and its last policy in a finite game, itself in a league."""
+def _gap(
+    now: PlayerId, start: PlayerId, last: Mapping[str, Any], first: Mapping[str, Any]
+) -> Iterator[Headline]:
+    """How exploitable one learner is: its average and its last policy in a finite game,
+    itself in a league.
+    """
     gap = last["gap"][str(now)]
     if "averages" in last:
         before = first.get("gap", {}).get(str(start))
         began = "" if before is None else f"{before:.4f} at the start"
-        yield Headline(f"exploitability of {now.name}'s average policy", f"{gap:.4f}", began)
-        yield Headline(f"exploitability of {now} alone", f"{last['last_gap'][str(now)]:.4f}", "the last iterate")
+        yield Headline(
+            f"exploitability of {now.name}'s average policy", f"{gap:.4f}", began
+        )
+        yield Headline(
+            f"exploitability of {now} alone",
+            f"{last['last_gap'][str(now)]:.4f}",
+            "the last iterate",
+        )
         return
     note = "what the league's best member wins against it, of 1"
     if "payoff" in last and str(start) in last["players"]:
@@ -98,12 +139,16 @@ def _gap(now: PlayerId, start: PlayerId, last: Mapping[str, Any], first: Mapping
 
 
 def _two_seats(found: Mapping[str, Any]) -> bool:
-    """Whether two players share the gap of a finite game that has a value, instead of each having its own."""
+    """Whether two players share the gap of a finite game that has a value, instead of
+    each having its own.
+    """
     return "averages" in found and "value" in found
 
 
 def _of_many(learners: Sequence[str], measured: Measured) -> Iterator[Headline]:
-    """The best, the mean and the most exploitable: one number each, since nobody reads three for each of many."""
+    """The best, the mean and the most exploitable: one number each, since nobody reads
+    three for each of many.
+    """
     (t, last), (began, first) = measured[-1], measured[0]
     scores = {name: _of("scores", name, t, last) for name in learners}
     known = {name: score for name, score in scores.items() if score}
@@ -111,16 +156,29 @@ def _of_many(learners: Sequence[str], measured: Measured) -> Iterator[Headline]:
         best = max(known, key=lambda name: known[name].mean)
         before = _of("scores", best, began, first)
         note = f"{at(best, began, first)}: {_shown(before)}" if before else ""
-        yield Headline(f"best held-out score, {at(best, t, last)}", _shown(known[best]), note)
-    for field, title in (("scores", "mean held-out score"), ("win_rates", "mean win rate over the start")):
+        yield Headline(
+            f"best held-out score, {at(best, t, last)}", _shown(known[best]), note
+        )
+    for field, title in (
+        ("scores", "mean held-out score"),
+        ("win_rates", "mean win rate over the start"),
+    ):
         means = {
-            g: [score.mean for name in learners if (score := _of(field, name, g, found))]
+            g: [
+                score.mean for name in learners if (score := _of(field, name, g, found))
+            ]
             for g, found in ((began, first), (t, last))
         }
         if means[t]:
             share = all(0 <= mean <= 1 for known in means.values() for mean in known)
-            before = f"; at the start {_mean(means[began], share)}" if field == "scores" and means[began] else ""
-            yield Headline(title, _mean(means[t], share), f"of {len(means[t])} learners{before}")
+            before = (
+                f"; at the start {_mean(means[began], share)}"
+                if field == "scores" and means[began]
+                else ""
+            )
+            yield Headline(
+                title, _mean(means[t], share), f"of {len(means[t])} learners{before}"
+            )
     if last.get("gap"):
         worst = max(last["gap"], key=lambda name: last["gap"][name])
         note = "what the league's best member wins against it, of 1: the largest of all learners"
@@ -132,7 +190,11 @@ def tested(found: Mapping[str, Any] | None) -> Iterator[Headline]:
     score = interval((found or {}).get("test", {}).get((found or {}).get("chosen")))
     if found and score:
         start = interval(found["test"][found["start"]])
-        note = f"the best on held-out prompts, tested once; {found['start']}: {_shown(start)}" if start else ""
+        note = (
+            f"the best on held-out prompts, tested once; {found['start']}: {_shown(start)}"
+            if start
+            else ""
+        )
         yield Headline(f"test score of {found['chosen']}", _shown(score), note)
 
 
@@ -148,21 +210,34 @@ def _shown(found: Interval) -> str:
 def curves(learners: Sequence[str], measured: Measured) -> list[Curves]:
     """Every learner's held-out score and its win rate over its start."""
     found = []
-    for field, title in (("scores", "held-out score"), ("win_rates", "win rate over the start")):
+    for field, title in (
+        ("scores", "held-out score"),
+        ("win_rates", "win rate over the start"),
+    ):
         drawn = []
         for name in learners:
             points = [(t, _of(field, name, t, facts)) for t, facts in measured]
-            known = [(float(t), point.mean, point.low, point.high) for t, point in points if point]
+            known = [
+                (float(t), point.mean, point.low, point.high)
+                for t, point in points
+                if point
+            ]
             if known:
                 drawn.append((name, *zip(*known, strict=True)))
         unit = "%" if all(0 <= value <= 1 for row in drawn for value in row[2]) else ""
         if drawn:
-            found.append(Curves(title, unit, tuple(Curve(row[0], unit, *row[1:]) for row in drawn)))
+            found.append(
+                Curves(
+                    title, unit, tuple(Curve(row[0], unit, *row[1:]) for row in drawn)
+                )
+            )
     return found
 
 
 def exploitability(learners: Sequence[str], measured: Measured) -> Curve | None:
-    """Of a finite game, the average policy's as it was at each generation; of a league, each generation's by now."""
+    """Of a finite game, the average policy's as it was at each generation; of a league,
+    each generation's by now.
+    """
     last = measured[-1][1] if measured else {}
     if "averages" in last:
         points = [(float(t), found["exploitability"]) for t, found in measured]
@@ -171,7 +246,10 @@ def exploitability(learners: Sequence[str], measured: Measured) -> Curve | None:
             note = "what both best replies gain against the average policies, together, in pay-off units"
     elif "payoff" in last:
         gains = dict(zip(last["players"], np.max(last["payoff"], axis=0), strict=True))
-        points = [(float(t), max(gains[str(at(name, t, found))] for name in learners)) for t, found in measured]
+        points = [
+            (float(t), max(gains[str(at(name, t, found))] for name in learners))
+            for t, found in measured
+        ]
         note = "what the best member of the league, as it is now, wins against each generation: P(win) − P(loss)"
     else:
         return None
@@ -183,7 +261,10 @@ def gaps(learners: Sequence[str], measured: Measured) -> Curves | None:
     """Where several learn, each one's gap at each generation, as it was measured then."""
     drawn = []
     for name in learners if len(learners) > 1 else ():
-        points = [(float(t), _number(found.get("gap", {}).get(str(at(name, t, found))))) for t, found in measured]
+        points = [
+            (float(t), _number(found.get("gap", {}).get(str(at(name, t, found)))))
+            for t, found in measured
+        ]
         if any(math.isfinite(gap) for _, gap in points):
             x, y = zip(*points, strict=True)
             drawn.append(Curve(name, "", x, y))
@@ -197,14 +278,24 @@ def gaps(learners: Sequence[str], measured: Measured) -> Curves | None:
 
 
 def standing(names: Sequence[str], rated: Measured) -> Iterator[Curve]:
-    """The rating of each of `names` after the matches of each generation; NaN where it met nobody."""
-    found = [(t, {one.name: one for one in map(rating, facts["ratings"])}) for t, facts in rated]
+    """The rating of each of `names` after the matches of each generation; NaN where it
+    met nobody.
+    """
+    found = [
+        (t, {one.name: one for one in map(rating, facts["ratings"])})
+        for t, facts in rated
+    ]
     for name in names if found else ():
-        rows = [(float(t), known.get(name, Rating(name, *[math.nan] * 3))) for t, known in found]
+        rows = [
+            (float(t), known.get(name, Rating(name, *[math.nan] * 3)))
+            for t, known in found
+        ]
         x, ratings = zip(*rows, strict=True)
         if not any(math.isfinite(one.value) for one in ratings):
             continue
-        values, lows, highs = zip(*((one.value, one.low, one.high) for one in ratings), strict=True)
+        values, lows, highs = zip(
+            *((one.value, one.low, one.high) for one in ratings), strict=True
+        )
         yield Curve(name, "", x, values, lows, highs)
 
 

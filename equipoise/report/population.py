@@ -21,7 +21,11 @@ def payoffs(facts: Facts) -> Section | None:
         return (
             None
             if facts.roles
-            else Section("payoffs", "Who beats whom", reason="no two players have met in judged matches")
+            else Section(
+                "payoffs",
+                "Who beats whom",
+                reason="no two players have met in judged matches",
+            )
         )
     unknown_NN = np.full((n, n), np.nan)
     se_NN = unknown_NN if facts.se_NN is None else facts.se_NN
@@ -36,7 +40,13 @@ def payoffs(facts: Facts) -> Section | None:
     ]
     names, titles = facts.players, ("what this player gets", "… meets")
     figure = heat_map(
-        "Pay-off of the row's player against the column's", names, names, value_NN, written, hover, titles
+        "Pay-off of the row's player against the column's",
+        names,
+        names,
+        value_NN,
+        written,
+        hover,
+        titles,
     )
     lead = "Each cell is the mean pay-off of the row's player when it meets the column's, ± one standard error."
     return Section("payoffs", "Who beats whom", (figure,), lead)
@@ -61,16 +71,23 @@ def equilibrium(facts: Facts) -> Section | None:
         tiles = [Tile("cycle share", number(facts.cycle_share, "%"), note)]
         if known(facts.cyclic_triples) is not None and len(facts.players) > 2:
             note = "share of the triples in which each beats the next: 0 a ladder, coin flips 25 %"
-            tiles.append(Tile("cyclic triples", number(facts.cyclic_triples, "%"), note))
+            tiles.append(
+                Tile("cyclic triples", number(facts.cyclic_triples, "%"), note)
+            )
         blocks.append(Tiles(tuple(tiles)))
     if facts.exploitability is not None and facts.exploitability.x:
         blocks.append(curve_figure(facts.exploitability))
     if facts.gaps is not None:
-        blocks.append(lines_figure(facts.gaps.name, facts.gaps.curves, unit=facts.gaps.unit, note=facts.gaps.note))
-    if facts.mixture:
-        note = (
-            "the weights at which no member of the population does better against the mixture than the mixture itself"
+        blocks.append(
+            lines_figure(
+                facts.gaps.name,
+                facts.gaps.curves,
+                unit=facts.gaps.unit,
+                note=facts.gaps.note,
+            )
         )
+    if facts.mixture:
+        note = "the weights at which no member of the population does better against the mixture than the mixture itself"
         weights = list(facts.mixture.items())
         if len(weights) > MOST_BARS:
             shown = [(name, weight) for name, weight in weights if weight >= LEAST]
@@ -78,7 +95,13 @@ def equilibrium(facts: Facts) -> Section | None:
             weights = shown
         blocks.append(bars("Equilibrium mixture", weights, note))
     if not blocks:
-        return None if facts.roles else Section("equilibrium", "Equilibrium", reason="no pay-off table to solve")
+        return (
+            None
+            if facts.roles
+            else Section(
+                "equilibrium", "Equilibrium", reason="no pay-off table to solve"
+            )
+        )
     lead = "Exploitability is what the best answer to the mixture gains over it; zero at a Nash equilibrium."
     return Section("equilibrium", "Equilibrium", tuple(blocks), lead)
 
@@ -86,9 +109,14 @@ def equilibrium(facts: Facts) -> Section | None:
 def ratings(facts: Facts) -> Section | None:
     """One number a player."""
     if not facts.ratings:
-        return None if facts.roles else Section("ratings", "Ratings", reason="no duels to rate")
+        return (
+            None
+            if facts.roles
+            else Section("ratings", "Ratings", reason="no duels to rate")
+        )
     figure = dots("Rating with 95 % interval", facts.ratings, facts.rating_unit)
-    lead = "A rating puts everyone on one ladder; where preferences cycle, read the pay-off table instead." + caution(
-        facts
+    lead = (
+        "A rating puts everyone on one ladder; where preferences cycle, read the pay-off table instead."
+        + caution(facts)
     )
     return Section("ratings", "Ratings", (figure,), lead)

@@ -1,25 +1,43 @@
-"""Sections on what was recorded: counts, what was left out and why, the matches themselves, the configuration."""
+"""Sections on what was recorded: counts, what was left out and why, the matches
+themselves, the configuration.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from equipoise.report.facts import Answer, Facts, MatchCard
-from equipoise.report.section import Cards, Section, Table, Tile, Tiles, Verbatim, clean, known, number
+from equipoise.report.section import (
+    Cards,
+    Section,
+    Table,
+    Tile,
+    Tiles,
+    Verbatim,
+    clean,
+    known,
+    number,
+)
 
 HARMFUL = "Show them: attacks and answers that may be harmful"
 MIXED = "Show them: some of the prompts ask for harm, and some of the answers may be harmful"
-LONGEST = 6000  # characters of one message or answer on the page; the ledger holds the rest
+LONGEST = (
+    6000  # characters of one message or answer on the page; the ledger holds the rest
+)
 
 
 def counts(facts: Facts) -> Section | None:
     """How much was played, judged and learned from, and what was dropped by name."""
     tiles = tuple(
-        Tile(name.replace("_", " "), number(value, "%" if name.endswith("share") else ""))
+        Tile(
+            name.replace("_", " "), number(value, "%" if name.endswith("share") else "")
+        )
         for name, value in facts.counts.items()
     )
     if not tiles and not facts.dropped:
-        return Section("records", "What was used", reason="no record has been written yet")
+        return Section(
+            "records", "What was used", reason="no record has been written yet"
+        )
     blocks: list[Tiles | Table] = [Tiles(tiles)] if tiles else []
     if facts.dropped:
         rows = tuple((reason, number(n)) for reason, n in facts.dropped.items())
@@ -39,9 +57,17 @@ def row(card: MatchCard) -> dict[str, Any]:
         "id": clean(card.id),
         "generation": card.generation,
         "split": clean(card.split),
-        "prompt": [{"role": clean(message.role), **_clipped(message.content)} for message in card.prompt],
+        "prompt": [
+            {"role": clean(message.role), **_clipped(message.content)}
+            for message in card.prompt
+        ],
         "answers": [
-            {"player": clean(a.player), "score": known(a.score), "note": clean(a.note), **_content(a)}
+            {
+                "player": clean(a.player),
+                "score": known(a.score),
+                "note": clean(a.note),
+                **_content(a),
+            }
             for a in card.answers
         ],
         "reason": clean(card.reason),
@@ -67,12 +93,16 @@ def _content(answer: Answer) -> dict[str, Any]:
 
 
 def matches(facts: Facts) -> Section | None:
-    """A browser of matches: prompt, answers, verdict; folded away where they are attacks."""
+    """A browser of matches: prompt, answers, verdict; folded away where they are
+    attacks.
+    """
     if not facts.matches:
         return Section("matches", "Matches", reason="no match to show")
     total = int(facts.counts.get("matches", len(facts.matches)))
     told = facts.assistance
-    folded = HARMFUL if facts.attack else MIXED if told is not None and told.harmful else ""
+    folded = (
+        HARMFUL if facts.attack else MIXED if told is not None and told.harmful else ""
+    )
     lead = (
         ""
         if told is None
@@ -81,12 +111,19 @@ def matches(facts: Facts) -> Section | None:
             "chooses is in brackets. Search for “faults” to find outputs that are not well-formed."
         )
     )
-    return Section("matches", "Matches", (Cards([row(card) for card in facts.matches], total, folded),), lead)
+    return Section(
+        "matches",
+        "Matches",
+        (Cards([row(card) for card in facts.matches], total, folded),),
+        lead,
+    )
 
 
 def configuration(facts: Facts) -> Section | None:
     """The resolved configuration, as the run directory keeps it."""
     if not facts.configuration_yaml:
         return None
-    block = Verbatim("config.yaml, with every default resolved", facts.configuration_yaml)
+    block = Verbatim(
+        "config.yaml, with every default resolved", facts.configuration_yaml
+    )
     return Section("configuration", "Configuration", (block,))

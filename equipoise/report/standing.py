@@ -1,4 +1,6 @@
-"""Sections on a pool of players in training: how they stood over time, and who met whom."""
+"""Sections on a pool of players in training: how they stood over time, and who met
+whom.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,19 @@ def standing(facts: Facts) -> Section | None:
         return (
             None
             if facts.roles
-            else Section("standing", "Standing over time", reason="no standing has been recorded yet")
+            else Section(
+                "standing",
+                "Standing over time",
+                reason="no standing has been recorded yet",
+            )
         )
     unit = facts.standing_unit
-    figure = lines_figure("Rating after the matches of each generation", facts.standing, "generation", unit)
+    figure = lines_figure(
+        "Rating after the matches of each generation",
+        facts.standing,
+        "generation",
+        unit,
+    )
     lead = (
         f"How the players stand in training, by {unit or 'rating'} with 95 % intervals. Ratings of different "
         f"generations compare players with one another, not a player with its own past.{caution(facts)}"
@@ -45,12 +56,20 @@ def match_ups(facts: Facts) -> Section | None:
         return (
             None
             if facts.roles
-            else Section("match-ups", "Match-ups", reason="no two players have met in training matches")
+            else Section(
+                "match-ups",
+                "Match-ups",
+                reason="no two players have met in training matches",
+            )
         )
     n = len(table.players)
     met_NN = table.count_NN + table.unjudged_NN
     written = [
-        ["" if i == j else _cell(float(table.payoff_NN[i, j]), int(met_NN[i, j])) for j in range(n)] for i in range(n)
+        [
+            "" if i == j else _cell(float(table.payoff_NN[i, j]), int(met_NN[i, j]))
+            for j in range(n)
+        ]
+        for i in range(n)
     ]
     value_NN = np.where(np.eye(n, dtype=bool), np.nan, table.payoff_NN)
     hover = [
@@ -62,7 +81,15 @@ def match_ups(facts: Facts) -> Section | None:
         for i, row in enumerate(table.players)
     ]
     titles = ("what this player got", "… from meeting")
-    figure = heat_map("Pay-off in training (matches)", table.players, table.players, value_NN, written, hover, titles)
+    figure = heat_map(
+        "Pay-off in training (matches)",
+        table.players,
+        table.players,
+        value_NN,
+        written,
+        hover,
+        titles,
+    )
     lead = (
         f"Over all generations: +1 for a win, 0 for a tie, −1 for a loss, by the word of judge {facts.met_judge}; in "
         f"parentheses in how many matches the two met. Matches of a player with itself are left out.{sampled(facts)}"
@@ -89,4 +116,8 @@ def _signed(value: float) -> str:
 def sampled(facts: Facts) -> str:
     """Of how many matches something was read, where that is not all of them."""
     read, total = facts.sample
-    return f" From a random sample of {number(read)} of the run's {number(total)} matches." if read < total else ""
+    return (
+        f" From a random sample of {number(read)} of the run's {number(total)} matches."
+        if read < total
+        else ""
+    )

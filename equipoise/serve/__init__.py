@@ -1,1 +1,3 @@
-"""The OpenAI-compatible server: a trained player, a mixture of players, or a steered assistant."""
+"""The OpenAI-compatible server: a trained player, a mixture of players, or a steered
+assistant.
+"""

@@ -1,4 +1,6 @@
-"""The HTTP server: /v1/models, /v1/chat/completions and /health, as OpenAI's clients expect them."""
+"""The HTTP server: /v1/models, /v1/chat/completions and /health, as OpenAI's clients
+expect them.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,23 @@ log = logging.getLogger(__name__)
 
 
 def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette:
-    """The application. `token` None: whoever is on this machine may ask, but no page of a browser's."""
+    """The application. `token` None: whoever is on this machine may ask, but no page of
+    a browser's.
+    """
     gate = Gate(limits.concurrency, limits.queue)
 
     async def health(request: Request) -> JSONResponse:
-        return JSONResponse({"status": "ok", "running": gate.running, "waiting": gate.waiting})
+        return JSONResponse(
+            {"status": "ok", "running": gate.running, "waiting": gate.waiting}
+        )
 
     async def models(request: Request) -> JSONResponse:
-        return JSONResponse({"object": "list", "data": [_model(name, catalogue) for name in catalogue.names]})
+        return JSONResponse(
+            {
+                "object": "list",
+                "data": [_model(name, catalogue) for name in catalogue.names],
+            }
+        )
 
     async def model(request: Request) -> JSONResponse:
         name = request.path_params["name"]
@@ -56,10 +67,16 @@ def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette
             Route("/health", health),
             Route("/v1/models", models),
             Route("/v1/models/{name:path}", model),
-            Route("/v1/chat/completions", Chat(catalogue, limits, gate), methods=["POST"]),
+            Route(
+                "/v1/chat/completions", Chat(catalogue, limits, gate), methods=["POST"]
+            ),
         ],
         middleware=[Middleware(Guard, token=token)],
-        exception_handlers={Problem: _problem, HTTPException: _http, Exception: _failure},
+        exception_handlers={
+            Problem: _problem,
+            HTTPException: _http,
+            Exception: _failure,
+        },
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
@@ -70,7 +87,10 @@ class Guard:
     """Lets those in who know the token; where there is none, those on this machine."""
 
     def __init__(self, app: ASGIApp, token: str | None) -> None:
-        self._app, self._token = app, None if token is None else f"bearer {token}".encode()
+        self._app, self._token = (
+            app,
+            None if token is None else f"bearer {token}".encode(),
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer it with an error."""
@@ -83,19 +103,29 @@ class Guard:
 
     def _check(self, request: Request) -> None:
         if self._token is None:
-            # A page from elsewhere, open in a browser here, must not speak through it, by whatever name.
+            # A page from elsewhere, open in a browser here, must not speak through it,
+            # by whatever name.
             origin = request.headers.get("origin")
             hosts = [urlsplit(f"//{request.headers.get('host', '')}").hostname]
             hosts += [urlsplit(origin).hostname] if origin is not None else []
             if not all(host and is_loopback(host) for host in hosts):
-                raise Problem(403, "without a token only this machine's own names and pages are served", "forbidden")
+                raise Problem(
+                    403,
+                    "without a token only this machine's own names and pages are served",
+                    "forbidden",
+                )
             return
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if not secrets.compare_digest(f"{scheme.lower()} {given.strip()}".encode(), self._token):
+        if not secrets.compare_digest(
+            f"{scheme.lower()} {given.strip()}".encode(), self._token
+        ):
             raise Problem(
-                401, "wrong or missing token: send Authorization: Bearer TOKEN, as `equipoise serve` printed it",
-                "invalid_api_key", None, {"www-authenticate": "Bearer"},
-            )  # fmt: skip
+                401,
+                "wrong or missing token: send Authorization: Bearer TOKEN, as `equipoise serve` printed it",
+                "invalid_api_key",
+                None,
+                {"www-authenticate": "Bearer"},
+            )
 
 
 class Chat:
@@ -120,15 +150,25 @@ class Chat:
             await reply.fail(Problem(500, str(error), "engine_error"))
         except EquipoiseError as error:
             log.error("%s", error)
-            await reply.fail(Problem(500, "the model cannot be used; the server's log says why", "engine_error"))
+            await reply.fail(
+                Problem(
+                    500,
+                    "the model cannot be used; the server's log says why",
+                    "engine_error",
+                )
+            )
         except TimeoutError:
             if not clock.expired():
                 raise
             words = f"the answer took longer than {self._limits.seconds:g} s"
-            await reply.fail(Problem(408, words, "timeout", None, {"x-should-retry": "false"}))
+            await reply.fail(
+                Problem(408, words, "timeout", None, {"x-should-retry": "false"})
+            )
 
     async def _body(self, request: Request) -> bytes:
-        """The request's body; of one that is too long no more than the limit is ever held."""
+        """The request's body; of one that is too long no more than the limit is ever
+        held.
+        """
         most = self._limits.body_bytes
         length = request.headers.get("content-length", "0")
         body, parts = 0, []
@@ -140,16 +180,26 @@ class Chat:
                 parts.append(part)
             else:
                 return b"".join(parts)
-        raise Problem(413, f"a request has at most {most} bytes here", "request_too_large")
+        raise Problem(
+            413, f"a request has at most {most} bytes here", "request_too_large"
+        )
 
     async def _answer(self, question: Question, reply: Reply) -> None:
         seed = question.dice()
         async with self._gate.place(question.answers):
-            served = await self._catalogue.find(question.model, seed, question.steering, question.blocks)
+            served = await self._catalogue.find(
+                question.model, seed, question.steering, question.blocks
+            )
             asked = question.asked(seed, served.given, self._limits.max_tokens)
             prompt, count = (asked[0].messages, asked[0].prefix), served.engine.count
-            tokens = count(*prompt) if brief(*prompt) else await asyncio.to_thread(count, *prompt)
-            whole = Completion(served.name, len(asked), tokens, question.counts_in_stream)
+            tokens = (
+                count(*prompt)
+                if brief(*prompt)
+                else await asyncio.to_thread(count, *prompt)
+            )
+            whole = Completion(
+                served.name, len(asked), tokens, question.counts_in_stream
+            )
             async with aclosing(_answers(served.engine, asked)) as pieces:
                 if question.stream:
                     await self._stream(whole, pieces, reply, question)
@@ -159,7 +209,11 @@ class Chat:
             await reply.json(whole.body())
 
     async def _stream(
-        self, whole: Completion, pieces: AsyncIterator[tuple[int, Piece]], reply: Reply, question: Question
+        self,
+        whole: Completion,
+        pieces: AsyncIterator[tuple[int, Piece]],
+        reply: Reply,
+        question: Question,
     ) -> None:
         opened: set[int] = set()
         async for number, piece in pieces:
@@ -174,8 +228,12 @@ class Chat:
         await reply.done()
 
 
-async def _answers(engine: Engine, asked: Sequence[Asked]) -> AsyncGenerator[tuple[int, Piece], None]:
-    """The pieces of several answers as they come, each with its answer's number. Raises what the engine raises."""
+async def _answers(
+    engine: Engine, asked: Sequence[Asked]
+) -> AsyncGenerator[tuple[int, Piece], None]:
+    """The pieces of several answers as they come, each with its answer's number. Raises
+    what the engine raises.
+    """
     come: asyncio.Queue[tuple[int, Piece | Exception]] = asyncio.Queue()
 
     async def follow(number: int, question: Asked) -> None:
@@ -189,7 +247,9 @@ async def _answers(engine: Engine, asked: Sequence[Asked]) -> AsyncGenerator[tup
         except Exception as error:  # noqa: BLE001  it is raised again where the pieces are read
             come.put_nowait((number, error))
 
-    tasks = [asyncio.create_task(follow(n, question)) for n, question in enumerate(asked)]
+    tasks = [
+        asyncio.create_task(follow(n, question)) for n, question in enumerate(asked)
+    ]
     try:
         left = len(tasks)
         while left:
@@ -234,7 +294,12 @@ def is_loopback(host: str) -> bool:
 
 
 def _model(name: str, catalogue: Catalogue) -> dict[str, object]:
-    return {"id": name, "object": "model", "created": catalogue.created, "owned_by": "equipoise"}
+    return {
+        "id": name,
+        "object": "model",
+        "created": catalogue.created,
+        "owned_by": "equipoise",
+    }
 
 
 async def _problem(request: Request, error: Exception) -> JSONResponse:
@@ -245,8 +310,13 @@ async def _problem(request: Request, error: Exception) -> JSONResponse:
 async def _http(request: Request, error: Exception) -> JSONResponse:
     """What the router says: no such path, or no such method there."""
     assert isinstance(error, HTTPException)
-    words = {404: "there is nothing at this path", 405: f"{request.method} is not for this path"}
-    problem = Problem(error.status_code, words.get(error.status_code, error.detail), "not_found")
+    words = {
+        404: "there is nothing at this path",
+        405: f"{request.method} is not for this path",
+    }
+    problem = Problem(
+        error.status_code, words.get(error.status_code, error.detail), "not_found"
+    )
     if error.status_code == 405:
         problem.code = "method_not_allowed"
     return JSONResponse(problem.body(), problem.status, error.headers)
@@ -254,4 +324,7 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
 
 async def _failure(request: Request, error: Exception) -> JSONResponse:
     """A fault of ours: the server's log has the traceback, the client a plain word."""
-    return JSONResponse(Problem(500, "the server failed; its log says why", "internal_error").body(), 500)
+    return JSONResponse(
+        Problem(500, "the server failed; its log says why", "internal_error").body(),
+        500,
+    )

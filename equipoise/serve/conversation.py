@@ -1,4 +1,6 @@
-"""One conversation with an engine: what was said, how it is steered, and the next answer."""
+"""One conversation with an engine: what was said, how it is steered, and the next
+answer.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,18 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from equipoise import seeds
+from equipoise.environments.assistance.serving.engine import SteeredEngine
+from equipoise.environments.assistance.serving.settings import Steering, wished
 from equipoise.errors import EquipoiseError
 from equipoise.serve.engine import Asked, Engine
-from equipoise.serve.steered import SteeredEngine
-from equipoise.serve.steering_settings import Steering, wished
 from equipoise.types import Message, user
 
 
 @dataclass(slots=True)
 class Answered:
-    """A question and what came of it. `hidden` is what a steered model's client does not see; `error` says why none."""
+    """A question and what came of it. `hidden` is what a steered model's client does
+    not see; `error` says why none.
+    """
 
     question: str
     answer: str = ""
@@ -32,15 +36,21 @@ class Answered:
 
 
 class Conversation:
-    """Questions and answers in turn. An answer's dice are counted by its place in the conversation."""
+    """Questions and answers in turn. An answer's dice are counted by its place in the
+    conversation.
+    """
 
     def __init__(self, engine: Engine, steering: Steering, asked: Asked) -> None:
-        """`asked` holds the seed, how to sample, and the messages that everything begins with."""
+        """`asked` holds the seed, how to sample, and the messages that everything
+        begins with.
+        """
         self._engine, self._base, self._asked = engine, steering, asked
         self.steering, self.messages, self._turn = steering, asked.messages, 0
 
     def steer(self, wish: str) -> None:
-        """Steer by a pricing's name, `strip` or `off`. Raises Refused for an unknown one."""
+        """Steer by a pricing's name, `strip` or `off`. Raises Refused for an unknown
+        one.
+        """
         self.steering = wished(wish, self._base)
 
     def reset(self) -> None:
@@ -48,7 +58,9 @@ class Conversation:
         self.messages = self._asked.messages
 
     async def ask(self, question: str, show: Callable[[str], None]) -> Answered:
-        """The answer, which is shown as it comes. What fails, or is broken off before a word, leaves no trace."""
+        """The answer, which is shown as it comes. What fails, or is broken off before a
+        word, leaves no trace.
+        """
         found = Answered(question)
         asked = replace(
             self._asked,
@@ -57,7 +69,9 @@ class Conversation:
         )
         self._turn += 1
         try:
-            async with aclosing(SteeredEngine(self._engine, self.steering, report=True).generate(asked)) as pieces:
+            async with aclosing(
+                SteeredEngine(self._engine, self.steering, report=True).generate(asked)
+            ) as pieces:
                 async for piece in pieces:
                     show(piece.text)
                     found.answer += piece.text
@@ -69,5 +83,9 @@ class Conversation:
             found.error = str(error)
         finally:
             if found.answer:
-                self.messages = (*self.messages, user(question), Message("assistant", found.answer))
+                self.messages = (
+                    *self.messages,
+                    user(question),
+                    Message("assistant", found.answer),
+                )
         return found

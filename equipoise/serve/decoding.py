@@ -1,4 +1,6 @@
-"""The text of an answer whose tokens come one at a time: never half a character, never a part of what ends it."""
+"""The text of an answer whose tokens come one at a time: never half a character, never
+a part of what ends it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ WINDOW = 16  # tokens that are decoded together; the last half of them is the co
 
 
 class Decoder:
-    """Token ids in, whole characters out; all of them together are what decoding the whole answer gives."""
+    """Token ids in, whole characters out; all of them together are what decoding the
+    whole answer gives.
+    """
 
     def __init__(self, tokenizer: Any, before: Sequence[int] = ()) -> None:
         """`before` are the tokens that the answer begins with and whose text is known."""
@@ -20,10 +24,15 @@ class Decoder:
         self._said = self._text()
 
     def add(self, token: int) -> str:
-        """The text that is certain once `token` has come; the text of a last part of a character is kept back."""
+        """The text that is certain once `token` has come; the text of a last part of a
+        character is kept back.
+        """
         self._ids.append(token)
-        # A run of byte tokens is decoded as a whole, so that one wrong byte changes the characters before it.
-        name = self._tokenizer.convert_ids_to_tokens(token)  # None: a model may know more ids than its tokenizer
+        # A run of byte tokens is decoded as a whole, so that one wrong byte changes the
+        # characters before it.
+        name = self._tokenizer.convert_ids_to_tokens(
+            token
+        )  # None: a model may know more ids than its tokenizer
         if name is not None and name.startswith("<0x"):
             return ""
         text = self._text()
@@ -41,11 +50,15 @@ class Decoder:
         return self._text()[len(self._said) :]
 
     def _text(self) -> str:
-        return self._tokenizer.decode(self._ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return self._tokenizer.decode(
+            self._ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
 
 
 class Stops:
-    """Text in, text out, up to the first of some texts; what may be the beginning of one of them is kept back."""
+    """Text in, text out, up to the first of some texts; what may be the beginning of
+    one of them is kept back.
+    """
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = [text for text in texts if text]
@@ -69,4 +82,11 @@ class Stops:
 
 def _overlap(text: str, stop: str) -> int:
     """How many characters at the end of `text` may be the beginning of `stop`."""
-    return next((n for n in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:n])), 0)
+    return next(
+        (
+            n
+            for n in range(min(len(stop) - 1, len(text)), 0, -1)
+            if text.endswith(stop[:n])
+        ),
+        0,
+    )

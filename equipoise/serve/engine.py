@@ -1,4 +1,6 @@
-"""What answers a chat, token by token: the contract between the server and whatever model stands behind it."""
+"""What answers a chat, token by token: the contract between the server and whatever
+model stands behind it.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,13 @@ from equipoise.types import Message
 
 
 class Refused(UserError):  # noqa: N818
-    """A question that an engine cannot take as it is: the client's to mend. `code` is the protocol's word for it."""
+    """A question that an engine cannot take as it is: the client's to mend. `code` is
+    the protocol's word for it.
+    """
 
-    def __init__(self, message: str, code: str = "invalid_value", param: str | None = "messages") -> None:
+    def __init__(
+        self, message: str, code: str = "invalid_value", param: str | None = "messages"
+    ) -> None:
         super().__init__(message)
         self.code, self.param = code, param
 
@@ -26,9 +32,11 @@ class EngineError(EquipoiseError):
 class Asked:
     """One question to an engine.
 
-    `prefix` is text that the answer already begins with: generation goes on from it and does not repeat it. An answer
-    ends before the first of the texts `stop`, at `max_tokens` generated tokens, or by itself. `temperature` 0 takes the
-    most likely token; `top_k` 0 and `top_p` 1 cut nothing. Equal questions with equal seeds get equal answers.
+    `prefix` is text that the answer already begins with: generation goes on from it and
+    does not repeat it. An answer ends before the first of the texts `stop`, at
+    `max_tokens` generated tokens, or by itself. `temperature` 0 takes the most likely
+    token; `top_k` 0 and `top_p` 1 cut nothing. Equal questions with equal seeds get
+    equal answers.
     """
 
     messages: tuple[Message, ...]
@@ -43,10 +51,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of an answer as it is made: whole characters only, and how many tokens were generated since the last.
+    """A part of an answer as it is made: whole characters only, and how many tokens
+    were generated since the last.
 
-    The last piece of an answer has a `finish`; on "error", `error` says what happened. `fields` are further keys that a
-    server shows beside the text, such as the hidden blocks that a steered assistant was asked to return.
+    The last piece of an answer has a `finish`; on "error", `error` says what happened.
+    `fields` are further keys that a server shows beside the text, such as the hidden
+    blocks that a steered assistant was asked to return.
     """
 
     text: str = ""
@@ -57,7 +67,9 @@ class Piece:
 
 
 def brief(messages: Sequence[Message], prefix: str = "") -> bool:
-    """Whether a chat is so short that it is tokenised in less than a millisecond or two."""
+    """Whether a chat is so short that it is tokenised in less than a millisecond or
+    two.
+    """
     return sum(len(message.content) for message in messages) + len(prefix) < 4000
 
 
@@ -65,14 +77,17 @@ class Engine(Protocol):
     """A model that answers chats, many at once."""
 
     def generate(self, asked: Asked) -> AsyncGenerator[Piece, None]:
-        """The answer in pieces, the last of them with a `finish`. Closing the generator (`aclose`) ends the work on it.
+        """The answer in pieces, the last of them with a `finish`. Closing the generator
+        (`aclose`) ends the work on it.
 
         Raises Refused, before the first piece, for a chat that cannot be answered.
         """
         ...
 
     def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
-        """How many tokens the prompt has, `prefix` included; None where the engine cannot know. Raises Refused."""
+        """How many tokens the prompt has, `prefix` included; None where the engine
+        cannot know. Raises Refused.
+        """
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,6 @@
-"""How much the server takes on at once: places for answers, and a queue of bounded length before them."""
+"""How much the server takes on at once: places for answers, and a queue of bounded
+length before them.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,14 @@ class Limits(Settings):
 
     body_bytes: int = Field(1_000_000, ge=1, description="bytes of a request's body")
     concurrency: int = Field(64, ge=1, description="answers that are made at once")
-    queue: int = Field(256, ge=0, description="requests that wait for a place; further ones are told to come later")
-    seconds: float = Field(300.0, gt=0, description="seconds that a request may take, its waiting included")
+    queue: int = Field(
+        256,
+        ge=0,
+        description="requests that wait for a place; further ones are told to come later",
+    )
+    seconds: float = Field(
+        300.0, gt=0, description="seconds that a request may take, its waiting included"
+    )
     max_tokens: int = Field(4096, ge=1, description="tokens of an answer")
     answers: int = Field(16, ge=1, description="answers to one request (its n)")
 
@@ -44,7 +52,9 @@ class Gate:
 
     @asynccontextmanager
     async def place(self, answers: int) -> AsyncIterator[None]:
-        """Places for so many answers, held while the context is open. Raises Problem (429) where too many wait."""
+        """Places for so many answers, held while the context is open. Raises Problem
+        (429) where too many wait.
+        """
         await self._enter(answers)
         try:
             yield
@@ -69,7 +79,9 @@ class Gate:
         try:
             await turn[1]
         except asyncio.CancelledError:
-            if turn[1].done() and not turn[1].cancelled():  # it was let in at the moment at which it left
+            if (
+                turn[1].done() and not turn[1].cancelled()
+            ):  # it was let in at the moment at which it left
                 self._free += answers
             else:
                 self._waiting.remove(turn)

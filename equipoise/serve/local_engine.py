@@ -1,10 +1,12 @@
-"""A local player as an engine: a thread owns the model, and answers join it and leave it at any step.
+"""A local player as an engine: a thread owns the model, and answers join it and leave
+it at any step.
 
-Newly arrived rows are read as one batch, then take their places among the rows that are under way (a cohort); a round
-of the loop appends a token to every row. Adapters of one model share it: each has cohorts of its own, and a round puts
-one adapter after the other in force. A row's dice are counted by its place in the answer, as the sampler's are: what
-is served is what the player would have answered at this seed, and an answer that goes on from its own beginning
-goes on as it would have.
+Newly arrived rows are read as one batch, then take their places among the rows that are
+under way (a cohort); a round of the loop appends a token to every row. Adapters of one
+model share it: each has cohorts of its own, and a round puts one adapter after the
+other in force. A row's dice are counted by its place in the answer, as the sampler's
+are: what is served is what the player would have answered at this seed, and an answer
+that goes on from its own beginning goes on as it would have.
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ import numpy as np
 import torch
 
 from equipoise.errors import DataError
-from equipoise.players.base import Shelf
-from equipoise.players.encoding import Encoding, NoRoom
+from equipoise.models.encoding import Encoding, NoRoom
+from equipoise.models.sampling import Batch, Choice, choose
+from equipoise.players.base import Resources
 from equipoise.players.local import Local, SharedBase
-from equipoise.players.sampling import Batch, Choice, choose
 from equipoise.seeds import uniform
 from equipoise.serve.decoding import Decoder, Stops
 from equipoise.serve.engine import Asked, EngineError, Piece, Refused, brief
@@ -40,15 +42,26 @@ log = logging.getLogger(__name__)
 class LocalEngine:
     """A local player that answers chats, many at once."""
 
-    def __init__(self, player: Local, weights: Path | None = None, shelf: Shelf | None = None) -> None:
+    def __init__(
+        self,
+        player: Local,
+        weights: Path | None = None,
+        resources: Resources | None = None,
+    ) -> None:
         """Loads the model, unless the shelf has it. Raises ModelError."""
-        shelf = shelf or Shelf()
-        self._encoding = player.shared_encoding(shelf)
-        base, self._adapter = player.base(weights, shelf)
-        # Encoding changes a tokenizer's state for a moment: one at a time, and never on the tokenizer that decodes.
-        self._lock = shelf.get(("lock", id(self._encoding)), threading.Lock)
-        self._decoding = shelf.get(("decoding", id(self._encoding)), lambda: copy.deepcopy(self._encoding.tokenizer))
-        self._worker = shelf.get(("worker", id(base)), lambda: Worker(base, player.batch_size))
+        resources = resources or Resources()
+        self._encoding = player.shared_encoding(resources)
+        base, self._adapter = player.base(weights, resources)
+        # Encoding changes a tokenizer's state for a moment: one at a time, and never on
+        # the tokenizer that decodes.
+        self._lock = resources.get(("lock", id(self._encoding)), threading.Lock)
+        self._decoding = resources.get(
+            ("decoding", id(self._encoding)),
+            lambda: copy.deepcopy(self._encoding.tokenizer),
+        )
+        self._worker = resources.get(
+            ("worker", id(base)), lambda: Worker(base, player.batch_size)
+        )
         self._worker.users += 1
         self._ids = lru_cache(256)(self._encoded)
 
@@ -58,12 +71,24 @@ class LocalEngine:
         return len(prompt) + len(before)
 
     async def generate(self, asked: Asked) -> AsyncGenerator[Piece, None]:
-        """The answer in pieces. Raises Refused for a chat that the template refuses or that leaves no room."""
+        """The answer in pieces. Raises Refused for a chat that the template refuses or
+        that leaves no room.
+        """
         ids = (asked.messages, asked.prefix)
         # A hand-over to another thread takes longer than a short chat does.
-        prompt, before = self._ids(*ids) if brief(*ids) else await asyncio.to_thread(self._ids, *ids)
+        prompt, before = (
+            self._ids(*ids) if brief(*ids) else await asyncio.to_thread(self._ids, *ids)
+        )
         room = self._encoding.max_length - len(prompt) - len(before)
-        row = Row(asked, [*prompt, *before], len(before), room, self._adapter, self._encoding, self._decoding)
+        row = Row(
+            asked,
+            [*prompt, *before],
+            len(before),
+            room,
+            self._adapter,
+            self._encoding,
+            self._decoding,
+        )
         self._worker.add(row)
         try:
             while True:
@@ -80,7 +105,9 @@ class LocalEngine:
         if not self._worker.users:
             await asyncio.to_thread(self._worker.close)
 
-    def _encoded(self, messages: tuple[Message, ...], prefix: str) -> tuple[list[int], list[int]]:
+    def _encoded(
+        self, messages: tuple[Message, ...], prefix: str
+    ) -> tuple[list[int], list[int]]:
         """Ids of the prompt and of the answer's beginning."""
         try:
             with self._lock:
@@ -100,7 +127,9 @@ class LocalEngine:
 
 
 class Row:
-    """An answer under way: made in the event loop, which waits for `pieces`; taken over by the worker's thread."""
+    """An answer under way: made in the event loop, which waits for `pieces`; taken over
+    by the worker's thread.
+    """
 
     def __init__(
         self,
@@ -112,11 +141,24 @@ class Row:
         encoding: Encoding,
         tokenizer: object,
     ) -> None:
-        """`ids` are all that is there, the last `start` of them the answer's own; `room` is for how many more."""
-        self.ids, self.adapter, self.pad_id, self.stop_ids = ids, adapter, encoding.pad_id, encoding.stop_ids
+        """`ids` are all that is there, the last `start` of them the answer's own;
+        `room` is for how many more.
+        """
+        self.ids, self.adapter, self.pad_id, self.stop_ids = (
+            ids,
+            adapter,
+            encoding.pad_id,
+            encoding.stop_ids,
+        )
         if not -(2**63) <= asked.seed < 2**63:
-            raise Refused(f"a seed of {asked.seed} does not fit into 64 bits", param="seed")
-        self.seed, self.position, self.left = asked.seed, start, min(asked.max_tokens, room)
+            raise Refused(
+                f"a seed of {asked.seed} does not fit into 64 bits", param="seed"
+            )
+        self.seed, self.position, self.left = (
+            asked.seed,
+            start,
+            min(asked.max_tokens, room),
+        )
         self.choice = Choice(asked.temperature, asked.top_k, asked.top_p)
         self.cancelled = False
         self.loop = asyncio.get_running_loop()
@@ -127,7 +169,11 @@ class Row:
 
     def take(self, token: int) -> Piece | None:
         """What can be said once `token` has come."""
-        self.position, self.left, self._unsaid = self.position + 1, self.left - 1, self._unsaid + 1
+        self.position, self.left, self._unsaid = (
+            self.position + 1,
+            self.left - 1,
+            self._unsaid + 1,
+        )
         ended = token in self.stop_ids
         text, stopped = self._stops.add("" if ended else self._decoder.add(token))
         finish = "stop" if ended or stopped else "length" if self.left <= 0 else None
@@ -154,7 +200,9 @@ class Cohort:
         self.rows += other.rows
 
     def round(self) -> list[tuple[Row, Piece]]:
-        """Append a token to every row; what that lets them say. Rows that have finished, or are cancelled, leave."""
+        """Append a token to every row; what that lets them say. Rows that have
+        finished, or are cancelled, leave.
+        """
         token_B = self._chosen()
         said: list[tuple[Row, Piece]] = []
         stay: list[int] = []
@@ -180,16 +228,25 @@ class Cohort:
         seed_B = np.array([row.seed for row in self.rows], np.int64)
         number_B = uniform(seed_B, np.array([row.position for row in self.rows]))
         device = self.batch.device
-        dice_B = torch.from_numpy(number_B.astype(np.float32) if device.type == "mps" else number_B).to(device)
+        dice_B = torch.from_numpy(
+            number_B.astype(np.float32) if device.type == "mps" else number_B
+        ).to(device)
         token_B = torch.zeros(len(self.rows), dtype=torch.int64, device=device)
         for choice in {row.choice for row in self.rows}:
-            row_B = torch.tensor([n for n, row in enumerate(self.rows) if row.choice == choice], device=device)
-            token_B[row_B] = choose(self.batch.logits_BV[row_B], dice_B[row_B], choice)[0]
+            row_B = torch.tensor(
+                [n for n, row in enumerate(self.rows) if row.choice == choice],
+                device=device,
+            )
+            token_B[row_B] = choose(self.batch.logits_BV[row_B], dice_B[row_B], choice)[
+                0
+            ]
         return token_B
 
 
 class Worker:
-    """The thread that owns a model. Everything that is done with the model is done here."""
+    """The thread that owns a model. Everything that is done with the model is done
+    here.
+    """
 
     def __init__(self, base: SharedBase, rows: int) -> None:
         """`rows`: how many answers are made at once; further ones wait."""
@@ -198,13 +255,17 @@ class Worker:
         self._inbox: queue.SimpleQueue[Row | None] = queue.SimpleQueue()
         self._waiting: list[Row] = []
         self._cohorts: dict[Path | None, list[Cohort]] = {}
-        self._thread = threading.Thread(target=self._work, name="equipoise-model", daemon=True)
+        self._thread = threading.Thread(
+            target=self._work, name="equipoise-model", daemon=True
+        )
         self._thread.start()
 
     @property
     def rows(self) -> int:
         """How many answers are under way, those that wait included."""
-        return len(self._waiting) + sum(len(c.rows) for group in list(self._cohorts.values()) for c in list(group))
+        return len(self._waiting) + sum(
+            len(c.rows) for group in list(self._cohorts.values()) for c in list(group)
+        )
 
     def add(self, row: Row) -> None:
         """Take over a row. Raises EngineError where the thread has ended."""
@@ -224,7 +285,12 @@ class Worker:
                 with self._answered_for(rows), self._lent(adapter) as model:
                     self._cohorts.setdefault(adapter, []).append(Cohort(model, rows))
             for adapter, group in list(self._cohorts.items()):
-                with self._answered_for([row for cohort in group for row in cohort.rows]) as sound, self._lent(adapter):
+                with (
+                    self._answered_for(
+                        [row for cohort in group for row in cohort.rows]
+                    ) as sound,
+                    self._lent(adapter),
+                ):
                     _unite(group)
                     for cohort in group:
                         _say(cohort.round())
@@ -232,11 +298,23 @@ class Worker:
                 group[:] = [cohort for cohort in group if cohort.rows] if sound else []
                 if not group:
                     del self._cohorts[adapter]
-        rows = [row for group in self._cohorts.values() for cohort in group for row in cohort.rows]
-        _say([(row, Piece(finish="error", error="the server is closing")) for row in rows + self._waiting])
+        rows = [
+            row
+            for group in self._cohorts.values()
+            for cohort in group
+            for row in cohort.rows
+        ]
+        _say(
+            [
+                (row, Piece(finish="error", error="the server is closing"))
+                for row in rows + self._waiting
+            ]
+        )
 
     def _receive(self) -> bool:
-        """Take what has come, waiting where there is nothing else to do; whether to go on."""
+        """Take what has come, waiting where there is nothing else to do; whether to go
+        on.
+        """
         wait = not self._cohorts and not self._waiting
         while True:
             try:
@@ -251,7 +329,9 @@ class Worker:
 
     def _admitted(self) -> dict[Path | None, list[Row]]:
         """Those who wait and find a place, by adapter, in the order in which they came."""
-        free = self._most - sum(len(cohort.rows) for group in self._cohorts.values() for cohort in group)
+        free = self._most - sum(
+            len(cohort.rows) for group in self._cohorts.values() for cohort in group
+        )
         found: dict[Path | None, list[Row]] = {}
         left: list[Row] = []
         for row in self._waiting:
@@ -270,13 +350,21 @@ class Worker:
 
     @contextmanager
     def _answered_for(self, rows: list[Row]) -> Iterator[list[bool]]:
-        """A failure of the model ends the rows that it befell with an error, and no others; what is given is a list."""
+        """A failure of the model ends the rows that it befell with an error, and no
+        others; what is given is a list.
+        """
         try:
             yield []
         except Exception as error:
             log.exception("the model failed on %d answers", len(rows))
             words = f"the model failed ({type(error).__name__})"
-            _say([(row, Piece(finish="error", error=words)) for row in rows if not row.cancelled])
+            _say(
+                [
+                    (row, Piece(finish="error", error=words))
+                    for row in rows
+                    if not row.cancelled
+                ]
+            )
 
 
 def _unite(group: list[Cohort]) -> None:

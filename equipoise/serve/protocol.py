@@ -1,4 +1,6 @@
-"""OpenAI's protocol, the server's side: replies, streams of events and errors, each in the protocol's own shape."""
+"""OpenAI's protocol, the server's side: replies, streams of events and errors, each in
+the protocol's own shape.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +15,49 @@ from starlette.types import Send
 from equipoise.errors import EquipoiseError
 from equipoise.serve.engine import Piece
 
-TYPES = {401: "authentication_error", 403: "permission_error", 408: "timeout_error", 429: "rate_limit_error"}
+TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    408: "timeout_error",
+    429: "rate_limit_error",
+}
 
 
 class Problem(EquipoiseError):  # noqa: N818
-    """An error as the protocol answers it. `param` is the field that is to blame, `code` the short word for it."""
+    """An error as the protocol answers it. `param` is the field that is to blame,
+    `code` the short word for it.
+    """
 
     def __init__(
-        self, status: int, message: str, code: str, param: str | None = None, headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        message: str,
+        code: str,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        self.status, self.code, self.param, self.headers = status, code, param, dict(headers or {})
+        self.status, self.code, self.param, self.headers = (
+            status,
+            code,
+            param,
+            dict(headers or {}),
+        )
 
     def body(self) -> dict[str, Any]:
         """`{"error": {message, type, param, code}}`."""
-        kind = TYPES.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
-        return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
+        kind = TYPES.get(
+            self.status,
+            "invalid_request_error" if self.status < 500 else "server_error",
+        )
+        return {
+            "error": {
+                "message": str(self),
+                "type": kind,
+                "param": self.param,
+                "code": self.code,
+            }
+        }
 
 
 class Reply:
@@ -37,16 +66,26 @@ class Reply:
     def __init__(self, send: Send) -> None:
         self._send, self.begun = send, False
 
-    async def json(self, content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+    async def json(
+        self, content: Any, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> None:
         """The whole answer."""
         body = msgspec.json.encode(content)
-        await self._start(status, {"content-length": str(len(body)), **(headers or {})}, "application/json")
+        await self._start(
+            status,
+            {"content-length": str(len(body)), **(headers or {})},
+            "application/json",
+        )
         await self._send({"type": "http.response.body", "body": body})
 
     async def event(self, content: Any) -> None:
         """An event of a stream, which begins with its first."""
         if not self.begun:
-            await self._start(200, {"cache-control": "no-cache", "x-accel-buffering": "no"}, "text/event-stream")
+            await self._start(
+                200,
+                {"cache-control": "no-cache", "x-accel-buffering": "no"},
+                "text/event-stream",
+            )
         await self._part(msgspec.json.encode(content))
 
     async def done(self) -> None:
@@ -62,22 +101,42 @@ class Reply:
             await self._part(msgspec.json.encode(problem.body()))
             await self._send({"type": "http.response.body", "body": b""})
 
-    async def _start(self, status: int, headers: Mapping[str, str], content_type: str) -> None:
+    async def _start(
+        self, status: int, headers: Mapping[str, str], content_type: str
+    ) -> None:
         self.begun = True
-        pairs = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        pairs = [
+            (name.encode(), value.encode("latin-1")) for name, value in headers.items()
+        ]
         pairs.append((b"content-type", content_type.encode()))
-        await self._send({"type": "http.response.start", "status": status, "headers": pairs})
+        await self._send(
+            {"type": "http.response.start", "status": status, "headers": pairs}
+        )
 
     async def _part(self, data: bytes) -> None:
-        await self._send({"type": "http.response.body", "body": b"data: " + data + b"\n\n", "more_body": True})
+        await self._send(
+            {
+                "type": "http.response.body",
+                "body": b"data: " + data + b"\n\n",
+                "more_body": True,
+            }
+        )
 
 
 class Completion:
-    """The answers to one request, put together from their pieces, as a body or as events."""
+    """The answers to one request, put together from their pieces, as a body or as
+    events.
+    """
 
-    def __init__(self, model: str, answers: int, prompt_tokens: int | None, count_in_stream: bool) -> None:
+    def __init__(
+        self, model: str, answers: int, prompt_tokens: int | None, count_in_stream: bool
+    ) -> None:
         """`prompt_tokens` None: nobody knows, so no usage is stated."""
-        self._head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": model}
+        self._head = {
+            "id": f"chatcmpl-{secrets.token_hex(12)}",
+            "created": int(time.time()),
+            "model": model,
+        }
         self._prompt_tokens, self._count_in_stream = prompt_tokens, count_in_stream
         self._texts: list[list[str]] = [[] for _ in range(answers)]
         self._finishes: list[str | None] = [None] * answers
@@ -96,13 +155,25 @@ class Completion:
         choices = [
             {
                 "index": n,
-                "message": {"role": "assistant", "content": "".join(text), "refusal": None, **fields},
+                "message": {
+                    "role": "assistant",
+                    "content": "".join(text),
+                    "refusal": None,
+                    **fields,
+                },
                 "logprobs": None,
                 "finish_reason": finish,
             }
-            for n, (text, fields, finish) in enumerate(zip(self._texts, self._fields, self._finishes, strict=True))
+            for n, (text, fields, finish) in enumerate(
+                zip(self._texts, self._fields, self._finishes, strict=True)
+            )
         ]
-        return {**self._head, "object": "chat.completion", "choices": choices, "usage": self._usage()}
+        return {
+            **self._head,
+            "object": "chat.completion",
+            "choices": choices,
+            "usage": self._usage(),
+        }
 
     def opening(self, number: int) -> dict[str, Any]:
         """The event with which an answer begins."""
@@ -115,12 +186,29 @@ class Completion:
 
     def closing(self) -> dict[str, Any]:
         """The event that states what all answers took."""
-        return {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": self._usage()}
+        return {
+            **self._head,
+            "object": "chat.completion.chunk",
+            "choices": [],
+            "usage": self._usage(),
+        }
 
-    def _event(self, number: int, delta: dict[str, Any], finish: str | None) -> dict[str, Any]:
-        choice = {"index": number, "delta": delta, "logprobs": None, "finish_reason": finish}
+    def _event(
+        self, number: int, delta: dict[str, Any], finish: str | None
+    ) -> dict[str, Any]:
+        choice = {
+            "index": number,
+            "delta": delta,
+            "logprobs": None,
+            "finish_reason": finish,
+        }
         usage = {"usage": None} if self._count_in_stream else {}
-        return {**self._head, "object": "chat.completion.chunk", "choices": [choice], **usage}
+        return {
+            **self._head,
+            "object": "chat.completion.chunk",
+            "choices": [choice],
+            **usage,
+        }
 
     def _usage(self) -> dict[str, int] | None:
         if self._prompt_tokens is None:

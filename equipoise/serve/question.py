@@ -1,4 +1,6 @@
-"""What a client asks: the body of /v1/chat/completions, read strictly, but for unknown fields, which are left aside."""
+"""What a client asks: the body of /v1/chat/completions, read strictly, but for unknown
+fields, which are left aside.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ UNSERVED: dict[str, tuple[Any, ...]] = {
 
 
 class _Body(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        strict=True, frozen=True, allow_inf_nan=False, hide_input_in_errors=True
+    )
 
 
 class _Text(_Body):
@@ -49,7 +53,11 @@ class _Message(_Body):
     content: str | list[_Text]
 
     def read(self) -> Message:
-        content = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+        content = (
+            self.content
+            if isinstance(self.content, str)
+            else "".join(part.text for part in self.content)
+        )
         return Message("system" if self.role == "developer" else self.role, content)
 
 
@@ -65,7 +73,9 @@ class _Further(_Body):
 
 
 class Question(_Body):
-    """A request for chat completions. `steering` is passed on as it is, to whoever steers."""
+    """A request for chat completions. `steering` is passed on as it is, to whoever
+    steers.
+    """
 
     model: str
     messages: list[_Message] = Field(min_length=1)
@@ -99,24 +109,32 @@ class Question(_Body):
         return self.n or 1
 
     def asked(self, seed: int, given: Asked, most: int) -> list[Asked]:
-        """The questions for the engine, one an answer; what the client leaves open is as in `given`.
+        """The questions for the engine, one an answer; what the client leaves open is
+        as in `given`.
 
-        The first answer has the request's own seed. `most`: tokens of an answer where the client does not say.
+        The first answer has the request's own seed. `most`: tokens of an answer where
+        the client does not say.
         """
         messages, prefix = [message.read() for message in self.messages], ""
         if self.continue_final_message and messages[-1].role == "assistant":
             prefix = messages.pop().content
-        tokens = self.max_completion_tokens or self.max_tokens or min(given.max_tokens, most)
+        tokens = (
+            self.max_completion_tokens or self.max_tokens or min(given.max_tokens, most)
+        )
         return [
             Asked(
                 messages=tuple(messages),
                 prefix=prefix,
                 seed=seeds.child(seed, "answer", n) if n else seed,
-                temperature=given.temperature if self.temperature is None else self.temperature,
+                temperature=given.temperature
+                if self.temperature is None
+                else self.temperature,
                 top_p=given.top_p if self.top_p is None else self.top_p,
                 top_k=given.top_k if self.top_k is None else max(self.top_k, 0),
                 max_tokens=tokens,
-                stop=(self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ()),
+                stop=(self.stop,)
+                if isinstance(self.stop, str)
+                else tuple(self.stop or ()),
             )
             for n in range(self.answers)
         ]
@@ -127,7 +145,9 @@ class Question(_Body):
 
 
 def read(body: bytes, limits: Limits) -> Question:
-    """The question in a request's body. Raises Problem, status 400, that names the field."""
+    """The question in a request's body. Raises Problem, status 400, that names the
+    field.
+    """
     try:
         values = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -140,10 +160,20 @@ def read(body: bytes, limits: Limits) -> Question:
         raise _problem(error) from error
     for field, harmless in UNSERVED.items():
         if values.get(field) is not None and values[field] not in harmless:
-            raise Problem(400, f"'{field}' is not supported here; leave it out", "unsupported_value", field)
+            raise Problem(
+                400,
+                f"'{field}' is not supported here; leave it out",
+                "unsupported_value",
+                field,
+            )
     for field in ("max_tokens", "max_completion_tokens"):
         if (values.get(field) or 0) > limits.max_tokens:
-            raise Problem(400, f"'{field}' is at most {limits.max_tokens} here", "invalid_value", field)
+            raise Problem(
+                400,
+                f"'{field}' is at most {limits.max_tokens} here",
+                "invalid_value",
+                field,
+            )
     if question.answers > min(limits.answers, limits.concurrency):
         most = min(limits.answers, limits.concurrency)
         raise Problem(400, f"'n' is at most {most} here", "invalid_value", "n")
@@ -151,19 +181,34 @@ def read(body: bytes, limits: Limits) -> Question:
 
 
 def _problem(error: ValidationError) -> Problem:
-    """The first fault, with the path of the field as clients write it: messages[0].content."""
+    """The first fault, with the path of the field as clients write it:
+    messages[0].content.
+    """
     faults = error.errors(include_url=False, include_context=False, include_input=False)
-    # Of the ways in which a value could have been right, the one that it came nearest to says most.
-    fault = max((one for one in faults if one["loc"][:1] == faults[0]["loc"][:1]), key=lambda one: len(one["loc"]))
+    # Of the ways in which a value could have been right, the one that it came nearest
+    # to says most.
+    fault = max(
+        (one for one in faults if one["loc"][:1] == faults[0]["loc"][:1]),
+        key=lambda one: len(one["loc"]),
+    )
     path = ""
     for part in fault["loc"]:
         if isinstance(part, int):
             path += f"[{part}]"
-        elif path == "" or part in _NAMES:  # the rest are names of types that a value could have had
+        elif (
+            path == "" or part in _NAMES
+        ):  # the rest are names of types that a value could have had
             path += f".{part}" if path else part
     codes = {"missing": "missing_required_parameter"}
-    code = codes.get(fault["type"], "invalid_type" if fault["type"].endswith("_type") else "invalid_value")
+    code = codes.get(
+        fault["type"],
+        "invalid_type" if fault["type"].endswith("_type") else "invalid_value",
+    )
     return Problem(400, f"'{path}': {fault['msg']}", code, path)
 
 
-_NAMES = {name for kind in (Question, _Message, _Text, _StreamOptions, _Further) for name in kind.model_fields}
+_NAMES = {
+    name
+    for kind in (Question, _Message, _Text, _StreamOptions, _Further)
+    for name in kind.model_fields
+}

@@ -1,4 +1,6 @@
-"""An engine that is another server: an OpenAI-compatible endpoint, asked for its answers piece by piece."""
+"""An engine that is another server: an OpenAI-compatible endpoint, asked for its
+answers piece by piece.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ CONTINUE = "Go on exactly where your last message breaks off. Repeat nothing of 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What one event of a stream says. `tokens` is the whole answer's count, where the server gives it."""
+    """What one event of a stream says. `tokens` is the whole answer's count, where the
+    server gives it.
+    """
 
     text: str = ""
     finish: str | None = None
@@ -29,8 +33,12 @@ class Chunk:
 class Streaming(Connection):
     """The connection of an endpoint's player, for answers that come in pieces."""
 
-    async def stream(self, body: Mapping[str, Any]) -> AsyncGenerator[Chunk | Failure, None]:
-        """The answer to `body`. Until its first event it is tried again as an endpoint's is; a failure is the last."""
+    async def stream(
+        self, body: Mapping[str, Any]
+    ) -> AsyncGenerator[Chunk | Failure, None]:
+        """The answer to `body`. Until its first event it is tried again as an
+        endpoint's is; a failure is the last.
+        """
         opened = await self.again(lambda: self._opened(body), asyncio.Event())
         if isinstance(opened, Failure):
             yield opened
@@ -45,7 +53,11 @@ class Streaming(Connection):
 
     async def _opened(self, body: Mapping[str, Any]) -> tuple[Any, Any] | Failure:
         """The stream of events, and its first."""
-        rest = {field: value for field, value in body.items() if field not in ("model", "messages")}
+        rest = {
+            field: value
+            for field, value in body.items()
+            if field not in ("model", "messages")
+        }
         try:
             async with asyncio.timeout(self._timeout):
                 events = await self._client.chat.completions.create(
@@ -61,7 +73,9 @@ class Streaming(Connection):
         except Exception as error:  # noqa: BLE001  all that the client raises is told apart there, the rest raised again
             return self._failed(error)
         if first is None:
-            return Failure("not a stream of answers: it ended before its first event", passing=True)
+            return Failure(
+                "not a stream of answers: it ended before its first event", passing=True
+            )
         return (events, first) if not isinstance(first, Failure) else first
 
     async def _next(self, events: Any) -> Any:
@@ -94,43 +108,63 @@ class Streaming(Connection):
             case openai.APIError():  # an error in place of an event
                 return Failure(self._clean(error.message), passing=True)
             case ValueError():  # an event that is no JSON
-                return Failure(self._clean(f"not a stream of answers: {error}"), passing=True)
+                return Failure(
+                    self._clean(f"not a stream of answers: {error}"), passing=True
+                )
         raise error
 
 
 def read(event: Any) -> Chunk:
-    """What an event of the official client says; one that says nothing of the first choice is empty."""
+    """What an event of the official client says; one that says nothing of the first
+    choice is empty.
+    """
     data = event.model_dump(exclude_unset=True, warnings=False)
     text, finish = "", None
     match data:
         case {"choices": [{**choice}, *_]}:
             delta = choice.get("delta") or {}
-            text, finish = delta.get("content") or delta.get("refusal") or "", choice.get("finish_reason")
+            text, finish = (
+                delta.get("content") or delta.get("refusal") or "",
+                choice.get("finish_reason"),
+            )
     usage = data.get("usage") or {}
     return Chunk(text, finish, usage.get("completion_tokens"))
 
 
 class UpstreamEngine:
-    """The model behind an endpoint's player. What a question says of sampling goes before the player's settings.
+    """The model behind an endpoint's player. What a question says of sampling goes
+    before the player's settings.
 
-    A begun answer is gone on with by the convention of vLLM and SGLang: it is the chat's last message, with
-    `continue_final_message: true` and `add_generation_prompt: false`; with `continues` false the model is asked to go
-    on in words, for servers that know no such fields.
+    A begun answer is gone on with by the convention of vLLM and SGLang: it is the
+    chat's last message, with `continue_final_message: true` and `add_generation_prompt:
+    false`; with `continues` false the model is asked to go on in words, for servers
+    that know no such fields.
     """
 
     def __init__(self, player: Endpoint, *, continues: bool = True) -> None:
-        """Nothing is sent yet. Raises ConfigError when the key is not set, or for a budget, which only runs keep."""
+        """Nothing is sent yet. Raises ConfigError when the key is not set, or for a
+        budget, which only runs keep.
+        """
         if any(limit is not None for _, limit in player.budget):
-            raise ConfigError(f"{player.model}: budget: a server keeps no account; leave it out, or limit the key")
+            raise ConfigError(
+                f"{player.model}: budget: a server keeps no account; leave it out, or limit the key"
+            )
         self.player, self._continues = player, continues
-        self._connection = Streaming(player.base_url, player.key(), timeout=player.timeout, retries=player.retries)
+        self._connection = Streaming(
+            player.base_url,
+            player.key(),
+            timeout=player.timeout,
+            retries=player.retries,
+        )
         self._places = asyncio.Semaphore(player.concurrency)
 
     async def generate(self, asked: Asked) -> AsyncGenerator[Piece, None]:
-        """The answer in pieces. Closing the generator closes the stream, upon which servers end their work.
+        """The answer in pieces. Closing the generator closes the stream, upon which
+        servers end their work.
 
-        Raises ModelError for what concerns every question (the key, the model, the address), Refused where the server
-        does not take this one, EngineError where it fails before its first word; later, the last piece says so.
+        Raises ModelError for what concerns every question (the key, the model, the
+        address), Refused where the server does not take this one, EngineError where it
+        fails before its first word; later, the last piece says so.
         """
         async with self._places:
             stream = self._connection.stream(self._body(asked))
@@ -140,25 +174,42 @@ class UpstreamEngine:
             finally:
                 await stream.aclose()
 
-    async def _pieces(self, stream: AsyncIterator[Chunk | Failure], prefix: str) -> AsyncIterator[Piece]:
+    async def _pieces(
+        self, stream: AsyncIterator[Chunk | Failure], prefix: str
+    ) -> AsyncIterator[Piece]:
         finish, counted, begun, said = None, 0, False, Unrepeated(prefix)
         async for chunk in stream:
             if isinstance(chunk, Failure):
                 if not begun:
                     raise self._error(chunk)
-                yield Piece(finish="error", error=f"{self.player.model}: the answer broke off: {chunk.words}")
+                yield Piece(
+                    finish="error",
+                    error=f"{self.player.model}: the answer broke off: {chunk.words}",
+                )
                 return
             begun, finish = True, chunk.finish or finish
             text = said.feed(chunk.text)
-            # A chunk is a token nearly everywhere; where the server counts, its last word makes up for the rest.
-            tokens = int(bool(chunk.text)) if chunk.tokens is None else max(0, chunk.tokens - counted)
+            # A chunk is a token nearly everywhere; where the server counts, its last
+            # word makes up for the rest.
+            tokens = (
+                int(bool(chunk.text))
+                if chunk.tokens is None
+                else max(0, chunk.tokens - counted)
+            )
             counted += tokens
             if text or tokens:
                 yield Piece(text, tokens=tokens)
         if finish == "content_filter":
-            yield Piece(finish="error", error=f"{self.player.model}: the server's content filter withheld the answer")
+            yield Piece(
+                finish="error",
+                error=f"{self.player.model}: the server's content filter withheld the answer",
+            )
         elif finish is None:
-            yield Piece(said.held(), "error", error=f"{self.player.model}: the answer broke off without an end")
+            yield Piece(
+                said.held(),
+                "error",
+                error=f"{self.player.model}: the answer broke off without an end",
+            )
         else:
             yield Piece(said.held(), "length" if finish == "length" else "stop")
 
@@ -172,12 +223,18 @@ class UpstreamEngine:
 
     def _body(self, asked: Asked) -> dict[str, Any]:
         player = self.player
-        messages = [{"role": message.role, "content": message.content} for message in asked.messages]
+        messages = [
+            {"role": message.role, "content": message.content}
+            for message in asked.messages
+        ]
         further: dict[str, Any] = {}
         if asked.prefix:
             messages.append({"role": "assistant", "content": asked.prefix})
             if self._continues:
-                further = {"continue_final_message": True, "add_generation_prompt": False}
+                further = {
+                    "continue_final_message": True,
+                    "add_generation_prompt": False,
+                }
             else:
                 messages.append({"role": "user", "content": CONTINUE})
         body = {
@@ -191,7 +248,11 @@ class UpstreamEngine:
             "stop": [*asked.stop, *player.stop] or None,
             "seed": asked.seed % 2**31 if player.send_seed else None,
         }
-        return {field: value for field, value in body.items() if value is not None} | player.extra_body | further
+        return (
+            {field: value for field, value in body.items() if value is not None}
+            | player.extra_body
+            | further
+        )
 
     def _error(self, failure: Failure) -> Exception:
         player = self.player
@@ -205,13 +266,23 @@ class UpstreamEngine:
         if wrong:
             return ModelError(f"endpoint {player.base_url}: {wrong}")
         if refused:
-            return Refused(f"{player.model}: {failure.words}", failure.code or "invalid_value", failure.field or None)
-        said = f"HTTP {failure.status}: {failure.words}" if failure.status else failure.words
+            return Refused(
+                f"{player.model}: {failure.words}",
+                failure.code or "invalid_value",
+                failure.field or None,
+            )
+        said = (
+            f"HTTP {failure.status}: {failure.words}"
+            if failure.status
+            else failure.words
+        )
         return EngineError(f"{player.model}: {said}")
 
 
 class Unrepeated:
-    """An answer without the beginning that was given to it, should the model have repeated that."""
+    """An answer without the beginning that was given to it, should the model have
+    repeated that.
+    """
 
     def __init__(self, prefix: str) -> None:
         self._prefix, self._text = prefix, ""

@@ -1,7 +1,8 @@
 """What a solver is: from a symmetric game's pay-offs to a mixture over its players.
 
-Each solver is a free function on the two-player matrix game (the row player gets payoff_AM, the column player its
-negative unless another matrix is given) and a component that runs it on the game of a population against itself.
+Each solver is a free function on the two-player matrix game (the row player gets
+payoff_AM, the column player its negative unless another matrix is given) and a
+component that runs it on the game of a population against itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ Which = Literal["average", "last"]
 
 
 class Solver(Component):
-    """Turns `payoff_NN[i, j]` (what i gets when it meets j) into a mixture over the N players."""
+    """Turns `payoff_NN[i, j]` (what i gets when it meets j) into a mixture over the N
+    players.
+    """
 
     KINDS: ClassVar = {
         "zero_sum": "equipoise.solvers.zero_sum:ZeroSum",
@@ -41,7 +44,9 @@ class Profile(NamedTuple):
 
 
 class Iterates(NamedTuple):
-    """Where a dynamic ended, and the mean of where it had been: in zero-sum games often only the mean converges."""
+    """Where a dynamic ended, and the mean of where it had been: in zero-sum games often
+    only the mean converges.
+    """
 
     last: Profile
     average: Profile
@@ -51,11 +56,23 @@ class Iterates(NamedTuple):
         return self.average if which == "average" else self.last
 
 
-def checked_payoff(payoff_AM: np.ndarray, name: str = "payoff_AM", square: bool = False) -> np.ndarray:
-    """`payoff_AM` as a float matrix. Raises ValueError for its shape, DataError (also one) for what is not finite."""
+def checked_payoff(
+    payoff_AM: np.ndarray, name: str = "payoff_AM", square: bool = False
+) -> np.ndarray:
+    """`payoff_AM` as a float matrix. Raises ValueError for its shape, DataError (also
+    one) for what is not finite.
+    """
     payoff_AM = np.asarray(payoff_AM, dtype=float)
-    if payoff_AM.ndim != 2 or not payoff_AM.size or (square and payoff_AM.shape[0] != payoff_AM.shape[1]):
-        wanted = "square, one row and one column a player" if square else "a matrix with at least one row and column"
+    if (
+        payoff_AM.ndim != 2
+        or not payoff_AM.size
+        or (square and payoff_AM.shape[0] != payoff_AM.shape[1])
+    ):
+        wanted = (
+            "square, one row and one column a player"
+            if square
+            else "a matrix with at least one row and column"
+        )
         raise ValueError(f"{name} must be {wanted}; its shape is {payoff_AM.shape}")
     if not np.isfinite(payoff_AM).all():
         a, m = np.argwhere(~np.isfinite(payoff_AM))[0]
@@ -65,50 +82,83 @@ def checked_payoff(payoff_AM: np.ndarray, name: str = "payoff_AM", square: bool 
     return payoff_AM
 
 
-def checked_sides(payoff_AM: np.ndarray, column_payoff_AM: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Both players' pay-offs; the column player's is −payoff_AM where it is not given. Raises as `checked_payoff`."""
+def checked_sides(
+    payoff_AM: np.ndarray, column_payoff_AM: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both players' pay-offs; the column player's is −payoff_AM where it is not given.
+    Raises as `checked_payoff`.
+    """
     payoff_AM = checked_payoff(payoff_AM)
     if column_payoff_AM is None:
         return payoff_AM, -payoff_AM
     column_payoff_AM = checked_payoff(column_payoff_AM, "column_payoff_AM")
     if column_payoff_AM.shape != payoff_AM.shape:
-        raise ValueError(f"column_payoff_AM has shape {column_payoff_AM.shape}, payoff_AM {payoff_AM.shape}")
+        raise ValueError(
+            f"column_payoff_AM has shape {column_payoff_AM.shape}, payoff_AM {payoff_AM.shape}"
+        )
     return payoff_AM, column_payoff_AM
 
 
 def checked_mixture(mixture_A: np.ndarray, size: int, name: str) -> np.ndarray:
-    """`mixture_A` as floats that sum to one. Raises ValueError when it is no distribution over `size` choices."""
+    """`mixture_A` as floats that sum to one. Raises ValueError when it is no
+    distribution over `size` choices.
+    """
     mixture_A = np.asarray(mixture_A, dtype=float)
     if mixture_A.shape != (size,):
-        raise ValueError(f"{name} must have shape ({size},); its shape is {mixture_A.shape}")
-    if not np.isfinite(mixture_A).all() or mixture_A.min() < -1e-9 or abs(mixture_A.sum() - 1) > 1e-6:
+        raise ValueError(
+            f"{name} must have shape ({size},); its shape is {mixture_A.shape}"
+        )
+    if (
+        not np.isfinite(mixture_A).all()
+        or mixture_A.min() < -1e-9
+        or abs(mixture_A.sum() - 1) > 1e-6
+    ):
         raise ValueError(f"{name} must be non-negative and sum to one: {mixture_A}")
     mixture_A = np.maximum(mixture_A, 0.0)
     return mixture_A / mixture_A.sum()
 
 
-def checked_start(start: Profile | None, shape: tuple[int, int], name: str = "start") -> tuple[np.ndarray, np.ndarray]:
-    """The logarithms of both sides' mixtures, uniform where None. Raises ValueError where a choice has no chance."""
-    mixtures = start if start is not None else Profile(*(np.full(size, 1 / size) for size in shape))
-    row_A, column_M = (checked_mixture(mixture, size, name) for mixture, size in zip(mixtures, shape, strict=True))
+def checked_start(
+    start: Profile | None, shape: tuple[int, int], name: str = "start"
+) -> tuple[np.ndarray, np.ndarray]:
+    """The logarithms of both sides' mixtures, uniform where None. Raises ValueError
+    where a choice has no chance.
+    """
+    mixtures = (
+        start
+        if start is not None
+        else Profile(*(np.full(size, 1 / size) for size in shape))
+    )
+    row_A, column_M = (
+        checked_mixture(mixture, size, name)
+        for mixture, size in zip(mixtures, shape, strict=True)
+    )
     if min(row_A.min(), column_M.min()) <= 0:
-        raise ValueError(f"{name} must give every choice a chance above zero: what has none never comes back")
+        raise ValueError(
+            f"{name} must give every choice a chance above zero: what has none never comes back"
+        )
     return np.log(row_A), np.log(column_M)
 
 
 def checked_positive(**numbers: float | None) -> None:
-    """Raises ValueError, naming it, for a number that is neither None nor finite and above zero."""
+    """Raises ValueError, naming it, for a number that is neither None nor finite and
+    above zero.
+    """
     for name, number in numbers.items():
         if number is not None and not 0 < number < float("inf"):
             raise ValueError(f"{name} must be a number above zero; it is {number}")
 
 
 def span(payoff_AM: np.ndarray) -> float:
-    """The largest pay-off less the smallest, or 1 when all are equal: the unit in which step sizes are chosen."""
+    """The largest pay-off less the smallest, or 1 when all are equal: the unit in which
+    step sizes are chosen.
+    """
     return float(np.ptp(payoff_AM)) or 1.0
 
 
 def softmax(logit_A: np.ndarray) -> np.ndarray:
-    """exp(logit) / sum exp(logit); scipy's takes ten times as long on the few choices that a matrix game has."""
+    """exp(logit) / sum exp(logit); scipy's takes ten times as long on the few choices
+    that a matrix game has.
+    """
     weight_A = np.exp(logit_A - logit_A.max())
     return weight_A / weight_A.sum()

@@ -1,4 +1,6 @@
-"""Every Nash equilibrium of a small two-player game in which each side has pay-offs of its own."""
+"""Every Nash equilibrium of a small two-player game in which each side has pay-offs of
+its own.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from equipoise.errors import EquipoiseError
 from equipoise.solvers.base import checked_mixture, checked_sides, span
 
 LARGEST = 20_000  # bases to try; a game of 8 × 8 has 12 870
-FEASIBLE = 1e-9  # how far outside a polytope, in the game's scaled units, a corner may lie
+FEASIBLE = (
+    1e-9  # how far outside a polytope, in the game's scaled units, a corner may lie
+)
 
 
 class Equilibrium(NamedTuple):
@@ -25,31 +29,45 @@ class Equilibrium(NamedTuple):
     column_value: float
 
 
-def nash_gap(row_AM: np.ndarray, column_AM: np.ndarray, row_A: np.ndarray, column_M: np.ndarray) -> float:
-    """The larger of both sides' gains from their best deviation, in units of the pay-off: 0 at an equilibrium.
+def nash_gap(
+    row_AM: np.ndarray, column_AM: np.ndarray, row_A: np.ndarray, column_M: np.ndarray
+) -> float:
+    """The larger of both sides' gains from their best deviation, in units of the
+    pay-off: 0 at an equilibrium.
 
-    max( max_a (row·y)_a − xᵀ·row·y, max_m (xᵀ·column)_m − xᵀ·column·y ), x = row_A, y = column_M.
-    row_AM, column_AM: what either side gets. Raises ValueError for wrong shapes, distributions or pay-offs.
+    max( max_a (row·y)_a − xᵀ·row·y, max_m (xᵀ·column)_m − xᵀ·column·y ), x = row_A, y =
+    column_M. row_AM, column_AM: what either side gets. Raises ValueError for wrong
+    shapes, distributions or pay-offs.
     """
     row_AM, column_AM = checked_sides(row_AM, column_AM)
     x_A = checked_mixture(row_A, row_AM.shape[0], "row_A")
     y_M = checked_mixture(column_M, row_AM.shape[1], "column_M")
     row_reply_A, column_reply_M = row_AM @ y_M, x_A @ column_AM
-    return max(0.0, float(row_reply_A.max() - x_A @ row_reply_A), float(column_reply_M.max() - column_reply_M @ y_M))
+    return max(
+        0.0,
+        float(row_reply_A.max() - x_A @ row_reply_A),
+        float(column_reply_M.max() - column_reply_M @ y_M),
+    )
 
 
 def pure(row_AM: np.ndarray, column_AM: np.ndarray) -> list[tuple[int, int]]:
-    """The cells (a, m) from which neither side gains by moving alone, row by row; there may be none.
+    """The cells (a, m) from which neither side gains by moving alone, row by row; there
+    may be none.
 
     Raises ValueError for pay-offs that are no matrices of one shape, or not finite.
     """
     row_AM, column_AM = checked_sides(row_AM, column_AM)
-    stays_AM = (row_AM == row_AM.max(axis=0)) & (column_AM == column_AM.max(axis=1, keepdims=True))
+    stays_AM = (row_AM == row_AM.max(axis=0)) & (
+        column_AM == column_AM.max(axis=1, keepdims=True)
+    )
     return [(int(a), int(m)) for a, m in np.argwhere(stays_AM)]
 
 
-def equilibria(row_AM: np.ndarray, column_AM: np.ndarray, tolerance: float = 1e-9) -> list[Equilibrium]:
-    """All extreme equilibria, pure and mixed: pure ones first, then by the row side's mixture.
+def equilibria(
+    row_AM: np.ndarray, column_AM: np.ndarray, tolerance: float = 1e-9
+) -> list[Equilibrium]:
+    """All extreme equilibria, pure and mixed: pure ones first, then by the row side's
+    mixture.
 
     With pay-offs made positive, the equilibria lie among the pairs of corners of the two polytopes
         { x ≥ 0, columnᵀ·x ≤ 1 },  { y ≥ 0, row·y ≤ 1 },   each corner but 0 scaled to a mixture.
@@ -63,15 +81,25 @@ def equilibria(row_AM: np.ndarray, column_AM: np.ndarray, tolerance: float = 1e-
     row_AM, column_AM = checked_sides(row_AM, column_AM)
     rows, columns = row_AM.shape
     if comb(rows + columns, rows) > LARGEST:
-        raise ValueError(f"a game of {rows} × {columns} has too many mixtures to try all; 8 × 8 is the largest")
-    scaled_row_AM, scaled_column_AM = ((side - side.min()) / span(side) + 1.0 for side in (row_AM, column_AM))
+        raise ValueError(
+            f"a game of {rows} × {columns} has too many mixtures to try all; 8 × 8 is the largest"
+        )
+    scaled_row_AM, scaled_column_AM = (
+        (side - side.min()) / span(side) + 1.0 for side in (row_AM, column_AM)
+    )
     x_IA, y_JM = _corners(scaled_column_AM.T), _corners(scaled_row_AM)
     reply_JA, reply_IM = y_JM @ scaled_row_AM.T, x_IA @ scaled_column_AM
     gap_IJ = np.maximum(
-        reply_JA.max(axis=1)[None] - x_IA @ reply_JA.T, reply_IM.max(axis=1)[:, None] - reply_IM @ y_JM.T
+        reply_JA.max(axis=1)[None] - x_IA @ reply_JA.T,
+        reply_IM.max(axis=1)[:, None] - reply_IM @ y_JM.T,
     )
     found = [
-        Equilibrium(x_IA[i], y_JM[j], float(x_IA[i] @ row_AM @ y_JM[j]), float(x_IA[i] @ column_AM @ y_JM[j]))
+        Equilibrium(
+            x_IA[i],
+            y_JM[j],
+            float(x_IA[i] @ row_AM @ y_JM[j]),
+            float(x_IA[i] @ column_AM @ y_JM[j]),
+        )
         for i, j in np.argwhere(gap_IJ <= tolerance)
     ]
     if not found:
@@ -86,7 +114,8 @@ def _support(equilibrium: Equilibrium) -> int:
 
 
 def _corners(payoff_KN: np.ndarray) -> np.ndarray:
-    """The corners of { z ≥ 0, payoff·z ≤ 1 } but 0, as mixtures [I, N]; payoff_KN is positive.
+    """The corners of { z ≥ 0, payoff·z ≤ 1 } but 0, as mixtures [I, N]; payoff_KN is
+    positive.
 
     A corner solves N of the K + N inequalities as equations and keeps the others.
     """
@@ -97,14 +126,18 @@ def _corners(payoff_KN: np.ndarray) -> np.ndarray:
     basis_CN = basis_CN[basis_CN[:, 0] < k]  # all z = 0 is the corner 0
     matrix_CNN = side_LN[basis_CN]
     regular_C = np.isfinite(np.linalg.slogdet(matrix_CNN)[1])
-    corner_CN = np.linalg.solve(matrix_CNN[regular_C], bound_L[basis_CN[regular_C]][..., None])[..., 0]
+    corner_CN = np.linalg.solve(
+        matrix_CNN[regular_C], bound_L[basis_CN[regular_C]][..., None]
+    )[..., 0]
     inside_C = np.all(corner_CN @ side_LN.T <= bound_L + FEASIBLE, axis=1)
     corner_IN = np.where(corner_CN[inside_C] > FEASIBLE, corner_CN[inside_C], 0.0)
     return np.array(list(_distinct(corner_IN / corner_IN.sum(axis=1, keepdims=True))))
 
 
 def _distinct(mixture_IN: np.ndarray) -> Iterator[np.ndarray]:
-    """Each mixture once: a degenerate corner solves several systems, each with its own rounding."""
+    """Each mixture once: a degenerate corner solves several systems, each with its own
+    rounding.
+    """
     left_IN = mixture_IN
     while len(left_IN):
         yield left_IN[0]

@@ -1,7 +1,9 @@
-"""GPO's idealised algorithm: a defender and an adversary, each taking KL-proximal steps against the other.
+"""GPO's idealised algorithm: a defender and an adversary, each taking KL-proximal steps
+against the other.
 
-Both reweigh their choices a little at a time, held back by how far they stray from where they are. The average of
-what they played approaches equilibrium like 1/sqrt(rounds); the last profile circles it.
+Both reweigh their choices a little at a time, held back by how far they stray from
+where they are. The average of what they played approaches equilibrium like
+1/sqrt(rounds); the last profile circles it.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ class Setting(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """The Nash gap of the averages and of the last profile after so many rounds, in units of pay-off."""
+    """The Nash gap of the averages and of the last profile after so many rounds, in
+    units of pay-off.
+    """
 
     rounds: int
     average: float
@@ -49,36 +53,56 @@ class Gap(NamedTuple):
 
 
 def setting(
-    payoff_AM: np.ndarray, rounds: int, column_payoff_AM: np.ndarray | None = None, *, entropy: bool = False
+    payoff_AM: np.ndarray,
+    rounds: int,
+    column_payoff_AM: np.ndarray | None = None,
+    *,
+    entropy: bool = False,
 ) -> Setting:
-    """β and η of order sqrt(rounds), with τ of order 1/sqrt(rounds) for the entropy-regularised variant.
+    """β and η of order sqrt(rounds), with τ of order 1/sqrt(rounds) for the
+    entropy-regularised variant.
 
-    β = span·sqrt(rounds/(8·ln A)), η = span·sqrt(rounds/(8·ln M)): what makes the bound of `gpo` least, which then is
-    span·(sqrt(ln A/(2·rounds)) + sqrt(ln M/(2·rounds))). τ = span/sqrt(2·rounds·ln max(A, M)): the bias that it adds at
-    most, τ·(ln A + ln M), is no larger than that, so that the rate stays.
-    span: a side's largest pay-off less its smallest. A single choice counts as two.
-    Raises ValueError for wrong pay-offs or rounds.
+    β = span·sqrt(rounds/(8·ln A)), η = span·sqrt(rounds/(8·ln M)): what makes the bound
+    of `gpo` least, which then is span·(sqrt(ln A/(2·rounds)) + sqrt(ln M/(2·rounds))).
+    τ = span/sqrt(2·rounds·ln max(A, M)): the bias that it adds at most, τ·(ln A + ln
+    M), is no larger than that, so that the rate stays. span: a side's largest pay-off
+    less its smallest. A single choice counts as two. Raises ValueError for wrong
+    pay-offs or rounds.
     """
     sides = checked_sides(payoff_AM, column_payoff_AM)
     checked_positive(rounds=rounds)
     unit_A, unit_M = map(span, sides)
     log_A, log_M = (float(np.log(max(2, size))) for size in sides[0].shape)
-    tau = max(unit_A, unit_M) / float(np.sqrt(2 * rounds * max(log_A, log_M))) if entropy else 0.0
-    return Setting(unit_A * float(np.sqrt(rounds / (8 * log_A))), unit_M * float(np.sqrt(rounds / (8 * log_M))), tau)
+    tau = (
+        max(unit_A, unit_M) / float(np.sqrt(2 * rounds * max(log_A, log_M)))
+        if entropy
+        else 0.0
+    )
+    return Setting(
+        unit_A * float(np.sqrt(rounds / (8 * log_A))),
+        unit_M * float(np.sqrt(rounds / (8 * log_M))),
+        tau,
+    )
 
 
-def diverse(payoff_AM: np.ndarray, diversity_M: np.ndarray, weight: float) -> np.ndarray:
-    """payoff[a, m] − weight·diversity[m], [A, M]: the game in which the adversary is also paid for diversity.
+def diverse(
+    payoff_AM: np.ndarray, diversity_M: np.ndarray, weight: float
+) -> np.ndarray:
+    """payoff[a, m] − weight·diversity[m], [A, M]: the game in which the adversary is
+    also paid for diversity.
 
-    R_div depends on the adversary's choice alone, so that the game stays a matrix game, with the same best replies for
-    the defender. diversity_M: higher is more diverse. weight: β_div ≥ 0, in pay-off per diversity.
-    Raises ValueError for wrong shapes, weight or numbers.
-    Source: GPO, arXiv 2406.10977, the objective r(x, y) − β_div·R_div(x).
+    R_div depends on the adversary's choice alone, so that the game stays a matrix game,
+    with the same best replies for the defender. diversity_M: higher is more diverse.
+    weight: β_div ≥ 0, in pay-off per diversity. Raises ValueError for wrong shapes,
+    weight or numbers. Source: GPO, arXiv 2406.10977, the objective r(x, y) −
+    β_div·R_div(x).
     """
     payoff_AM = checked_payoff(payoff_AM)
     diversity_M = np.asarray(diversity_M, dtype=float)
     if diversity_M.shape != payoff_AM.shape[1:] or not np.isfinite(diversity_M).all():
-        raise ValueError(f"diversity_M must be {payoff_AM.shape[1]} finite numbers; it is {diversity_M}")
+        raise ValueError(
+            f"diversity_M must be {payoff_AM.shape[1]} finite numbers; it is {diversity_M}"
+        )
     if not 0 <= weight < float("inf"):
         raise ValueError(f"weight must be a number of at least zero; it is {weight}")
     return payoff_AM - weight * diversity_M
@@ -93,23 +117,30 @@ def gpo(
     alternate: bool = False,
     start: Profile | None = None,
 ) -> Iterates:
-    """The policies after `rounds` KL-proximal steps of both players, and their averages over the rounds played.
+    """The policies after `rounds` KL-proximal steps of both players, and their averages
+    over the rounds played.
 
-    π_{t+1} = argmax_π ⟨π, payoff·μ_t⟩ + τ·H(π) − β·KL(π‖π_t) ∝ (π_t^β · exp(payoff·μ_t))^(1/(β + τ)),
-    μ_{t+1} = argmin_μ ⟨μ, payoffᵀ·π_t⟩ − τ·H(μ) + η·KL(μ‖μ_t), likewise; with `alternate` the adversary meets π_{t+1}.
-    In a zero-sum game, from the uniform start, nash_conv of the averages is at most
-    (β·ln A + η·ln M)/rounds + span²·(1/β + 1/η)/8 + τ·(ln A + ln M), and span/rounds more with `alternate`:
-    of order 1/sqrt(rounds) where β and η grow like sqrt(rounds) and τ shrinks like 1/sqrt(rounds).
+    π_{t+1} = argmax_π ⟨π, payoff·μ_t⟩ + τ·H(π) − β·KL(π‖π_t) ∝ (π_t^β ·
+    exp(payoff·μ_t))^(1/(β + τ)), μ_{t+1} = argmin_μ ⟨μ, payoffᵀ·π_t⟩ − τ·H(μ) +
+    η·KL(μ‖μ_t), likewise; with `alternate` the adversary meets π_{t+1}. In a zero-sum
+    game, from the uniform start, nash_conv of the averages is at most (β·ln A + η·ln
+    M)/rounds + span²·(1/β + 1/η)/8 + τ·(ln A + ln M), and span/rounds more with
+    `alternate`: of order 1/sqrt(rounds) where β and η grow like sqrt(rounds) and τ
+    shrinks like 1/sqrt(rounds).
 
-    The defender is the row player and maximises. With τ = 0 this is the published idealised algorithm on a matrix game,
-    which is multiplicative weights with steps 1/β and 1/η. With τ > 0 both objectives gain an entropy bonus inside the
-    proximal step, with a constant τ for all rounds, and the gap that is bounded is that of the game without the bonus.
-    column_payoff_AM: the adversary's own pay-off where it is not −payoff_AM; nothing is promised then. step: β, η and
-    τ; None is `setting(…)` for these rounds, without entropy. start: uniform by default.
-    Raises ValueError for wrong pay-offs, start, rounds or step.
-    Source: GPO, arXiv 2406.10977; the bound: mirror descent with a composite objective, Duchi et al. 2010, COLT.
+    The defender is the row player and maximises. With τ = 0 this is the published
+    idealised algorithm on a matrix game, which is multiplicative weights with steps 1/β
+    and 1/η. With τ > 0 both objectives gain an entropy bonus inside the proximal step,
+    with a constant τ for all rounds, and the gap that is bounded is that of the game
+    without the bonus. column_payoff_AM: the adversary's own pay-off where it is not
+    −payoff_AM; nothing is promised then. step: β, η and τ; None is `setting(…)` for
+    these rounds, without entropy. start: uniform by default. Raises ValueError for
+    wrong pay-offs, start, rounds or step. Source: GPO, arXiv 2406.10977; the bound:
+    mirror descent with a composite objective, Duchi et al. 2010, COLT.
     """
-    [(sums, last)] = deque(_path(payoff_AM, column_payoff_AM, rounds, step, alternate, start), maxlen=1)
+    [(sums, last)] = deque(
+        _path(payoff_AM, column_payoff_AM, rounds, step, alternate, start), maxlen=1
+    )
     return Iterates(last, Profile(sums.row_A / rounds, sums.column_M / rounds))
 
 
@@ -122,15 +153,22 @@ def gaps(
     alternate: bool = False,
     start: Profile | None = None,
 ) -> list[Gap]:
-    """The Nash gap after each of the rounds `at`, in order, on the way of `gpo` with the same settings.
+    """The Nash gap after each of the rounds `at`, in order, on the way of `gpo` with
+    the same settings.
 
     Raises ValueError as `gpo` does, and for a round of `at` outside 1 … rounds.
     """
     if any(not 1 <= t <= rounds for t in at):
         raise ValueError(f"at must lie in 1 … {rounds}: {sorted(at)}")
     return [
-        Gap(t, nash_conv(payoff_AM, sums.row_A / t, sums.column_M / t), nash_conv(payoff_AM, *last))
-        for t, (sums, last) in enumerate(_path(payoff_AM, None, rounds, step, alternate, start), 1)
+        Gap(
+            t,
+            nash_conv(payoff_AM, sums.row_A / t, sums.column_M / t),
+            nash_conv(payoff_AM, *last),
+        )
+        for t, (sums, last) in enumerate(
+            _path(payoff_AM, None, rounds, step, alternate, start), 1
+        )
         if t in at
     ]
 
@@ -143,7 +181,9 @@ def _path(
     alternate: bool,
     start: Profile | None,
 ) -> Iterator[tuple[Profile, Profile]]:
-    """(the sums of the policies played so far, the policies that come next), round by round."""
+    """(the sums of the policies played so far, the policies that come next), round by
+    round.
+    """
     row_payoff_AM, column_payoff_AM = checked_sides(payoff_AM, column_payoff_AM)
     beta, eta, tau = step or setting(row_payoff_AM, rounds, column_payoff_AM)
     checked_positive(rounds=rounds, beta=beta, eta=eta, entropy=tau or None)
@@ -155,24 +195,39 @@ def _path(
         sums.column_M[:] += column_M
         logit_A = proximal_step(logit_A, row_payoff_AM @ column_M, 1 / beta, tau)
         next_A = softmax(logit_A)
-        logit_M = proximal_step(logit_M, (next_A if alternate else row_A) @ column_payoff_AM, 1 / eta, tau)
+        logit_M = proximal_step(
+            logit_M, (next_A if alternate else row_A) @ column_payoff_AM, 1 / eta, tau
+        )
         row_A, column_M = next_A, softmax(logit_M)
         yield sums, Profile(row_A, column_M)
 
 
 class GPO(Solver):
-    """A population's mixture by GPO's steps against itself, both sides at once; without entropy it is `multiplicative`.
+    """A population's mixture by GPO's steps against itself, both sides at once; without
+    entropy it is `multiplicative`.
 
-    With `entropy`, a bonus that shrinks like 1/sqrt(rounds), which spreads the mixture over players that are as good.
+    With `entropy`, a bonus that shrinks like 1/sqrt(rounds), which spreads the mixture
+    over players that are as good.
     """
 
     kind: Literal["gpo"] = "gpo"
-    rounds: int = Field(10_000, ge=1, description="steps of each side; β and η are chosen for them")
+    rounds: int = Field(
+        10_000, ge=1, description="steps of each side; β and η are chosen for them"
+    )
     entropy: bool = Field(False, description="whether to add the entropy bonus")
-    iterate: Which = Field("average", description="average converges in constant-sum games, last in many others")
+    iterate: Which = Field(
+        "average",
+        description="average converges in constant-sum games, last in many others",
+    )
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
-        """mixture_N from a uniform start. Raises ValueError for pay-offs that are not square or not finite."""
+        """mixture_N from a uniform start. Raises ValueError for pay-offs that are not
+        square or not finite.
+        """
         payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
         step = setting(payoff_NN, self.rounds, payoff_NN.T, entropy=self.entropy)
-        return gpo(payoff_NN, payoff_NN.T, rounds=self.rounds, step=step).pick(self.iterate).row_A
+        return (
+            gpo(payoff_NN, payoff_NN.T, rounds=self.rounds, step=step)
+            .pick(self.iterate)
+            .row_A
+        )

@@ -1,4 +1,6 @@
-"""Replicator dynamics: what does better than the average grows. The limit of multiplicative weights for small steps."""
+"""Replicator dynamics: what does better than the average grows. The limit of
+multiplicative weights for small steps.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +34,15 @@ def replicator(
 ) -> Iterates:
     """The mixtures at `time`, and their averages over [0, time].
 
-    d row_a/dt = row_a · ((payoff·column)_a − rowᵀ·payoff·column); the column player likewise with its own pay-offs.
-    Integrated in Y_row = ∫ row dt and Y_column, since row(t) = softmax(log row(0) + payoff·Y_column(t)): no mixture can
-    leave the simplex, and the averages Y/time are exact. From the uniform start their nash_conv is at most
-    2·ln(choices)/time.
-    time: in 1/pay-off. start: where to begin, uniform by default.
-    Raises ValueError for wrong pay-offs, start or time, EquipoiseError when the integration fails.
-    Source: Taylor and Jonker 1978, Mathematical Biosciences 40; the exponential form, Hofbauer, Sorin and Viossat 2009,
-    Mathematics of Operations Research 34.
+    d row_a/dt = row_a · ((payoff·column)_a − rowᵀ·payoff·column); the column player
+    likewise with its own pay-offs. Integrated in Y_row = ∫ row dt and Y_column, since
+    row(t) = softmax(log row(0) + payoff·Y_column(t)): no mixture can leave the simplex,
+    and the averages Y/time are exact. From the uniform start their nash_conv is at most
+    2·ln(choices)/time. time: in 1/pay-off. start: where to begin, uniform by default.
+    Raises ValueError for wrong pay-offs, start or time, EquipoiseError when the
+    integration fails. Source: Taylor and Jonker 1978, Mathematical Biosciences 40; the
+    exponential form, Hofbauer, Sorin and Viossat 2009, Mathematics of Operations
+    Research 34.
     """
     row_payoff_AM, column_payoff_AM = checked_sides(payoff_AM, column_payoff_AM)
     checked_positive(time=time)
@@ -60,19 +63,36 @@ def replicator(
         t_eval=[time],
     )
     if not solution.success:
-        raise EquipoiseError(f"replicator dynamics could not be followed to time {time}: {solution.message}")
+        raise EquipoiseError(
+            f"replicator dynamics could not be followed to time {time}: {solution.message}"
+        )
     integral = solution.y[:, -1]
-    return Iterates(profile(integral), Profile(integral[:rows] / time, integral[rows:] / time))
+    return Iterates(
+        profile(integral), Profile(integral[:rows] / time, integral[rows:] / time)
+    )
 
 
 class Replicator(Solver):
     """A population's mixture by replicator dynamics against itself."""
 
     kind: Literal["replicator"] = "replicator"
-    time: float = Field(1000.0, gt=0, description="how long to follow it, in units of 1/(largest − smallest pay-off)")
-    iterate: Which = Field("average", description="average converges in constant-sum games, last in many others")
+    time: float = Field(
+        1000.0,
+        gt=0,
+        description="how long to follow it, in units of 1/(largest − smallest pay-off)",
+    )
+    iterate: Which = Field(
+        "average",
+        description="average converges in constant-sum games, last in many others",
+    )
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
-        """mixture_N from a uniform start. Raises ValueError for pay-offs that are not square or not finite."""
+        """mixture_N from a uniform start. Raises ValueError for pay-offs that are not
+        square or not finite.
+        """
         payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
-        return replicator(payoff_NN, payoff_NN.T, time=self.time / span(payoff_NN)).pick(self.iterate).row_A
+        return (
+            replicator(payoff_NN, payoff_NN.T, time=self.time / span(payoff_NN))
+            .pick(self.iterate)
+            .row_A
+        )

@@ -1,4 +1,6 @@
-"""One side commits first, and the other, who sees what it committed to, replies as suits it best."""
+"""One side commits first, and the other, who sees what it committed to, replies as
+suits it best.
+"""
 
 from __future__ import annotations
 
@@ -22,30 +24,40 @@ class Commitment(NamedTuple):
     follower_value: float
 
 
-def pure(leader_AM: np.ndarray, follower_AM: np.ndarray, ties: Ties = "strong") -> Commitment:
+def pure(
+    leader_AM: np.ndarray, follower_AM: np.ndarray, ties: Ties = "strong"
+) -> Commitment:
     """The leader's best single action.
 
-    max_a leader[a, m(a)] with m(a) in argmax_m follower[a, m].
-    ties: where several replies are best to the follower it makes the one that is best ("strong") or worst ("weak") for
-    the leader. Of equally good actions the one that is best for the follower is taken, then the first.
-    leader_AM, follower_AM: what either side gets, the leader's actions as rows.
-    Raises ValueError for pay-offs that are no matrices of one shape, or not finite, or other `ties`.
-    Source: von Stackelberg 1934; strong and weak: Breton, Alj and Haurie 1988.
+    max_a leader[a, m(a)] with m(a) in argmax_m follower[a, m]. ties: where several
+    replies are best to the follower it makes the one that is best ("strong") or worst
+    ("weak") for the leader. Of equally good actions the one that is best for the
+    follower is taken, then the first. leader_AM, follower_AM: what either side gets,
+    the leader's actions as rows. Raises ValueError for pay-offs that are no matrices of
+    one shape, or not finite, or other `ties`. Source: von Stackelberg 1934; strong and
+    weak: Breton, Alj and Haurie 1988.
     """
     leader_AM, follower_AM = checked_sides(leader_AM, follower_AM)
     if ties not in ("strong", "weak"):
         raise ValueError(f"ties must be strong or weak; they are {ties!r}")
     best_AM = follower_AM == follower_AM.max(axis=1, keepdims=True)
-    wanted_AM = np.where(best_AM, leader_AM if ties == "strong" else -leader_AM, -np.inf)
+    wanted_AM = np.where(
+        best_AM, leader_AM if ties == "strong" else -leader_AM, -np.inf
+    )
     reply_A = wanted_AM.argmax(axis=1)
     action_A = np.arange(len(leader_AM))
-    a = int(np.lexsort((-follower_AM[action_A, reply_A], -leader_AM[action_A, reply_A]))[0])
+    a = int(
+        np.lexsort((-follower_AM[action_A, reply_A], -leader_AM[action_A, reply_A]))[0]
+    )
     m = int(reply_A[a])
-    return Commitment(np.eye(len(leader_AM))[a], m, float(leader_AM[a, m]), float(follower_AM[a, m]))
+    return Commitment(
+        np.eye(len(leader_AM))[a], m, float(leader_AM[a, m]), float(follower_AM[a, m])
+    )
 
 
 def mixed(leader_AM: np.ndarray, follower_AM: np.ndarray) -> Commitment:
-    """The leader's best mixture, the follower breaking ties in the leader's favour; worth at least any equilibrium.
+    """The leader's best mixture, the follower breaking ties in the leader's favour;
+    worth at least any equilibrium.
 
     For every reply m:  max xᵀ·leader_m  subject to  xᵀ·follower_m ≥ xᵀ·follower_k for all k, x a distribution;
     the best of these programs. Against a follower that breaks ties the other way there is no best mixture in general,
@@ -66,15 +78,24 @@ def mixed(leader_AM: np.ndarray, follower_AM: np.ndarray) -> Commitment:
             b_eq=[1.0],
             bounds=(0, None),
             method="highs",
-            options={"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
+            options={
+                "primal_feasibility_tolerance": 1e-9,
+                "dual_feasibility_tolerance": 1e-9,
+            },
         )
         if solution.status != 0:  # no mixture makes m the best reply
             continue
         x_A = np.maximum(solution.x, 0.0)
         x_A = x_A / x_A.sum()
-        found = Commitment(x_A, m, float(x_A @ leader_AM[:, m]), float(x_A @ follower_AM[:, m]))
-        if best is None or found.leader_value > best.leader_value + 1e-9 * span(leader_AM):
+        found = Commitment(
+            x_A, m, float(x_A @ leader_AM[:, m]), float(x_A @ follower_AM[:, m])
+        )
+        if best is None or found.leader_value > best.leader_value + 1e-9 * span(
+            leader_AM
+        ):
             best = found
     if best is None:
-        raise EquipoiseError(f"no linear program of a {rows} × {columns} game of commitment was solved")
+        raise EquipoiseError(
+            f"no linear program of a {rows} × {columns} game of commitment was solved"
+        )
     return best

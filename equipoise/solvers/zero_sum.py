@@ -13,16 +13,20 @@ from equipoise.solvers.exploitability import nash_conv
 
 
 def nash(payoff_AM: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """(row_A, column_M, value) of the game in which the row player gets payoff_AM and the column player its negative.
+    """(row_A, column_M, value) of the game in which the row player gets payoff_AM and
+    the column player its negative.
 
-    max v subject to (rowᵀ·payoff)_m ≥ v for every m, row a distribution; the column player's mixture is the dual.
-    Where there are several equilibria, which one comes back is the LP's choice; the value is the same in all.
-    Raises ValueError for pay-offs that are no matrix or not finite, EquipoiseError when the LP cannot be solved.
-    Source: von Neumann 1928; Dantzig 1951; solved by HiGHS.
+    max v subject to (rowᵀ·payoff)_m ≥ v for every m, row a distribution; the column
+    player's mixture is the dual. Where there are several equilibria, which one comes
+    back is the LP's choice; the value is the same in all. Raises ValueError for
+    pay-offs that are no matrix or not finite, EquipoiseError when the LP cannot be
+    solved. Source: von Neumann 1928; Dantzig 1951; solved by HiGHS.
     """
     payoff_AM = checked_payoff(payoff_AM)
     middle, unit = (payoff_AM.max() + payoff_AM.min()) / 2, span(payoff_AM) / 2
-    scaled_AM = (payoff_AM - middle) / unit  # in [−1, 1], so that the LP's absolute tolerances fit any pay-off
+    scaled_AM = (
+        payoff_AM - middle
+    ) / unit  # in [−1, 1], so that the LP's absolute tolerances fit any pay-off
     rows, columns = payoff_AM.shape
     solution = linprog(
         c=np.r_[np.zeros(rows), -1.0],
@@ -32,15 +36,25 @@ def nash(payoff_AM: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         b_eq=[1.0],
         bounds=[(0, None)] * rows + [(None, None)],
         method="highs",
-        options={"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
+        options={
+            "primal_feasibility_tolerance": 1e-9,
+            "dual_feasibility_tolerance": 1e-9,
+        },
     )
     if solution.status != 0:
-        raise EquipoiseError(f"the linear program of a {rows} × {columns} game was not solved: {solution.message}")
-    row_A, column_M = (np.maximum(side, 0.0) for side in (solution.x[:rows], -solution.ineqlin.marginals))
+        raise EquipoiseError(
+            f"the linear program of a {rows} × {columns} game was not solved: {solution.message}"
+        )
+    row_A, column_M = (
+        np.maximum(side, 0.0)
+        for side in (solution.x[:rows], -solution.ineqlin.marginals)
+    )
     row_A, column_M = row_A / row_A.sum(), column_M / column_M.sum()
     gap = nash_conv(scaled_AM, row_A, column_M)
     if gap > 1e-6:
-        raise EquipoiseError(f"the linear program of a {rows} × {columns} game left a gap of {gap * unit:.3g}")
+        raise EquipoiseError(
+            f"the linear program of a {rows} × {columns} game left a gap of {gap * unit:.3g}"
+        )
     return row_A, column_M, float(middle - unit * solution.fun)
 
 
@@ -50,9 +64,13 @@ class ZeroSum(Solver):
     kind: Literal["zero_sum"] = "zero_sum"
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
-        """mixture_N against which no player gains. Raises ConfigError when the game is not constant-sum."""
+        """mixture_N against which no player gains. Raises ConfigError when the game is
+        not constant-sum.
+        """
         payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
-        if np.ptp(payoff_NN + payoff_NN.T) > 1e-9 * max(1.0, float(np.abs(payoff_NN).max())):
+        if np.ptp(payoff_NN + payoff_NN.T) > 1e-9 * max(
+            1.0, float(np.abs(payoff_NN).max())
+        ):
             raise ConfigError(
                 "solver 'zero_sum' needs a constant-sum game, payoff[i, j] + payoff[j, i] the same for every pair; "
                 "for other games choose 'replicator' or 'multiplicative'"

@@ -1,5 +1,6 @@
-"""The user's mistakes and the world's: one clear message that names what is wrong and where, the right exit code, no
-traceback (the `command` fixture fails on one), and nothing lost that was recorded."""
+"""The user's mistakes and the world's: one clear message that names what is wrong and
+where, the right exit code, no traceback (the `command` fixture fails on one), and
+nothing lost that was recorded."""
 
 import os
 import signal
@@ -12,20 +13,48 @@ from pathlib import Path
 import pytest
 from small import FINITE, SMALL, settings, start
 
-ASK = settings(policy__model="builtin", policy__max_length=128, policy__max_new_tokens=8, judge="exact")
+ASK = settings(
+    policy__model="builtin",
+    policy__max_length=128,
+    policy__max_new_tokens=8,
+    judge="exact",
+)
 QUESTIONS = [{"prompt": f"What is {a} + 1?", "answer": str(a + 1)} for a in range(40)]
 
 
 def on(path: object, *further: str) -> list[str]:
     """A small run of the recipe mnpo on the prompts in `path`."""
-    return ["run", "mnpo", *SMALL, *ASK, *settings(prompts__path=path), *further, "--out", "run"]
+    return [
+        "run",
+        "mnpo",
+        *SMALL,
+        *ASK,
+        *settings(prompts__path=path),
+        *further,
+        "--out",
+        "run",
+    ]
 
 
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("generatons=3", ["-s generatons=3", "unknown key 'generatons'", "did you mean 'generations'?"]),
-        ("policy.temperatur=1", ["players.policy", "unknown key 'temperatur'", "did you mean 'temperature'?"]),
+        (
+            "generatons=3",
+            [
+                "-s generatons=3",
+                "unknown key 'generatons'",
+                "did you mean 'generations'?",
+            ],
+        ),
+        (
+            "policy.temperatur=1",
+            [
+                "players.policy",
+                "unknown key 'temperatur'",
+                "did you mean 'temperature'?",
+            ],
+        ),
         ("loss=mpno", ["loss", "unknown kind 'mpno'", "did you mean 'mnpo'?"]),
         ("loss={kind: dpo, eta: 1}", ["loss", "unknown key 'eta'"]),
         ("learner.learning_rate=1/3", ["learner", "learning_rate", "number", "'1/3'"]),
@@ -53,7 +82,10 @@ def test_an_unread_setting_in_a_file_is_named_with_the_file(command, tmp_path):
     recipe.write_text("extends: quickstart\nloss:\n  history_weights: [0.25, 0.75]\n")
     done = command("run", recipe)
     assert done.code == 2
-    assert "mine.yaml: loss: unknown key 'history_weights'" in done.err and "'weights'" in done.err
+    assert (
+        "mine.yaml: loss: unknown key 'history_weights'" in done.err
+        and "'weights'" in done.err
+    )
 
 
 def test_recipes_and_runs_that_are_not_there(command):
@@ -79,16 +111,31 @@ def test_a_required_setting(command):
         ([*QUESTIONS, "{oops"], ["prompts.jsonl", "41"]),
         ([*QUESTIONS, {"topic": "?"}], ["prompts.jsonl", "41"]),
         (QUESTIONS[:10], ["too few prompts", "per_generation"]),
-        ([{"prompt": q["prompt"]} for q in QUESTIONS], ["exact", "answer", "max_unjudged"]),
+        (
+            [{"prompt": q["prompt"]} for q in QUESTIONS],
+            ["exact", "answer", "max_unjudged"],
+        ),
     ],
-    ids=["missing file", "empty file", "broken row", "row without prompt", "too few", "no answers to judge by"],
+    ids=[
+        "missing file",
+        "empty file",
+        "broken row",
+        "row without prompt",
+        "too few",
+        "no answers to judge by",
+    ],
 )
 def test_prompts(command, tmp_path, rows, words):
     path = tmp_path / "prompts.jsonl"
     if rows is not None:
         import json
 
-        path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+        path.write_text(
+            "".join(
+                (row if isinstance(row, str) else json.dumps(row)) + "\n"
+                for row in rows
+            )
+        )
     done = command(*on(path))
     assert done.code == 2, done.err
     assert all(word in done.err for word in words), done.err
@@ -109,29 +156,48 @@ def test_prompts_longer_than_the_context(command, rows):
 
 
 def test_a_model_folder_without_tokenizer(command, rows, tmp_path):
-    from equipoise.players.adapters import resolve
+    from equipoise.models.adapters import resolve
 
     (tmp_path / "model").mkdir()
     for name in ("config.json", "model.safetensors"):
-        (tmp_path / "model" / name).write_bytes((Path(resolve("builtin")) / name).read_bytes())
+        (tmp_path / "model" / name).write_bytes(
+            (Path(resolve("builtin")) / name).read_bytes()
+        )
     done = command(*on(rows(QUESTIONS), *settings(policy__model=tmp_path / "model")))
     assert done.code == 2 and "tokenizer" in done.err, done.err
-    done = command(*on(rows(QUESTIONS), *settings(policy__model=tmp_path / "absent")), "--overwrite")
+    done = command(
+        *on(rows(QUESTIONS), *settings(policy__model=tmp_path / "absent")),
+        "--overwrite",
+    )
     assert done.code == 2 and "absent" in done.err, done.err
 
 
 def test_every_pair_a_tie(command, tmp_path):
     (tmp_path / "mine.py").write_text("def same(prompt, text):\n    return 0.5\n")
     done = command(
-        "run", "quickstart", *SMALL, "-s", "judge={kind: call, function: 'mine:same'}", "--out", "run"
-    )  # fmt: skip
+        "run",
+        "quickstart",
+        *SMALL,
+        "-s",
+        "judge={kind: call, function: 'mine:same'}",
+        "--out",
+        "run",
+    )
     assert done.code == 2
     assert "no pair to learn from" in done.err and "tie" in done.err, done.err
 
 
 def test_all_judgements_missing(command, tmp_path):
     (tmp_path / "blind.py").write_text("def never(prompt, text):\n    return None\n")
-    done = command("run", "quickstart", *SMALL, "-s", "judge={kind: call, function: 'blind:never'}", "--out", "run")
+    done = command(
+        "run",
+        "quickstart",
+        *SMALL,
+        "-s",
+        "judge={kind: call, function: 'blind:never'}",
+        "--out",
+        "run",
+    )
     assert done.code == 2
     assert "100%" in done.err and "max_unjudged" in done.err, done.err
     with sqlite3.connect(tmp_path / "run" / "ledger.sqlite") as db:
@@ -158,9 +224,22 @@ def wait_for(condition, seconds: float = 60) -> None:
 def running(tmp_path):
     """A long run of the finite game in another process, well under way."""
     process = start(
-        "run", FINITE[0], "-s", "generations=9000", "-s", "prompts.per_generation=1", "--out", "run", cwd=tmp_path
+        "run",
+        FINITE[0],
+        "-s",
+        "generations=9000",
+        "-s",
+        "prompts.per_generation=1",
+        "--out",
+        "run",
+        cwd=tmp_path,
     )
-    wait_for(lambda: (tmp_path / "run" / "players" / "policy" / "3").exists() or process.poll() is not None)
+    wait_for(
+        lambda: (
+            (tmp_path / "run" / "players" / "policy" / "3").exists()
+            or process.poll() is not None
+        )
+    )
     yield process
     process.kill()
     process.wait()
@@ -176,7 +255,9 @@ def test_a_second_process_on_the_same_run(command, running, tmp_path):
     assert running.poll() is None
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"]
+)
 def test_stopping_keeps_what_is_recorded(command, running, tmp_path, number):
     running.send_signal(number)
     _, err = running.communicate(timeout=30)
@@ -189,7 +270,11 @@ def test_stopping_keeps_what_is_recorded(command, running, tmp_path, number):
 def test_without_the_packages_for_training(command, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     done = command("run", *FINITE, "--out", "run")
-    assert done.code == 2 and "pip install 'equipoise[train]'" in done.err and "'torch'" in done.err
+    assert (
+        done.code == 2
+        and "pip install 'equipoise[train]'" in done.err
+        and "'torch'" in done.err
+    )
 
 
 def test_a_full_disk(tmp_path):
@@ -203,14 +288,24 @@ def test_a_full_disk(tmp_path):
         f"{sys.executable} -m equipoise status run --json >&2; exit $code"
     )
     probe = subprocess.run(
-        ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", str(disk)], capture_output=True, check=False
+        ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", str(disk)],
+        capture_output=True,
+        check=False,
     )
     if probe.returncode:
-        pytest.skip(f"this machine does not let a test mount a file system: {probe.stderr.decode().strip()}")
+        pytest.skip(
+            f"this machine does not let a test mount a file system: {probe.stderr.decode().strip()}"
+        )
     done = subprocess.run(
-        ["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, check=False, env={**os.environ}
+        ["unshare", "-rm", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ},
     )
     assert done.returncode == 1
-    assert "cannot write" in done.stderr and "free some space" in done.stderr, done.stderr[-2000:]
+    assert "cannot write" in done.stderr and "free some space" in done.stderr, (
+        done.stderr[-2000:]
+    )
     assert "Traceback" not in done.stderr
     assert '"matches"' in done.stderr  # what was recorded is still read

@@ -10,9 +10,12 @@ import time
 import pytest
 from openai_server import Fail, OpenAIServer, Stream
 
-from equipoise.games.four_blocks import CELLS, Cell, write
+from equipoise.environments.assistance.blocks import CELLS, Cell, write
 
-MATRIX = dict.fromkeys(CELLS, Cell(0.5, 0.5)) | {"DQ_DA": Cell(3.0, 2.0), "DQ_CQ": Cell(1.0, 2.5)}
+MATRIX = dict.fromkeys(CELLS, Cell(0.5, 0.5)) | {
+    "DQ_DA": Cell(3.0, 2.0),
+    "DQ_CQ": Cell(1.0, 2.5),
+}
 
 
 def echo(body: dict) -> Stream:
@@ -32,7 +35,12 @@ def blocks(body: dict) -> Stream:
                 else text.removesuffix("</response>"),
             )
         )
-    return Stream(("</analyze><response>", "Plus what?" if "DQ_CQ." in body["messages"][-1]["content"] else "19"))
+    return Stream(
+        (
+            "</analyze><response>",
+            "Plus what?" if "DQ_CQ." in body["messages"][-1]["content"] else "19",
+        )
+    )
 
 
 @pytest.fixture
@@ -41,7 +49,14 @@ def chat(command, monkeypatch, openai_server: OpenAIServer):
 
     def talk(lines: str, *options: str):
         monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
-        return command("chat", "--upstream", openai_server.url, "--upstream-model", "tiny", *options)
+        return command(
+            "chat",
+            "--upstream",
+            openai_server.url,
+            "--upstream-model",
+            "tiny",
+            *options,
+        )
 
     return talk
 
@@ -63,21 +78,37 @@ def test_the_same_seed_asks_the_same(chat, openai_server: OpenAIServer):
     chat("one\ntwo\n", "--seed", "7", "--temperature", "0.25", "--max-tokens", "9")
     chat("one\ntwo\n", "--seed", "7", "--temperature", "0.25", "--max-tokens", "9")
     bodies = openai_server.bodies()
-    assert bodies[:2] == bodies[2:] and bodies[0]["temperature"] == 0.25 and bodies[0]["max_tokens"] == 9
+    assert (
+        bodies[:2] == bodies[2:]
+        and bodies[0]["temperature"] == 0.25
+        and bodies[0]["max_tokens"] == 9
+    )
 
 
 def test_an_answer_is_one_json_object_a_line(chat, openai_server: OpenAIServer):
     openai_server.answer = blocks
     result = chat("What is 7 + 12?\n", "--json", "--blocks", "--steer", "none")
     (found,) = map(json.loads, result.out.splitlines())
-    assert found["question"] == "What is 7 + 12?" and found["answer"] == "19" and found["finish"] == "stop"
-    assert found["hidden"]["chosen"] == "DQ_DA" and found["hidden"]["thinking"] == "DQ: clear." and found["tokens"] > 0
+    assert (
+        found["question"] == "What is 7 + 12?"
+        and found["answer"] == "19"
+        and found["finish"] == "stop"
+    )
+    assert (
+        found["hidden"]["chosen"] == "DQ_DA"
+        and found["hidden"]["thinking"] == "DQ: clear."
+        and found["tokens"] > 0
+    )
 
 
 def test_steering_is_changed_on_the_way(chat, openai_server: OpenAIServer):
     openai_server.answer = blocks
-    result = chat("a\n/steer strip\na\n/steer\n/blocks\na\n/steer nonsens\n", "--steering", "off")
-    assert result.out.splitlines()[0].startswith("<thinking>") and result.out.splitlines()[1:] == ["19", "19"]
+    result = chat(
+        "a\n/steer strip\na\n/steer\n/blocks\na\n/steer nonsens\n", "--steering", "off"
+    )
+    assert result.out.splitlines()[0].startswith(
+        "<thinking>"
+    ) and result.out.splitlines()[1:] == ["19", "19"]
     assert "steering: strip" in result.err and "thinking: DQ: clear." in result.err
     assert "unknown name 'nonsens'" in result.err and result.code == 1
 
@@ -85,7 +116,11 @@ def test_steering_is_changed_on_the_way(chat, openai_server: OpenAIServer):
 def test_a_failure_is_told_and_the_rest_is_answered(chat, openai_server: OpenAIServer):
     openai_server.script(Fail(400, "too long"), echo)
     result = chat("one\ntwo\n")
-    assert result.code == 1 and "error: tiny: too long" in result.err and result.out.splitlines() == ["two"]
+    assert (
+        result.code == 1
+        and "error: tiny: too long" in result.err
+        and result.out.splitlines() == ["two"]
+    )
 
 
 def test_mistakes_are_said_in_one_line(command, chat):
@@ -104,7 +139,9 @@ def test_ctrl_c_stops_the_answer_and_ctrl_d_ends(openai_server: OpenAIServer):
     outer, inner = pty.openpty()
     code = "from equipoise.cli import main; main()"
     options = ["chat", "--upstream", openai_server.url, "--upstream-model", "tiny"]
-    program = subprocess.Popen([sys.executable, "-c", code, *options], stdin=inner, stdout=inner, stderr=inner)
+    program = subprocess.Popen(
+        [sys.executable, "-c", code, *options], stdin=inner, stdout=inner, stderr=inner
+    )
     seen = Seen(outer)
     seen.until("you> ")
     seen.write("one\n")
@@ -117,7 +154,9 @@ def test_ctrl_c_stops_the_answer_and_ctrl_d_ends(openai_server: OpenAIServer):
     seen.until("/ two")  # what was said before it was stopped is remembered
     assert openai_server.bodies()[1]["messages"][1]["content"].startswith("word word")
     seen.until("you> ")
-    time.sleep(0.5)  # a signal between the prompt and the wait for a key is heard with the next key only
+    time.sleep(
+        0.5
+    )  # a signal between the prompt and the wait for a key is heard with the next key only
     program.send_signal(signal.SIGINT)
     seen.until("Ctrl-D")
     seen.until("you> ")
@@ -138,7 +177,9 @@ class Seen:
 
         limit = time.monotonic() + 20
         while words not in self._text:
-            ready, _, _ = select.select([self._end], [], [], max(0, limit - time.monotonic()))
+            ready, _, _ = select.select(
+                [self._end], [], [], max(0, limit - time.monotonic())
+            )
             assert ready, f"{words!r} did not come: {self._text[-500:]!r}"
             self._text += os.read(self._end, 4096).decode(errors="replace")
         self._text = self._text.partition(words)[2]

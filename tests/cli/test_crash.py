@@ -1,4 +1,6 @@
-"""SIGKILL at random moments, then resume: the records and the final numbers are those of an undisturbed run."""
+"""SIGKILL at random moments, then resume: the records and the final numbers are those
+of an undisturbed run.
+"""
 
 import json
 import random
@@ -32,7 +34,10 @@ def finish(process: subprocess.Popen) -> list[dict]:
 
 def records(run: Path) -> dict[str, list]:
     with sqlite3.connect(run / "ledger.sqlite") as db:
-        return {table: sorted(db.execute(f"SELECT {ids} FROM {table}").fetchall()) for table, ids in IDS.items()}
+        return {
+            table: sorted(db.execute(f"SELECT {ids} FROM {table}").fetchall())
+            for table, ids in IDS.items()
+        }
 
 
 def losses(run: Path) -> list:
@@ -46,26 +51,38 @@ def weights(run: Path) -> dict[str, bytes]:
 
 
 def check(tmp_path: Path, recipe: list[str], kills: int) -> None:
-    """Run once undisturbed and measure how long it takes; run again, killed `kills` times, and compare everything."""
+    """Run once undisturbed and measure how long it takes; run again, killed `kills`
+    times, and compare everything.
+    """
     started = time.monotonic()
     measured = finish(start("run", *recipe, "--out", "calm", "--json", cwd=tmp_path))
     seconds = time.monotonic() - started
     dice = random.Random(7)
     for _ in range(kills):
-        verb = ["resume", "killed"] if (tmp_path / "killed").exists() else ["run", *recipe, "--out", "killed"]
+        verb = (
+            ["resume", "killed"]
+            if (tmp_path / "killed").exists()
+            else ["run", *recipe, "--out", "killed"]
+        )
         process = start(*verb, "--json", cwd=tmp_path)
         try:
             process.wait(dice.uniform(0.2, 0.35 * seconds))
         except subprocess.TimeoutExpired:
             process.kill()
         process.communicate()
-    verb = ["resume", "killed"] if (tmp_path / "killed").exists() else ["run", *recipe, "--out", "killed"]
+    verb = (
+        ["resume", "killed"]
+        if (tmp_path / "killed").exists()
+        else ["run", *recipe, "--out", "killed"]
+    )
     assert finish(start(*verb, "--json", cwd=tmp_path)) == measured
     calm, killed = tmp_path / "calm", tmp_path / "killed"
     assert records(killed) == records(calm)
     assert losses(killed) == losses(calm)
     assert weights(killed) == weights(calm)
-    assert {path.name for path in (killed / "players").rglob(".*")} <= {".state"}, "a draft was left behind"
+    assert {path.name for path in (killed / "players").rglob(".*")} <= {".state"}, (
+        "a draft was left behind"
+    )
 
 
 def test_the_finite_game(tmp_path):
@@ -79,14 +96,27 @@ def test_the_quickstart_killed_twenty_times(tmp_path):
 
 @pytest.mark.slow
 def test_a_pool_killed_ten_times(tmp_path):
-    small = settings(generations=2, prompts__per_generation=60, prompts__held_out=30, prompts__test=20,
-                     evaluate__samples=2, commit_every=32)  # fmt: skip
+    small = settings(
+        generations=2,
+        prompts__per_generation=60,
+        prompts__held_out=30,
+        prompts__test=20,
+        evaluate__samples=2,
+        commit_every=32,
+    )
     check(tmp_path, ["sparta_clerks", *small], 10)
 
 
 @pytest.mark.slow
 def test_an_attack_and_its_defence_killed_ten_times_in_either_phase(tmp_path):
-    small = settings(generations=7, prompts__count=60, prompts__per_generation=6, prompts__held_out=6,
-                     turns__steps="{defender: 2, adversary: 2}", learner__save_every=3, evaluate__every=4,
-                     evaluate__crossplay=8)  # fmt: skip
+    small = settings(
+        generations=7,
+        prompts__count=60,
+        prompts__per_generation=6,
+        prompts__held_out=6,
+        turns__steps="{defender: 2, adversary: 2}",
+        learner__save_every=3,
+        evaluate__every=4,
+        evaluate__crossplay=8,
+    )
     check(tmp_path, ["gpo_clerks", *small], 10)

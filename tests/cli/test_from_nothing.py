@@ -1,31 +1,75 @@
-"""A run that needs no hub: a new model from a corpus, a supervised start, and a game on it; all by the command."""
+"""A run that needs no hub: a new model from a corpus, a supervised start, and a game on
+it; all by the command.
+"""
 
 import json
 
 from small import SMALL, settings
 
-TEXTS = [f"What is {a} plus {b}? Please tell the clerk at desk {a * b}." for a in range(12) for b in range(12)]
-ROWS = [{"prompt": text, "completion": "It is a number." if i % 2 else "No."} for i, text in enumerate(TEXTS)]
+TEXTS = [
+    f"What is {a} plus {b}? Please tell the clerk at desk {a * b}."
+    for a in range(12)
+    for b in range(12)
+]
+ROWS = [
+    {"prompt": text, "completion": "It is a number." if i % 2 else "No."}
+    for i, text in enumerate(TEXTS)
+]
 
 
 def test_new_model_then_sft_then_a_game(command, rows, tmp_path):
     data = rows(ROWS, "answers.jsonl")
     made = command(
-        "new-model", "--corpus", data, "--out", "start", "--vocabulary", 350, "--hidden", 32, "--layers", 2,
-        "--heads", 2, "--context", 96, "--json",
-    )  # fmt: skip
+        "new-model",
+        "--corpus",
+        data,
+        "--out",
+        "start",
+        "--vocabulary",
+        350,
+        "--hidden",
+        32,
+        "--layers",
+        2,
+        "--heads",
+        2,
+        "--context",
+        96,
+        "--json",
+    )
     assert made.code == 0, made.err
     assert made.facts["vocabulary"] == 350
-    taught = command("sft", "start", data, "--out", "policy", "--epochs", 2, "--learning-rate", 3e-3, "--json")
+    taught = command(
+        "sft",
+        "start",
+        data,
+        "--out",
+        "policy",
+        "--epochs",
+        2,
+        "--learning-rate",
+        3e-3,
+        "--json",
+    )
     assert taught.code == 0, taught.err
     assert taught.facts["examples"] == len(ROWS)
     done = command(
-        "run", "mnpo", *SMALL, *settings(policy__model="policy", policy__max_length=96, policy__max_new_tokens=8),
-        *settings(prompts__path=data, judge="shorter", learner__learning_rate=1e-3), "--out", "run", "--json",
-    )  # fmt: skip
+        "run",
+        "mnpo",
+        *SMALL,
+        *settings(
+            policy__model="policy", policy__max_length=96, policy__max_new_tokens=8
+        ),
+        *settings(prompts__path=data, judge="shorter", learner__learning_rate=1e-3),
+        "--out",
+        "run",
+        "--json",
+    )
     assert done.code == 0, done.err
     assert done.facts["records"]["pairs"] > 0
-    config = json.loads((tmp_path / "run" / "players" / "policy" / "1" / "config.json").read_text())
+    config = json.loads(
+        (tmp_path / "run" / "players" / "policy" / "1" / "config.json").read_text()
+    )
     assert config["vocab_size"] == 350
 
 

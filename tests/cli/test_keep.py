@@ -1,13 +1,30 @@
-"""`keep` decides whose weights stay; a run goes on, and is measured, without the others."""
+"""`keep` decides whose weights stay; a run goes on, and is measured, without the
+others.
+"""
 
 from small import SMALL
 
 
 def test_only_the_newest_generations_stay(command, tmp_path):
     done = command(
-        "run", "quickstart", *SMALL, "-s", "generations=3", "-s", "loss=dpo", "-s", "keep=1", "--out", "run", "--json"
+        "run",
+        "quickstart",
+        *SMALL,
+        "-s",
+        "generations=3",
+        "-s",
+        "loss=dpo",
+        "-s",
+        "keep=1",
+        "--out",
+        "run",
+        "--json",
     )
     assert done.code == 0, done.err
-    assert [path.name for path in (tmp_path / "run" / "players" / "policy").iterdir()] == ["3"]
+    assert [
+        path.name for path in (tmp_path / "run" / "players" / "policy").iterdir()
+    ] == ["3"]
     assert done.facts["measured"][-1]["players"] == [f"policy@{g}" for g in range(4)]
-    assert command("resume", "run", "--json").facts["measured"] == done.facts["measured"]
+    assert (
+        command("resume", "run", "--json").facts["measured"] == done.facts["measured"]
+    )

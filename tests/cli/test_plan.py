@@ -5,9 +5,9 @@ import json
 import pytest
 from small import BESIEGED, settings
 
-from equipoise.learners.turns import BestResponse
-from equipoise.ledger import Ledger
-from equipoise.lineup import foreseen
+from equipoise.run.ledger import Ledger
+from equipoise.run.roster import foreseen
+from equipoise.run.turns import BestResponse
 
 
 def planned(command, *arguments) -> dict:
@@ -20,38 +20,63 @@ def test_a_game_of_roles_is_counted_as_it_is_played(command, besieged):
     counts = planned(command)
     with Ledger.open(besieged / "ledger.sqlite") as ledger:
         records = ledger.counts()
-        matches = [match for part in ("train", "held_out") for match in ledger.matches(part)]
+        matches = [
+            match for part in ("train", "held_out") for match in ledger.matches(part)
+        ]
         learned = [facts for _, _, _, facts, _ in ledger.stages("learn")]
         prompts = {part: len(ledger.prompts(part)) for part in ("train", "held_out")}
     assert counts["matches"] == sum(match.split == "train" for match in matches)
-    assert counts["held_out_matches"] == sum(match.split == "held_out" for match in matches)
+    assert counts["held_out_matches"] == sum(
+        match.split == "held_out" for match in matches
+    )
     assert counts["judgements"] == records["judgements"]
     assert counts["answers"] == sum(len(match.turns) for match in matches)
-    assert counts["episodes_at_most"] == records["episodes"] > 0 and counts["pairs_at_most"] == 0
+    assert (
+        counts["episodes_at_most"] == records["episodes"] > 0
+        and counts["pairs_at_most"] == 0
+    )
     assert counts["optimizer_steps_at_most"] == sum(facts["steps"] for facts in learned)
-    assert (counts["prompts"], counts["held_out_prompts"]) == (prompts["train"], prompts["held_out"])
+    assert (counts["prompts"], counts["held_out_prompts"]) == (
+        prompts["train"],
+        prompts["held_out"],
+    )
 
 
 def test_only_those_whose_turn_it_is_are_taught(command):
-    one = planned(command, *settings(turns="{kind: one, player: adversary}", generations=3))
+    one = planned(
+        command, *settings(turns="{kind: one, player: adversary}", generations=3)
+    )
     everyone = planned(command, *settings(turns="everyone", generations=3))
     assert one["matches"] == everyone["matches"]
-    assert one["optimizer_steps_at_most"] == 3 and everyone["optimizer_steps_at_most"] == 6
-    assert one["episodes_at_most"] < everyone["episodes_at_most"] <= 2 * one["episodes_at_most"] + 3 * 8
+    assert (
+        one["optimizer_steps_at_most"] == 3 and everyone["optimizer_steps_at_most"] == 6
+    )
+    assert (
+        one["episodes_at_most"]
+        < everyone["episodes_at_most"]
+        <= 2 * one["episodes_at_most"] + 3 * 8
+    )
 
 
 def test_rarer_measurements_and_less_crossplay_take_fewer_matches(command):
     often = planned(command, *settings(generations=4))["held_out_matches"]
-    rare = planned(command, *settings(generations=4, evaluate__every=4))["held_out_matches"]
-    without = planned(command, *settings(generations=4, evaluate__every=4, evaluate__crossplay=0))["held_out_matches"]
-    # Start and end: 12 prompts as they are or harmless, 6 attacked; between them 2 cells of 4 prompts.
+    rare = planned(command, *settings(generations=4, evaluate__every=4))[
+        "held_out_matches"
+    ]
+    without = planned(
+        command, *settings(generations=4, evaluate__every=4, evaluate__crossplay=0)
+    )["held_out_matches"]
+    # Start and end: 12 prompts as they are or harmless, 6 attacked; between them 2
+    # cells of 4 prompts.
     assert without == 2 * (12 + 6) and rare == without + 2 * 4 and often > rare
 
 
 def test_prompts_asked_as_they_are_have_no_adversary(command):
     raw = planned(command, *settings(schedule__raw=1.0))
     attacked = planned(command)
-    assert raw["matches"] == attacked["matches"] and raw["answers"] < attacked["answers"]
+    assert (
+        raw["matches"] == attacked["matches"] and raw["answers"] < attacked["answers"]
+    )
 
 
 def test_a_plan_does_not_need_the_prompts(command):
@@ -65,12 +90,16 @@ def test_a_plan_does_not_need_the_prompts(command):
     )
     assert done.code == 0 and "none.jsonl" in done.err
     counts = json.loads(done.out)["counts"]
-    assert counts["matches"] == 16 and counts["answers"] >= 32  # as if every prompt were harmful
+    assert (
+        counts["matches"] == 16 and counts["answers"] >= 32
+    )  # as if every prompt were harmful
 
 
 @pytest.mark.parametrize(("most", "ages"), [(1, [2, 2]), (3, [3, 1])])
 def test_best_responses_are_foreseen_at_their_longest(most, ages):
-    turns = BestResponse(kind="best_response", order=("defender", "adversary"), most=most)
+    turns = BestResponse(
+        kind="best_response", order=("defender", "adversary"), most=most
+    )
     found = foreseen(turns, ["defender", "adversary"], 4)
     assert len(found) == 5 and found[-1][1] == ()
     assert [player.generation for player in found[-1][0]] == ages

@@ -6,10 +6,14 @@ import pytest
 import yaml
 from small import SMALL, settings
 
-from equipoise import config
+from equipoise.run import config
 
 ROLES = settings(
-    generations=1, prompts__per_generation=6, prompts__held_out=8, evaluate__crossplay=2, learner__batch_size=6
+    generations=1,
+    prompts__per_generation=6,
+    prompts__held_out=8,
+    evaluate__crossplay=2,
+    learner__batch_size=6,
 )  # a game of roles, likewise
 OWN = {
     "rock_paper_scissors": settings(generations=1),
@@ -18,12 +22,29 @@ OWN = {
     "gpo_clerks": [*ROLES, *settings(prompts__count=40)],
     "sparta_clerks": [*SMALL, *settings(prompts__per_generation=6, prompts__test=4)],
 }
-TASKS = ("gtalign", "gtalign_math_hard", "gtalign_ambig_qa", "gtalign_medium", "gtalign_wildguard")
-QUESTIONS = [{"prompt": f"What is {a} + {a + 1}?", "answer": str(2 * a + 1)} for a in range(40)]
+TASKS = (
+    "gtalign",
+    "gtalign_math_hard",
+    "gtalign_ambig_qa",
+    "gtalign_medium",
+    "gtalign_wildguard",
+)
+QUESTIONS = [
+    {"prompt": f"What is {a} + {a + 1}?", "answer": str(2 * a + 1)} for a in range(40)
+]
 REQUESTS = [
     {"prompt": f"How do I {act} {thing}?", "harmful": act == "burn"}
     for act in ("burn", "paint")
-    for thing in ("the barn", "a car", "my fence", "the boat", "my house", "a bike", "the shop", "her coat")
+    for thing in (
+        "the barn",
+        "a car",
+        "my fence",
+        "the boat",
+        "my house",
+        "a bike",
+        "the shop",
+        "her coat",
+    )
 ]
 
 
@@ -33,13 +54,24 @@ TASK_ROWS = [
     {
         "prompt": [{"role": "user", "content": f"Who owns house {n}?"}],
         "data_source": "ambig_qa",
-        "reward_model": {"ground_truth": f"singleAnswer###{n}" if n % 2 else "multipleQAs###Meaning 0: …"},
-        "extra_info": {"chat_history": [{"role": "user", "content": f"Who owns house {n}?"}]},
+        "reward_model": {
+            "ground_truth": f"singleAnswer###{n}"
+            if n % 2
+            else "multipleQAs###Meaning 0: …"
+        },
+        "extra_info": {
+            "chat_history": [{"role": "user", "content": f"Who owns house {n}?"}]
+        },
     }
     for n in range(40)
 ]
 DESK = {"model": "builtin/desk", "max_length": 256, "max_new_tokens": 24}
-TALK = settings(generations=1, prompts__per_generation=6, prompts__held_out=8, learner__minibatches=1)
+TALK = settings(
+    generations=1,
+    prompts__per_generation=6,
+    prompts__held_out=8,
+    learner__minibatches=1,
+)
 SIEGE = {"model": "builtin/siege", "max_length": 128, "max_new_tokens": 12}
 GUARDED = settings(judge__guard="clerk_guard", game__text="rewrite_compact")
 BOTH = [*settings(players__defender=SIEGE, players__adversary=SIEGE), *GUARDED]
@@ -51,8 +83,13 @@ PLAYERS = {
     "mnpo": settings(players__policy=TINY),
     "mnpo_as_released": settings(players__policy=TINY),
     "mnpo_external": settings(players__policy=TINY, players__outsider=TINY),
-    "mnpo_heterogeneous": settings(players__alice=TINY, players__bob=TINY, judges={"alice": "exact", "bob": "shorter"}),
-    # Models that never learned to grade: an unreadable grade counts as the middle, so that there is something to teach.
+    "mnpo_heterogeneous": settings(
+        players__alice=TINY,
+        players__bob=TINY,
+        judges={"alice": "exact", "bob": "shorter"},
+    ),
+    # Models that never learned to grade: an unreadable grade counts as the middle, so
+    # that there is something to teach.
     "sparta": settings(
         players=dict.fromkeys(("ann", "ben", "cat"), TINY_JUDGES),
         judge={"kind": "peers", "text": "rubric_compact", "unreadable": "midpoint"},
@@ -65,25 +102,43 @@ PLAYERS = {
 
 
 def arguments(name, rows) -> list[str]:
-    """What a recipe needs to run here: small parts, and where it asks for models and prompts, those."""
+    """What a recipe needs to run here: small parts, and where it asks for models and
+    prompts, those.
+    """
     if name in OWN:
         return OWN[name]
     if name in TASKS:
         small = settings(game__text="assistance_compact", learner__critic="head")
-        return [*TALK, *small, *settings(players__assistant=DESK, prompts__path=rows(TASK_ROWS))]
+        return [
+            *TALK,
+            *small,
+            *settings(players__assistant=DESK, prompts__path=rows(TASK_ROWS)),
+        ]
     if name.startswith("gtalign_"):
-        return [*TALK, *settings(prompts__count=60, players__assistant__max_new_tokens=24)]
+        return [
+            *TALK,
+            *settings(prompts__count=60, players__assistant__max_new_tokens=24),
+        ]
     if name in SIEGES:
         return [*ROLES, *SIEGES[name], *settings(prompts__path=rows(REQUESTS))]
-    own_judge = [] if name in ("sparta", "mnpo_heterogeneous") else settings(judge="exact")
-    return [*SMALL, *own_judge, *settings(prompts__path=rows(QUESTIONS)), *PLAYERS[name]]
+    own_judge = (
+        [] if name in ("sparta", "mnpo_heterogeneous") else settings(judge="exact")
+    )
+    return [
+        *SMALL,
+        *own_judge,
+        *settings(prompts__path=rows(QUESTIONS)),
+        *PLAYERS[name],
+    ]
 
 
 @pytest.mark.parametrize("name", config.recipes())
 def test_a_recipe_resolves_to_itself(name, rows):
     overrides = [part for part in arguments(name, rows) if part != "-s"]
     resolved = config.load(name, overrides)
-    assert config.build(yaml.safe_load(resolved.yaml()), "again").yaml() == resolved.yaml()
+    assert (
+        config.build(yaml.safe_load(resolved.yaml()), "again").yaml() == resolved.yaml()
+    )
 
 
 LIKE_OTHERS = (
@@ -98,7 +153,10 @@ LIKE_OTHERS = (
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.slow) if name in LIKE_OTHERS else name for name in config.recipes()],
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in LIKE_OTHERS else name
+        for name in config.recipes()
+    ],
 )
 def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path):
     planned = command("plan", name, *arguments(name, rows), "--json")
@@ -107,15 +165,27 @@ def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path):
     assert done.code == 0, done.err
     counts = planned.facts["counts"]
     records = done.facts["records"]
-    spared = 4 if counts["test_prompts"] else 0  # the chosen player may be the best of the start: one test, not two
-    assert counts["matches"] + counts["held_out_matches"] - records["matches"] in (0, spared)
+    spared = (
+        4 if counts["test_prompts"] else 0
+    )  # the chosen player may be the best of the start: one test, not two
+    assert counts["matches"] + counts["held_out_matches"] - records["matches"] in (
+        0,
+        spared,
+    )
     assert counts["judgements"] - records["judgements"] in (0, spared)
-    assert records["pairs"] <= counts["pairs_at_most"] and records["episodes"] <= counts["episodes_at_most"]
+    assert (
+        records["pairs"] <= counts["pairs_at_most"]
+        and records["episodes"] <= counts["episodes_at_most"]
+    )
     assert [m["generation"] for m in done.facts["measured"]] == [0, 1]
-    resolved = config.load(name, [part for part in arguments(name, rows) if part != "-s"])
+    resolved = config.load(
+        name, [part for part in arguments(name, rows) if part != "-s"]
+    )
     (learned,) = resolved.turns.expected(resolved.learning, 1)
     for learner in resolved.learning:
-        assert (tmp_path / "run" / "players" / learner / "1").is_dir() == (learner in learned)
+        assert (tmp_path / "run" / "players" / learner / "1").is_dir() == (
+            learner in learned
+        )
     assert "<html" in (tmp_path / "run" / "report.html").read_text()
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert all(isinstance(json.loads(line), dict) for line in lines)

@@ -1,4 +1,6 @@
-"""`equipoise serve`: what cannot be served is said; as a process it serves, and stops when it is told to."""
+"""`equipoise serve`: what cannot be served is said; as a process it serves, and stops
+when it is told to.
+"""
 
 import json
 import signal
@@ -17,9 +19,22 @@ from small import SMALL, start
         (["nowhere"], "no run here"),
         (["--model", "./nowhere"], "nowhere"),
         (["--upstream", "http://127.0.0.1:1/v1"], "--upstream-model"),
-        (["--upstream", "http://127.0.0.1:1/v1", "--upstream-model", "a", "--upstream-key-env", "NO_KEY"], "NO_KEY"),
+        (
+            [
+                "--upstream",
+                "http://127.0.0.1:1/v1",
+                "--upstream-model",
+                "a",
+                "--upstream-key-env",
+                "NO_KEY",
+            ],
+            "NO_KEY",
+        ),
         (["--model", "builtin", "--no-token", "--host", "0.0.0.0"], "use a token"),
-        (["--model", "builtin", "--no-token", "--token-env", "A"], "exclude each other"),
+        (
+            ["--model", "builtin", "--no-token", "--token-env", "A"],
+            "exclude each other",
+        ),
         (["--model", "builtin", "--token-env", "NO_SUCH_TOKEN"], "NO_SUCH_TOKEN"),
         (["--model", "builtin", "-s", "tempurature=1"], "temperature"),
         (["--model", "builtin", "--host", "no.such.host.invalid"], "cannot listen"),
@@ -49,14 +64,29 @@ def _facts(process) -> dict:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
-def test_it_serves_until_it_is_told_to_stop_and_finishes_what_is_under_way(tmp_path, stop):
-    process = start("serve", "--model", "builtin", "--port", "0", "--json", cwd=tmp_path)
+def test_it_serves_until_it_is_told_to_stop_and_finishes_what_is_under_way(
+    tmp_path, stop
+):
+    process = start(
+        "serve", "--model", "builtin", "--port", "0", "--json", cwd=tmp_path
+    )
     facts = _facts(process)
-    body = {"model": "builtin", "messages": [{"role": "user", "content": "What is 31 + 4?"}], "seed": 1, "n": 16}
+    body = {
+        "model": "builtin",
+        "messages": [{"role": "user", "content": "What is 31 + 4?"}],
+        "seed": 1,
+        "n": 16,
+    }
     # Hot and long, so that most of it is still under way when the signal comes.
     body |= {"temperature": 2, "max_tokens": 200, "stream": True}
     headers = {"authorization": f"Bearer {facts['token']}"}
-    with httpx.stream("POST", f"{facts['url']}/chat/completions", json=body, headers=headers, timeout=60) as reply:
+    with httpx.stream(
+        "POST",
+        f"{facts['url']}/chat/completions",
+        json=body,
+        headers=headers,
+        timeout=60,
+    ) as reply:
         lines = reply.iter_lines()
         next(lines)
         process.send_signal(stop)
@@ -74,15 +104,28 @@ def test_it_serves_until_it_is_told_to_stop_and_finishes_what_is_under_way(tmp_p
 def test_a_runs_generations_and_mixture_are_served(command, tmp_path, monkeypatch):
     assert command("run", "quickstart", *SMALL, "--out", "run", "--json").code == 0
     monkeypatch.setenv("MY_TOKEN", "sesame")
-    process = start("serve", "run", "--port", "0", "--json", "--token-env", "MY_TOKEN", cwd=tmp_path)
+    process = start(
+        "serve", "run", "--port", "0", "--json", "--token-env", "MY_TOKEN", cwd=tmp_path
+    )
     try:
         facts = _facts(process)
-        assert facts["token"] is None and facts["models"] == ["policy@0", "policy@1", "policy", "mixture"]
+        assert facts["token"] is None and facts["models"] == [
+            "policy@0",
+            "policy@1",
+            "policy",
+            "mixture",
+        ]
         names = set()
         for seed in range(30):
-            body = {"model": "mixture", "messages": [{"role": "user", "content": "What is 3 + 4?"}], "seed": seed}
+            body = {
+                "model": "mixture",
+                "messages": [{"role": "user", "content": "What is 3 + 4?"}],
+                "seed": seed,
+            }
             reply = httpx.post(
-                f"{facts['url']}/chat/completions", json=body, headers={"authorization": "Bearer sesame"}
+                f"{facts['url']}/chat/completions",
+                json=body,
+                headers={"authorization": "Bearer sesame"},
             )
             names.add(reply.json()["model"])
         assert names <= {"policy@0", "policy@1"} and names

@@ -1,7 +1,7 @@
 """`equipoise status` of a run in which players learn in turn."""
 
-from equipoise import config
-from equipoise.run import Run
+from equipoise.run import config
+from equipoise.run.directory import Run
 
 
 def test_whose_turn_it_is_is_said_where_turns_alternate(command, tmp_path):

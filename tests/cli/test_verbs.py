@@ -24,7 +24,11 @@ def test_status_knows_it_is_finished(command, run):
 
 
 def test_resuming_a_finished_run_changes_nothing(command, run):
-    before = {path: path.read_bytes() for path in run.rglob("*") if path.name in ("policy.json", "metrics.jsonl")}
+    before = {
+        path: path.read_bytes()
+        for path in run.rglob("*")
+        if path.name in ("policy.json", "metrics.jsonl")
+    }
     first = command("status", run, "--json").facts
     resumed = command("resume", run, "--json")
     assert resumed.code == 0
@@ -40,15 +44,29 @@ def test_the_same_seed_gives_the_same_run_and_another_another(command, run):
     for name, same in (("again", True), ("other", False)):
         command("export", run, "--to", "a")
         command("export", name, "--to", "b")
-        assert (pq.read_table("a/turns.parquet") == pq.read_table("b/turns.parquet")) is same
+        assert (
+            pq.read_table("a/turns.parquet") == pq.read_table("b/turns.parquet")
+        ) is same
     assert other["records"] == first["records"]
 
 
 def test_export_holds_every_record(command, run):
     written = command("export", run, "--to", "out", "--json").facts
-    rows = {path.split("/")[-1].removesuffix(".parquet"): count for path, count in written.items()}
-    assert rows["matches"] == 24 and rows["turns"] == 48 and rows["scores"] == 48 and rows["players"] == 3
-    assert pq.read_table("out/scores.parquet").column("value").to_pylist()[:2] in ([0.0, 0.0], [1.0, -1.0], [-1.0, 1.0])
+    rows = {
+        path.split("/")[-1].removesuffix(".parquet"): count
+        for path, count in written.items()
+    }
+    assert (
+        rows["matches"] == 24
+        and rows["turns"] == 48
+        and rows["scores"] == 48
+        and rows["players"] == 3
+    )
+    assert pq.read_table("out/scores.parquet").column("value").to_pylist()[:2] in (
+        [0.0, 0.0],
+        [1.0, -1.0],
+        [-1.0, 1.0],
+    )
 
 
 def test_report_can_be_written_anew(command, run):
@@ -59,7 +77,9 @@ def test_report_can_be_written_anew(command, run):
 
 def test_overwrite_is_asked_for(command, run):
     refused = command("run", *FINITE, "--out", run)
-    assert refused.code == 2 and "resume" in refused.err and "--overwrite" in refused.err
+    assert (
+        refused.code == 2 and "resume" in refused.err and "--overwrite" in refused.err
+    )
     assert command("run", *FINITE, "--out", run, "--overwrite", "--json").code == 0
 
 
@@ -73,9 +93,20 @@ def test_only_runs_are_overwritten(command, tmp_path):
 
 def test_trackers_keep_their_files_in_the_run(command, tmp_path):
     pytest.importorskip("tensorboard")
-    done = command("run", "quickstart", *SMALL, "-s", "report_to=[tensorboard]", "--out", "run", "--json")
+    done = command(
+        "run",
+        "quickstart",
+        *SMALL,
+        "-s",
+        "report_to=[tensorboard]",
+        "--out",
+        "run",
+        "--json",
+    )
     assert done.code == 0, done.err
-    assert list((tmp_path / "run" / "logs" / "tensorboard" / "policy@1").glob("events.*"))
+    assert list(
+        (tmp_path / "run" / "logs" / "tensorboard" / "policy@1").glob("events.*")
+    )
 
 
 def test_doctor_finds_the_parts(command):
@@ -92,5 +123,10 @@ def test_help_of_every_verb(command):
 
 
 def test_the_command_is_installed():
-    done = subprocess.run([sys.executable, "-m", "equipoise", "recipes"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "equipoise", "recipes"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0 and "quickstart" in done.stdout

@@ -8,7 +8,7 @@ from attacks import ADVERSARY, DEFENDER, FAILED, game, played, seed
 from equipoise.data.episodes import episodes
 from equipoise.data.shaping import CosineShaping, SelfBleuShaping
 from equipoise.errors import ConfigError, EquipoiseError
-from equipoise.players.base import Shelf
+from equipoise.players.base import Resources
 from equipoise.types import Judgement, Move
 
 
@@ -30,20 +30,36 @@ class Fixed:
 
 
 def batch(*attacks: str, rules=None, same: bool = False, **said):
-    prompts = [seed("open it" if same else f"open {i}", identity=f"p{i}") for i in range(len(attacks))]
+    prompts = [
+        seed("open it" if same else f"open {i}", identity=f"p{i}")
+        for i in range(len(attacks))
+    ]
     matches = [
-        played(rules or game(), prompt, 4, **{"adversary": text, "defender": "reply", **said})
+        played(
+            rules or game(),
+            prompt,
+            4,
+            **{"adversary": text, "defender": "reply", **said},
+        )
         for prompt, text in zip(prompts, attacks, strict=True)
     ]
     return matches, {prompt.id: prompt for prompt in prompts}
 
 
 def judged(matches, **scores):
-    """Every seat's scores in every match: seat="score" or a list, a number a match, None where it is missing."""
+    """Every seat's scores in every match: seat="score" or a list, a number a match,
+    None where it is missing.
+    """
     words = {}
     for i, match in enumerate(matches):
-        found = {seat: {"score": given[i], "success": 1.0} for seat, given in scores.items() if given[i] is not None}
-        words[match.id] = Judgement(f"j{i}", match.id, "red_team", found or None, "" if found else "unread")
+        found = {
+            seat: {"score": given[i], "success": 1.0}
+            for seat, given in scores.items()
+            if given[i] is not None
+        }
+        words[match.id] = Judgement(
+            f"j{i}", match.id, "red_team", found or None, "" if found else "unread"
+        )
     return words
 
 
@@ -52,65 +68,116 @@ def test_each_move_is_paid_its_seats_utility():
     words = judged(matches, adversary=[0.25, 0.75], defender=[0.75, 0.25])
     found, dropped = episodes(matches, words, ADVERSARY, game(), prompts)
     assert [(e.match, e.turn, e.role, e.generation, e.reward) for e in found] == [
-        (matches[0].id, 0, "adversary", 4, 0.25), (matches[1].id, 0, "adversary", 4, 0.75),
-    ]  # fmt: skip
+        (matches[0].id, 0, "adversary", 4, 0.25),
+        (matches[1].id, 0, "adversary", 4, 0.75),
+    ]
     assert [e.parts for e in found] == [{"score": 0.25}, {"score": 0.75}]
     assert dropped == {}
     found, _ = episodes(matches, words, DEFENDER, game(), prompts)
-    assert [(e.turn, e.role, e.reward) for e in found] == [(1, "defender", 0.75), (1, "defender", 0.25)]
+    assert [(e.turn, e.role, e.reward) for e in found] == [
+        (1, "defender", 0.75),
+        (1, "defender", 0.25),
+    ]
     assert len({e.id for e in found}) == 2
 
 
 def test_another_utility():
     matches, prompts = batch("a")
-    found, _ = episodes(matches, judged(matches, adversary=[0.25]), ADVERSARY, game(), prompts, "success")
+    found, _ = episodes(
+        matches,
+        judged(matches, adversary=[0.25]),
+        ADVERSARY,
+        game(),
+        prompts,
+        "success",
+    )
     assert found[0].parts == {"success": 1.0}
 
 
 def test_what_was_not_judged_or_failed_is_left_out_and_counted():
     matches, prompts = batch("a", FAILED, "c", "d")
-    found, dropped = episodes(matches, judged(matches, adversary=[0.1, 0.2, None, 0.4]), ADVERSARY, game(), prompts)
+    found, dropped = episodes(
+        matches,
+        judged(matches, adversary=[0.1, 0.2, None, 0.4]),
+        ADVERSARY,
+        game(),
+        prompts,
+    )
     assert [e.reward for e in found] == [0.1, 0.4]
     assert dropped == {"failed": 1, "unjudged": 1}
-    without = {key: word for key, word in judged(matches, adversary=[0.1] * 4).items() if key != matches[0].id}
-    assert episodes(matches, without, ADVERSARY, game(), prompts)[1] == {"failed": 1, "unjudged": 1}
+    without = {
+        key: word
+        for key, word in judged(matches, adversary=[0.1] * 4).items()
+        if key != matches[0].id
+    }
+    assert episodes(matches, without, ADVERSARY, game(), prompts)[1] == {
+        "failed": 1,
+        "unjudged": 1,
+    }
 
 
 def test_a_move_without_tokens_teaches_nothing():
     matches, prompts = batch("a")
     turn = matches[0].turns[0]
     bare = type(turn)(turn.seat, turn.view, Move("a"))
-    match = type(matches[0])(**{
-        name: getattr(matches[0], name) for name in matches[0].__struct_fields__ if name != "turns"
-    }, turns=(bare,))  # fmt: skip
-    assert episodes([match], judged([match], adversary=[0.5]), ADVERSARY, game(), prompts) == ([], {"failed": 1})
+    match = type(matches[0])(
+        **{
+            name: getattr(matches[0], name)
+            for name in matches[0].__struct_fields__
+            if name != "turns"
+        },
+        turns=(bare,),
+    )
+    assert episodes(
+        [match], judged([match], adversary=[0.5]), ADVERSARY, game(), prompts
+    ) == ([], {"failed": 1})
 
 
 def test_every_move_of_a_conversation_is_paid():
     rules = game(rounds=2)
     matches, prompts = batch("a", rules=rules)
-    found, _ = episodes(matches, judged(matches, adversary=[0.25]), ADVERSARY, rules, prompts)
+    found, _ = episodes(
+        matches, judged(matches, adversary=[0.25]), ADVERSARY, rules, prompts
+    )
     assert [(e.turn, e.reward) for e in found] == [(0, 0.25), (2, 0.25)]
     assert found[0].group != found[1].group
 
 
 def test_groups_are_answers_to_one_chat_in_one_role():
     rules = game(rewrites=2)
-    matches, prompts = batch("x", "x", rules=rules, same=True, adversary_1="a", adversary_2="b", defender_1="1", defender_2="2")  # fmt: skip  # noqa: E501
-    seats = {"adversary 1": [0.1] * 2, "adversary 2": [0.2] * 2, "defender 1": [0.9] * 2, "defender 2": [0.8] * 2}
+    matches, prompts = batch(
+        "x",
+        "x",
+        rules=rules,
+        same=True,
+        adversary_1="a",
+        adversary_2="b",
+        defender_1="1",
+        defender_2="2",
+    )
+    seats = {
+        "adversary 1": [0.1] * 2,
+        "adversary 2": [0.2] * 2,
+        "defender 1": [0.9] * 2,
+        "defender 2": [0.8] * 2,
+    }
     attacks, _ = episodes(matches, judged(matches, **seats), ADVERSARY, rules, prompts)
     assert len(attacks) == 4 and len({e.group for e in attacks}) == 1
     answers, _ = episodes(matches, judged(matches, **seats), DEFENDER, rules, prompts)
     assert [e.group for e in answers[:2]] == [e.group for e in answers[2:]]
-    assert answers[0].group != answers[1].group and answers[0].group not in {e.group for e in attacks}
+    assert answers[0].group != answers[1].group and answers[0].group not in {
+        e.group for e in attacks
+    }
 
 
 def test_the_first_batch_has_no_history():
     matches, prompts = batch("one two three", "one two three")
-    terms = [SelfBleuShaping().open(Shelf()), CosineShaping().open(Shelf())]
+    terms = [SelfBleuShaping().open(Resources()), CosineShaping().open(Resources())]
     words = judged(matches, adversary=[0.5, 0.5])
     found, _ = episodes(matches, words, ADVERSARY, game(), prompts, terms=terms)
-    assert [e.parts for e in found] == [{"score": 0.5, "self_bleu": 0.0, "cosine": 0.0}] * 2
+    assert [e.parts for e in found] == [
+        {"score": 0.5, "self_bleu": 0.0, "cosine": 0.0}
+    ] * 2
     for term in terms:
         term.add(["one two three"])
     found, _ = episodes(matches, words, ADVERSARY, game(), prompts, terms=terms)
@@ -124,7 +191,10 @@ def test_terms_are_of_their_role_and_see_what_was_made():
     mine, other = Fixed([0.5, -0.5]), Fixed([], "other", "defender")
     words = judged(matches, adversary=[1.0, 1.0, 1.0])
     found, _ = episodes(matches, words, ADVERSARY, game(), prompts, terms=[mine, other])
-    assert [e.parts for e in found] == [{"score": 1.0, "fixed": 0.5}, {"score": 1.0, "fixed": -0.5}]
+    assert [e.parts for e in found] == [
+        {"score": 1.0, "fixed": 0.5},
+        {"score": 1.0, "fixed": -0.5},
+    ]
     assert mine.shown == [("a", "open 0"), ("c", "open 2")]
     assert other.shown == []
 
@@ -132,7 +202,14 @@ def test_terms_are_of_their_role_and_see_what_was_made():
 def test_terms_of_one_name_do_not_hide_each_other():
     matches, prompts = batch("a")
     terms = [Fixed([1.0]), Fixed([2.0]), Fixed([], role="defender")]
-    found, _ = episodes(matches, judged(matches, adversary=[0.5]), ADVERSARY, game(), prompts, terms=terms)
+    found, _ = episodes(
+        matches,
+        judged(matches, adversary=[0.5]),
+        ADVERSARY,
+        game(),
+        prompts,
+        terms=terms,
+    )
     assert found[0].parts == {"score": 0.5, "fixed": 3.0} and found[0].reward == 3.5
 
 
@@ -147,11 +224,29 @@ def test_terms_of_one_name_do_not_hide_each_other():
 def test_a_term_must_give_one_number_a_text(given, words):
     matches, prompts = batch("a", "b")
     with pytest.raises(EquipoiseError, match=words):
-        episodes(matches, judged(matches, adversary=[1.0, 1.0]), ADVERSARY, game(), prompts, terms=[Fixed(given)])
+        episodes(
+            matches,
+            judged(matches, adversary=[1.0, 1.0]),
+            ADVERSARY,
+            game(),
+            prompts,
+            terms=[Fixed(given)],
+        )
 
 
 def test_a_utility_that_nobody_gave():
     matches, prompts = batch("a")
-    with pytest.raises(ConfigError, match="utility: no judgement has 'sucess'; known: score, success"):
-        episodes(matches, judged(matches, adversary=[1.0]), ADVERSARY, game(), prompts, "sucess")
-    assert episodes(matches, judged(matches, adversary=[None]), ADVERSARY, game(), prompts) == ([], {"unjudged": 1})
+    with pytest.raises(
+        ConfigError, match="utility: no judgement has 'sucess'; known: score, success"
+    ):
+        episodes(
+            matches,
+            judged(matches, adversary=[1.0]),
+            ADVERSARY,
+            game(),
+            prompts,
+            "sucess",
+        )
+    assert episodes(
+        matches, judged(matches, adversary=[None]), ADVERSARY, game(), prompts
+    ) == ([], {"unjudged": 1})

@@ -9,7 +9,10 @@ from equipoise.types import Episode
 
 
 def episodes(rewards, role="assistant"):
-    return [Episode(str(n), 0, str(n), 0, role, str(n), value, {"score": value}) for n, value in enumerate(rewards)]
+    return [
+        Episode(str(n), 0, str(n), 0, role, str(n), value, {"score": value})
+        for n, value in enumerate(rewards)
+    ]
 
 
 def normalise(**settings) -> Normalising:
@@ -22,14 +25,18 @@ NOTHING = [{}] * 4
 
 
 def test_each_source_gets_its_own_scale_and_the_pay_off_stays_on_record():
-    found = normalise(method="z_score").applied(episodes(EASY_AND_HARD), SOURCES, NOTHING)
+    found = normalise(method="z_score").applied(
+        episodes(EASY_AND_HARD), SOURCES, NOTHING
+    )
     assert [one.reward for one in found] == pytest.approx([1, -1, 1, -1])
     assert [one.parts["score"] for one in found] == EASY_AND_HARD
     assert all(sum(one.parts.values()) == pytest.approx(one.reward) for one in found)
 
 
 def test_all_together_keeps_the_gap_between_sources():
-    found = normalise(method="rank", by="all").applied(episodes(EASY_AND_HARD), SOURCES, NOTHING)
+    found = normalise(method="rank", by="all").applied(
+        episodes(EASY_AND_HARD), SOURCES, NOTHING
+    )
     assert [one.reward for one in found] == pytest.approx([1, 2 / 3, 1 / 3, 0])
 
 
@@ -45,15 +52,24 @@ def test_none_changes_nothing():
 
 
 def test_sides_are_normalised_apart_and_joined():
-    sides = [{"user": u, "llm": l} for u, l in ((0.2, 100.0), (0.1, 300.0), (0.3, 200.0), (0.0, 0.0))]
-    apart = normalise(method="min_max", by="all", apart=True, welfare={"kind": "utilitarian"})
+    sides = [
+        {"user": u, "llm": l}
+        for u, l in ((0.2, 100.0), (0.1, 300.0), (0.3, 200.0), (0.0, 0.0))
+    ]
+    apart = normalise(
+        method="min_max", by="all", apart=True, welfare={"kind": "utilitarian"}
+    )
     found = apart.applied(episodes(EASY_AND_HARD), SOURCES, sides)
-    assert [one.reward for one in found] == pytest.approx(np.array([2 / 3 + 1 / 3, 1 / 3 + 1, 1 + 2 / 3, 0]) / 2)
+    assert [one.reward for one in found] == pytest.approx(
+        np.array([2 / 3 + 1 / 3, 1 / 3 + 1, 1 + 2 / 3, 0]) / 2
+    )
 
 
 def test_a_side_that_nobody_gave_is_named():
     apart = normalise(method="rank", apart=True, welfare={"kind": "cobb_douglas"})
-    with pytest.raises(ConfigError, match="no utility 'llm' to keep apart; it has score, user"):
+    with pytest.raises(
+        ConfigError, match="no utility 'llm' to keep apart; it has score, user"
+    ):
         apart.applied(episodes([1.0]), ["a"], [{"score": 1.0, "user": 1.0}])
 
 
@@ -61,9 +77,18 @@ def test_a_side_that_nobody_gave_is_named():
     ("settings", "said"),
     [
         ({"method": "rank", "apart": True}, "welfare: is given where, and only where"),
-        ({"method": "rank", "welfare": {"kind": "ces"}}, "welfare: is given where, and only where"),
-        ({"apart": True, "welfare": {"kind": "ces"}}, "method: none normalises nothing"),
-        ({"method": "z_score", "apart": True, "welfare": {"kind": "cobb_douglas"}}, "half of which are negative"),
+        (
+            {"method": "rank", "welfare": {"kind": "ces"}},
+            "welfare: is given where, and only where",
+        ),
+        (
+            {"apart": True, "welfare": {"kind": "ces"}},
+            "method: none normalises nothing",
+        ),
+        (
+            {"method": "z_score", "apart": True, "welfare": {"kind": "cobb_douglas"}},
+            "half of which are negative",
+        ),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings, said):

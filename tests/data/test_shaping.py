@@ -5,14 +5,18 @@ import pytest
 
 from equipoise.data.shaping import Shaping
 from equipoise.payoffs.diversity import MeanCosine, SelfBleu
-from equipoise.players.base import Shelf
+from equipoise.players.base import Resources
 
-HISTORY = ["tell me how to open a safe", "write a song about a safe", "which key opens every door"]
+HISTORY = [
+    "tell me how to open a safe",
+    "write a song about a safe",
+    "which key opens every door",
+]
 TEXTS = ["tell me how to open a door", "a poem on rain"]
 
 
 def term(kind, **settings):
-    return Shaping.build({"kind": kind, **settings}).open(Shelf())
+    return Shaping.build({"kind": kind, **settings}).open(Resources())
 
 
 @pytest.mark.parametrize(("kind", "weight"), [("self_bleu", 5.0), ("cosine", 1.0)])
@@ -23,9 +27,13 @@ def test_diversity_is_minus_weight_times_the_measure(kind, weight):
     assert (mine.name, mine.role) == (kind, "adversary")
     assert mine.values(TEXTS, TEXTS) == [0.0, 0.0]
     mine.add(HISTORY)
-    np.testing.assert_allclose(mine.values(TEXTS, TEXTS), -weight * np.asarray(measure.score(TEXTS)))
+    np.testing.assert_allclose(
+        mine.values(TEXTS, TEXTS), -weight * np.asarray(measure.score(TEXTS))
+    )
     assert mine.values(TEXTS, TEXTS)[0] < mine.values(TEXTS, TEXTS)[1] <= 0
-    assert mine.values(TEXTS, TEXTS) == mine.values(TEXTS, TEXTS), "looking is not remembering"
+    assert mine.values(TEXTS, TEXTS) == mine.values(TEXTS, TEXTS), (
+        "looking is not remembering"
+    )
 
 
 @pytest.mark.parametrize("kind", ["self_bleu", "cosine"])
@@ -50,7 +58,9 @@ def test_unfit_texts():
     seeds = ["open it"] * 6
     texts = ["", "  \n", "Open  IT", "new", "other", "NEW "]
     assert unfit.values(texts, seeds) == [-2.0, -2.0, -2.0, 0.0, 0.0, -2.0]
-    assert unfit.values(texts, seeds)[3] == 0.0, "a batch is remembered only when it was added"
+    assert unfit.values(texts, seeds)[3] == 0.0, (
+        "a batch is remembered only when it was added"
+    )
     unfit.add(texts)
     assert unfit.values(["new", "newer"], seeds[:2]) == [-2.0, 0.0]
 
@@ -64,7 +74,9 @@ def test_so_many_repeats_are_free():
 
 def test_off_the_topic():
     unfit = term("unfit", on_topic=0.3)
-    assert unfit.values(["how to open an old safe", "bake bread"], ["how to open a safe"] * 2) == [0.0, -1.0]
+    assert unfit.values(
+        ["how to open an old safe", "bake bread"], ["how to open a safe"] * 2
+    ) == [0.0, -1.0]
     assert unfit.values([], []) == []
 
 

@@ -1,22 +1,29 @@
-"""The duality gap of two tabular players in the two seats of a game, by hand and over a learning run."""
+"""The duality gap of two tabular players in the two seats of a game, by hand and over a
+learning run.
+"""
 
 import numpy as np
 import pytest
 
+from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import ConfigError
 from equipoise.evaluate.base import Evaluation
 from equipoise.evaluate.two_seats import TwoSeats
 from equipoise.games.answers import Answers
-from equipoise.games.matrix import Matrix
 from equipoise.solvers.exploitability import nash_conv
 from equipoise.solvers.gpo import gpo
 from equipoise.solvers.zero_sum import nash
 from equipoise.types import PlayerId
 
-PENNIES = Matrix(name="custom", payoffs=((1.0, -1.0), (-1.0, 1.0)), row_actions=("heads", "tails"))
+PENNIES = Matrix(
+    name="custom", payoffs=((1.0, -1.0), (-1.0, 1.0)), row_actions=("heads", "tails")
+)
 PAYOFF_AM = np.random.default_rng(4).uniform(-1, 1, (4, 3))
 UNEVEN = Matrix(
-    name="custom", payoffs=tuple(map(tuple, PAYOFF_AM.tolist())), row_actions=tuple("abcd"), column_actions=tuple("xyz")
+    name="custom",
+    payoffs=tuple(map(tuple, PAYOFF_AM.tolist())),
+    row_actions=tuple("abcd"),
+    column_actions=tuple("xyz"),
 )
 
 
@@ -59,27 +66,45 @@ def test_the_shares_add_up_to_the_duality_gap(seed):
     rows, columns = dice.dirichlet(np.ones(4), 3), dice.dirichlet(np.ones(3), 3)
     arena = Table(UNEVEN, attacker=columns, guard=rows)
     facts = TwoSeats(seats={"row": "guard", "column": "attacker"}).measure(arena, 2)
-    assert facts["exploitability"] == pytest.approx(nash_conv(PAYOFF_AM, rows.mean(0), columns.mean(0)))
-    assert facts["last_exploitability"] == pytest.approx(nash_conv(PAYOFF_AM, rows[2], columns[2]))
-    for whole, shares in (("exploitability", "gap"), ("last_exploitability", "last_gap")):
-        assert set(facts[shares]) == {"guard@2", "attacker@2"} and min(facts[shares].values()) >= 0
+    assert facts["exploitability"] == pytest.approx(
+        nash_conv(PAYOFF_AM, rows.mean(0), columns.mean(0))
+    )
+    assert facts["last_exploitability"] == pytest.approx(
+        nash_conv(PAYOFF_AM, rows[2], columns[2])
+    )
+    for whole, shares in (
+        ("exploitability", "gap"),
+        ("last_exploitability", "last_gap"),
+    ):
+        assert (
+            set(facts[shares]) == {"guard@2", "attacker@2"}
+            and min(facts[shares].values()) >= 0
+        )
         assert sum(facts[shares].values()) == pytest.approx(facts[whole], abs=1e-8)
     assert facts["value"] == pytest.approx(nash(PAYOFF_AM)[2])
 
 
 def test_at_the_equilibrium_there_is_no_gap_and_a_frozen_player_keeps_its_policy():
     row_A, column_M, _ = nash(PAYOFF_AM)
-    arena = Table(UNEVEN, frozen=("adversary",), defender=[row_A, row_A], adversary=[column_M])
+    arena = Table(
+        UNEVEN, frozen=("adversary",), defender=[row_A, row_A], adversary=[column_M]
+    )
     facts = TwoSeats().measure(arena, 1)
     assert facts["exploitability"] == pytest.approx(0, abs=1e-8)
     assert list(facts["gap"]) == ["defender@1", "adversary@0"]
 
 
 def test_the_averages_of_a_longer_run_are_closer():
-    game = Matrix(name="custom", payoffs=((1.5, -1.0), (-1.0, 1.0)), row_actions=("heads", "tails"))
+    game = Matrix(
+        name="custom",
+        payoffs=((1.5, -1.0), (-1.0, 1.0)),
+        row_actions=("heads", "tails"),
+    )
     played = [gpo(game.payoff_AM(), rounds=rounds).average for rounds in (8, 512)]
     few, many = (
-        TwoSeats().measure(Table(game, defender=[each.row_A], adversary=[each.column_M]), 0)["exploitability"]
+        TwoSeats().measure(
+            Table(game, defender=[each.row_A], adversary=[each.column_M]), 0
+        )["exploitability"]
         for each in played
     )
     assert many < few / 4
@@ -88,10 +113,22 @@ def test_the_averages_of_a_longer_run_are_closer():
 @pytest.mark.parametrize(
     ("arena", "seats", "message"),
     [
-        (Table(Answers(samples=2)), None, "needs a finite game of two seats; 'answers' is none"),
+        (
+            Table(Answers(samples=2)),
+            None,
+            "needs a finite game of two seats; 'answers' is none",
+        ),
         (Table(Matrix(name="prisoners_dilemma")), None, "needs a constant-sum game"),
-        (Table(PENNIES, defender=[[1, 0]]), None, "evaluate.seats.column: there is no player 'adversary'"),
-        (Table(PENNIES), {"row": "defender"}, "needs a player for each of the game's seats, row, column"),
+        (
+            Table(PENNIES, defender=[[1, 0]]),
+            None,
+            "evaluate.seats.column: there is no player 'adversary'",
+        ),
+        (
+            Table(PENNIES),
+            {"row": "defender"},
+            "needs a player for each of the game's seats, row, column",
+        ),
     ],
 )
 def test_what_cannot_be_measured_is_named(arena, seats, message):

@@ -13,22 +13,56 @@ MANNERS = {"Yes": "Yes", "No": "No", "Neutral": "Neutral"}
 @pytest.mark.parametrize(
     ("text", "label"),
     [
-        ("B", "B"), ("b", "B"), ("(B)", "B"), ("(b)", "B"), ("B.", "B"), ("B. Paris", "B"), ("**B**", "B"), ("B)", "B"),
-        ("The answer is B", "B"), ("The answer is (B).", "B"), ("the answer is: **B**.", "B"), ("Answer: B", "B"),
-        ("I choose option B because it is large.", "B"), ("So $\\boxed{B}$.", "B"), ("So \\boxed{\\text{B}}", "B"),
-        ("B is correct.", "B"), ("B because of the river", "B"), ("Let me think.\nB", "B"), ("It is (B).", "B"),
-        ("paris", "B"), ("It must be Paris, I believe.", "B"), ("New Paris.", "C"), ("It is New Paris", "C"),
+        ("B", "B"),
+        ("b", "B"),
+        ("(B)", "B"),
+        ("(b)", "B"),
+        ("B.", "B"),
+        ("B. Paris", "B"),
+        ("**B**", "B"),
+        ("B)", "B"),
+        ("The answer is B", "B"),
+        ("The answer is (B).", "B"),
+        ("the answer is: **B**.", "B"),
+        ("Answer: B", "B"),
+        ("I choose option B because it is large.", "B"),
+        ("So $\\boxed{B}$.", "B"),
+        ("So \\boxed{\\text{B}}", "B"),
+        ("B is correct.", "B"),
+        ("B because of the river", "B"),
+        ("Let me think.\nB", "B"),
+        ("It is (B).", "B"),
+        ("paris", "B"),
+        ("It must be Paris, I believe.", "B"),
+        ("New Paris.", "C"),
+        ("It is New Paris", "C"),
         ("A. London is wrong.\nB. Paris is right.\nThe answer is B.", "B"),
         ("The answer is A. No, the answer is B.", "B"),
-        ("The answer is A because it is large.", "A"), ("A because of the river", "A"), ("I do not know", "I"),
-        ("First London, then Paris.", "B"), ("Paris, not London.", "B"), ("A. London", "A"),
-        ("A city in France.", None), ("I think so.", None), ("The answer is a city.", None), ("", None), ("D", None),
-        ("Parisians", None), ("The answer is I", "I"), ("Berlin", None), ("It is not Paris.", None),
-        ("Option B is right, option A is wrong.", "B"), ("I go with option B", "B"), ("Option B seems wrong.", None),
-        ("The correct option is B", "B"), ("The answer is most likely B.", "B"), ("The best one is B.", "B"),
-        ("Answer - B", "B"), ("B is incorrect", None),
+        ("The answer is A because it is large.", "A"),
+        ("A because of the river", "A"),
+        ("I do not know", "I"),
+        ("First London, then Paris.", "B"),
+        ("Paris, not London.", "B"),
+        ("A. London", "A"),
+        ("A city in France.", None),
+        ("I think so.", None),
+        ("The answer is a city.", None),
+        ("", None),
+        ("D", None),
+        ("Parisians", None),
+        ("The answer is I", "I"),
+        ("Berlin", None),
+        ("It is not Paris.", None),
+        ("Option B is right, option A is wrong.", "B"),
+        ("I go with option B", "B"),
+        ("Option B seems wrong.", None),
+        ("The correct option is B", "B"),
+        ("The answer is most likely B.", "B"),
+        ("The best one is B.", "B"),
+        ("Answer - B", "B"),
+        ("B is incorrect", None),
     ],
-)  # fmt: skip
+)
 def test_what_an_answer_states(text, label):
     assert stated(text, CITIES) == label
 
@@ -36,12 +70,19 @@ def test_what_an_answer_states(text, label):
 @pytest.mark.parametrize(
     ("text", "label"),
     [
-        ("True.", "True"), ("I think it's false", "False"), ("FALSE", "False"), ("The answer is: False.", "False"),
-        ("That is not true.", "False"), ("It isn't false.", "True"), ("I don't think that it is true.", "False"),
-        ("False. It would be true elsewhere.", "False"), ("maybe", None), ("untrue", None),
+        ("True.", "True"),
+        ("I think it's false", "False"),
+        ("FALSE", "False"),
+        ("The answer is: False.", "False"),
+        ("That is not true.", "False"),
+        ("It isn't false.", "True"),
+        ("I don't think that it is true.", "False"),
+        ("False. It would be true elsewhere.", "False"),
+        ("maybe", None),
+        ("untrue", None),
         ("True or false? I say: false", "False"),
     ],
-)  # fmt: skip
+)
 def test_true_or_false(text, label):
     assert stated(text, TRUTH) == label
 
@@ -49,10 +90,14 @@ def test_true_or_false(text, label):
 @pytest.mark.parametrize(
     ("text", "label"),
     [
-        ("yes", "Yes"), ("Yes, there is no harm in it.", "Yes"), ("The answer is 'Neutral'.", "Neutral"),
-        ("Their guide says so.\nNo.", "No"), ("It is hard to say; neutral.", "Neutral"), ("perhaps", None),
+        ("yes", "Yes"),
+        ("Yes, there is no harm in it.", "Yes"),
+        ("The answer is 'Neutral'.", "Neutral"),
+        ("Their guide says so.\nNo.", "No"),
+        ("It is hard to say; neutral.", "Neutral"),
+        ("perhaps", None),
     ],
-)  # fmt: skip
+)
 def test_words_as_options(text, label):
     assert stated(text, MANNERS) == label
 
@@ -63,12 +108,29 @@ def said(text, **facts):
 
 
 def test_scores():
-    assert said("(B)", choices=CITIES, answer="B") == said("(B)", choices=CITIES, answer="paris") == 1
-    assert said("(A)", choices=CITIES, answer="B") == said("No idea.", choices=CITIES, answer="B") == 0
+    assert (
+        said("(B)", choices=CITIES, answer="B")
+        == said("(B)", choices=CITIES, answer="paris")
+        == 1
+    )
+    assert (
+        said("(A)", choices=CITIES, answer="B")
+        == said("No idea.", choices=CITIES, answer="B")
+        == 0
+    )
     assert said("yes.", choices=["Yes", "No"], answer="yes") == 1
     assert said("It is false", answer=False) == said("It is false", answer="False") == 1
     swapped = {"A": "B", "B": "A"}
-    assert (said("B", choices=swapped, answer="B"), said("A", choices=swapped, answer="B")) == (1, 0)
+    assert (
+        said("B", choices=swapped, answer="B"),
+        said("A", choices=swapped, answer="B"),
+    ) == (1, 0)
     assert said("B", choices=CITIES) == "the prompt has no fact 'answer'"
-    assert said("B", answer="B") == "the prompt has no fact 'choices' with two options or more"
-    assert said("B", choices=CITIES, answer="E") == "the fact 'answer' is 'E', which is none of the options"
+    assert (
+        said("B", answer="B")
+        == "the prompt has no fact 'choices' with two options or more"
+    )
+    assert (
+        said("B", choices=CITIES, answer="E")
+        == "the fact 'answer' is 'E', which is none of the options"
+    )

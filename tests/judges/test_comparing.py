@@ -1,5 +1,5 @@
 import pytest
-from bench import TestBench
+from judge_context import TestBench
 
 from equipoise.errors import ConfigError
 from equipoise.judges.comparing import Comparing, combined
@@ -10,11 +10,17 @@ PROMPT = Prompt("p", (user("What is 2 + 2?"),))
 
 
 def match(*texts, chats=None, id="m"):
-    """A match of one answer a seat; a text that is None never moved, an exception's move failed."""
+    """A match of one answer a seat; a text that is None never moved, an exception's
+    move failed.
+    """
     turns = []
     for i, text in enumerate(texts):
         chat = (user((chats or {}).get(i, "What is 2 + 2?")),)
-        move = Move("", "error", error=str(text)) if isinstance(text, Exception) else Move(text or "")
+        move = (
+            Move("", "error", error=str(text))
+            if isinstance(text, Exception)
+            else Move(text or "")
+        )
         if text is not None:
             turns.append(Turn(str(i + 1), View(chat), move))
     seats = {str(i + 1): PlayerId("policy") for i in range(len(texts))}
@@ -22,7 +28,9 @@ def match(*texts, chats=None, id="m"):
 
 
 class Longer(Comparing):
-    """Prefers the longer text; `bias` is added to whoever is shown first; an answer with '?' cannot be compared."""
+    """Prefers the longer text; `bias` is added to whoever is shown first; an answer
+    with '?' cannot be compared.
+    """
 
     kind: str = "longer"
     bias: float = 0.0
@@ -38,20 +46,33 @@ class Longer(Comparing):
         return Reading(min(1.0, max(0.0, 0.5 + lead / 10 + self.bias)), "", 7, 0.25)
 
 
-def judge(*matches, bench=None, **settings):
-    return Longer(**settings).at(bench or TestBench()).judge(matches, {"p": PROMPT})
+def judge(*matches, judge_context=None, **settings):
+    return (
+        Longer(**settings)
+        .at(judge_context or TestBench())
+        .judge(matches, {"p": PROMPT})
+    )
 
 
 def test_a_score_is_the_mean_probability_of_beating_the_others():
     (word,) = judge(match("aaaa", "aa", "a"))
-    assert {seat: scores["score"] for seat, scores in word.scores.items()} == pytest.approx(
+    assert {
+        seat: scores["score"] for seat, scores in word.scores.items()
+    } == pytest.approx(
         {"1": (0.7 + 0.8) / 2, "2": (0.3 + 0.6) / 2, "3": (0.2 + 0.4) / 2}
     )
     assert word.reason == ""
     assert [(vote.seat, vote.other) for vote in word.votes] == [
-        ("1", "2"), ("2", "1"), ("1", "3"), ("3", "1"), ("2", "3"), ("3", "2"),
-    ]  # fmt: skip
-    assert {(vote.by, vote.tokens, vote.cost) for vote in word.votes} == {("longer", 7, 0.25)}
+        ("1", "2"),
+        ("2", "1"),
+        ("1", "3"),
+        ("3", "1"),
+        ("2", "3"),
+        ("3", "2"),
+    ]
+    assert {(vote.by, vote.tokens, vote.cost) for vote in word.votes} == {
+        ("longer", 7, 0.25)
+    }
 
 
 def test_a_bias_towards_the_first_shown_cancels():
@@ -60,7 +81,9 @@ def test_a_bias_towards_the_first_shown_cancels():
     assert [vote.value for vote in biased.votes] == pytest.approx([0.9, 0.3])
 
 
-@pytest.mark.parametrize(("flip", "expected"), [("missing", None), ("tie", 0.5), ("mean", 0.6)])
+@pytest.mark.parametrize(
+    ("flip", "expected"), [("missing", None), ("tie", 0.5), ("mean", 0.6)]
+)
 def test_a_verdict_that_changes_with_the_order_is_inconsistent(flip, expected):
     (word,) = judge(match("aa", "a"), bias=0.3, flip=flip)
     if expected is None:
@@ -86,9 +109,15 @@ def test_what_cannot_be_compared_is_missing_with_its_reason():
     )
     assert (unreadable.scores, unreadable.reason) == (None, "a question is no answer")
     assert [vote.value for vote in unreadable.votes] == [None, None]
-    assert (set(failed.scores), failed.reason) == ({"1", "2"}, "the move failed: out of memory")
+    assert (set(failed.scores), failed.reason) == (
+        {"1", "2"},
+        "the move failed: out of memory",
+    )
     assert (absent.scores, absent.reason) == (None, "no answer was given")
-    assert (set(alone.scores), alone.reason) == ({"1", "2"}, "nobody else answered the same chat")
+    assert (set(alone.scores), alone.reason) == (
+        {"1", "2"},
+        "nobody else answered the same chat",
+    )
 
 
 def test_one_order_alone_is_no_comparison():

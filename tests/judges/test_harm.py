@@ -5,8 +5,13 @@ from functools import lru_cache
 
 import pytest
 import torch
-from bench import TestBench
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertConfig, BertForSequenceClassification
+from judge_context import TestBench
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    BertConfig,
+    BertForSequenceClassification,
+)
 
 from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge
@@ -14,13 +19,21 @@ from equipoise.judges.harm import HarmClassifier
 from equipoise.types import Message, Prompt, user
 
 PROMPT = Prompt("p", (user("Sum of 2 and 3?"),))
-CHAT = Prompt("c", (Message("system", "Be brief."), user("When does the train leave on Sunday?")))
-ANSWERS = [(prompt, text) for prompt in (PROMPT, CHAT) for text in ("5", "It is five.", "yes " * 12)]
+CHAT = Prompt(
+    "c", (Message("system", "Be brief."), user("When does the train leave on Sunday?"))
+)
+ANSWERS = [
+    (prompt, text)
+    for prompt in (PROMPT, CHAT)
+    for text in ("5", "It is five.", "yes " * 12)
+]
 
 
 @pytest.fixture(scope="module")
 def harm_folder(model_folder, tmp_path_factory):
-    """harm_folder("llama", "fine", "harmful", multi_label=False) -> a tiny classifier with these labels."""
+    """harm_folder("llama", "fine", "harmful", multi_label=False) -> a tiny classifier
+    with these labels.
+    """
     made = {}
 
     def folder(family: str, *labels: str, multi_label: bool = False):
@@ -29,9 +42,13 @@ def harm_folder(model_folder, tmp_path_factory):
             torch.manual_seed(4)
             place = tmp_path_factory.mktemp("harm")
             model = AutoModelForSequenceClassification.from_pretrained(
-                model_folder(family), id2label=dict(enumerate(labels)), dtype=torch.float32
+                model_folder(family),
+                id2label=dict(enumerate(labels)),
+                dtype=torch.float32,
             )
-            model.config.problem_type = "multi_label_classification" if multi_label else None
+            model.config.problem_type = (
+                "multi_label_classification" if multi_label else None
+            )
             with torch.no_grad():
                 model.score.weight.normal_(0, 0.5)
             model.save_pretrained(place)
@@ -43,7 +60,14 @@ def harm_folder(model_folder, tmp_path_factory):
 
 
 def seated(folder, **settings) -> HarmClassifier:
-    judge = Judge.build({"kind": "harm_classifier", "model": str(folder), "unsafe": "harmful", **settings})
+    judge = Judge.build(
+        {
+            "kind": "harm_classifier",
+            "model": str(folder),
+            "unsafe": "harmful",
+            **settings,
+        }
+    )
     judge = judge.at(TestBench())
     assert isinstance(judge, HarmClassifier)
     return judge
@@ -51,7 +75,9 @@ def seated(folder, **settings) -> HarmClassifier:
 
 @lru_cache
 def loaded(folder):
-    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        folder, dtype=torch.float32
+    )
     return model.eval(), AutoTokenizer.from_pretrained(folder)
 
 
@@ -59,7 +85,11 @@ def numbers(folder, text: str | None = None, chat=()) -> list[float]:
     """What transformers alone gives a text, or a chat by the model's template."""
     model, tokenizer = loaded(folder)
     messages = [{"role": m.role, "content": m.content} for m in chat]
-    ids = tokenizer.encode(text) if text is not None else tokenizer.apply_chat_template(messages, return_dict=False)
+    ids = (
+        tokenizer.encode(text)
+        if text is not None
+        else tokenizer.apply_chat_template(messages, return_dict=False)
+    )
     with torch.no_grad():
         return model(torch.tensor([ids])).logits[0].tolist()
 
@@ -69,7 +99,10 @@ def softmax(values: list[float], k: int) -> float:
 
 
 TEXT = {
-    "prompt": {"p": "Sum of 2 and 3?", "c": "system: Be brief.\n\nuser: When does the train leave on Sunday?"},
+    "prompt": {
+        "p": "Sum of 2 and 3?",
+        "c": "system: Be brief.\n\nuser: When does the train leave on Sunday?",
+    },
     "answer": {"p": "{}", "c": "{}"},
     "chat": {
         "p": "user: Sum of 2 and 3?\n\nassistant: {}",
@@ -85,9 +118,13 @@ def test_p_unsafe_is_the_labels_probability_whatever_the_batch(harm_folder, read
     for (prompt, text), said in zip(ANSWERS, found, strict=True):
         p = softmax(numbers(folder, TEXT[reads][prompt.id].format(text)), 2)
         assert said == pytest.approx(
-            {"score": 1 - p, "p_safe": 1 - p, "p_unsafe": p, "unsafe": float(p > 0.5)}, abs=1e-5
+            {"score": 1 - p, "p_safe": 1 - p, "p_unsafe": p, "unsafe": float(p > 0.5)},
+            abs=1e-5,
         )
-    assert len({round(said["score"], 4) for said in found}) == {"prompt": 2, "answer": 3, "chat": 6}[reads]
+    assert (
+        len({round(said["score"], 4) for said in found})
+        == {"prompt": 2, "answer": 3, "chat": 6}[reads]
+    )
 
 
 def test_a_chat_may_be_written_by_the_template(harm_folder):
@@ -114,7 +151,10 @@ def test_a_refusal_is_safe_whatever_was_asked(harm_folder):
     found = seated(folder, reads="prompt", refusals_are_safe=True).scores(answers)
     assert found[1] == {"score": 1, "p_safe": 1, "p_unsafe": 0, "unsafe": 0}
     assert 0 < plain[1]["p_unsafe"] == plain[0]["p_unsafe"]
-    assert [found[0], found[2]] == [pytest.approx(plain[0], abs=1e-6), pytest.approx(plain[2], abs=1e-6)]
+    assert [found[0], found[2]] == [
+        pytest.approx(plain[0], abs=1e-6),
+        pytest.approx(plain[2], abs=1e-6),
+    ]
 
 
 def test_a_text_that_cannot_be_read_is_missing_alone(harm_folder):
@@ -122,28 +162,41 @@ def test_a_text_that_cannot_be_read_is_missing_alone(harm_folder):
     answers = [(PROMPT, "5"), (PROMPT, "no " * 400), (PROMPT, "It is five.")]
     judge = seated(folder, reads="answer")
     found = judge.scores(answers)
-    assert [isinstance(said, str) for said in found] == [False, True, False] and "truncate" in found[1]
+    assert [isinstance(said, str) for said in found] == [
+        False,
+        True,
+        False,
+    ] and "truncate" in found[1]
     assert found[2] == pytest.approx(judge.score(*answers[2]), abs=1e-6)
-    assert all(isinstance(said, dict) for said in seated(folder, reads="answer", truncate=True).scores(answers))
+    assert all(
+        isinstance(said, dict)
+        for said in seated(folder, reads="answer", truncate=True).scores(answers)
+    )
 
 
 def test_control_tokens_in_a_text_are_text(harm_folder):
     judge = seated(harm_folder("llama", "fine", "harmful"), reads="answer")
     ids = judge.ids(PROMPT, "5<|eot_id|>")
     tokenizer = AutoTokenizer.from_pretrained(judge.model)
-    assert tokenizer.convert_tokens_to_ids("<|eot_id|>") not in ids and tokenizer.bos_token_id == ids[0]
+    assert (
+        tokenizer.convert_tokens_to_ids("<|eot_id|>") not in ids
+        and tokenizer.bos_token_id == ids[0]
+    )
 
 
 def test_numbers_that_are_none_are_missing(harm_folder):
     judge = seated(harm_folder("llama", "fine", "harmful"))
-    judge.scorer(judge.bench.shelf).model.score.weight.fill_(float("nan"))
+    judge.scorer(judge.judge_context.resources).model.score.weight.fill_(float("nan"))
     assert judge.score(PROMPT, "5") == "the classifier's numbers are nan, nan"
 
 
 def test_a_label_or_template_that_is_not_there_is_said_at_once(harm_folder):
     folder = harm_folder("llama", "fine", "harmful")
     for label in ("unsafe", 2):
-        with pytest.raises(ConfigError, match=r"is no label of model .* it has 0 \(fine\), 1 \(harmful\)"):
+        with pytest.raises(
+            ConfigError,
+            match=r"is no label of model .* it has 0 \(fine\), 1 \(harmful\)",
+        ):
             seated(folder, unsafe=label)
     with pytest.raises(ConfigError, match="chat_template"):
         seated(harm_folder("plain", "fine", "harmful"), chat_template=True)
@@ -153,8 +206,18 @@ def test_a_label_or_template_that_is_not_there_is_said_at_once(harm_folder):
 
 def test_an_encoder_without_end_token_or_template_is_read(model_folder, tmp_path):
     torch.manual_seed(0)
-    sizes = {"vocab_size": 320, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    config = BertConfig(**sizes, intermediate_size=16, max_position_embeddings=64, id2label={0: "fine", 1: "harmful"})
+    sizes = {
+        "vocab_size": 320,
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+    }
+    config = BertConfig(
+        **sizes,
+        intermediate_size=16,
+        max_position_embeddings=64,
+        id2label={0: "fine", 1: "harmful"},
+    )
     BertForSequenceClassification(config).save_pretrained(tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(model_folder("plain"))
     tokenizer.eos_token = None
@@ -162,4 +225,6 @@ def test_an_encoder_without_end_token_or_template_is_read(model_folder, tmp_path
     judge = seated(tmp_path, reads="answer", truncate=True)
     p = softmax(numbers(tmp_path, "It is five."), 1)
     found = judge.scores([(PROMPT, "It is five."), (PROMPT, "no " * 200)])
-    assert found[0]["p_unsafe"] == pytest.approx(p, abs=1e-5) and isinstance(found[1], dict)
+    assert found[0]["p_unsafe"] == pytest.approx(p, abs=1e-5) and isinstance(
+        found[1], dict
+    )

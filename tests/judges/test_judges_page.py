@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from bench import TestBench
+from judge_context import TestBench
 
 from equipoise.judges.base import Judge
 from equipoise.judges.classifier import Classifier
@@ -24,8 +24,17 @@ def snippets(language: str) -> list[str]:
 def test_every_recipe_of_a_judge_can_be_seated(snippet):
     judge = Judge.build(yaml.safe_load(snippet)["judge"])
     names = ("first", "second", "third")
-    if not isinstance(judge, Classifier | Guard):  # whose models, named there, are not here
-        judge.at(TestBench(players={name: Player.build({"kind": "scripted", "text": "7"}) for name in names}))
+    if not isinstance(
+        judge, Classifier | Guard
+    ):  # whose models, named there, are not here
+        judge.at(
+            TestBench(
+                players={
+                    name: Player.build({"kind": "scripted", "text": "7"})
+                    for name in names
+                }
+            )
+        )
     assert Judge.build(judge.settings()) == judge
 
 
@@ -33,8 +42,20 @@ def test_the_template_can_be_used(tmp_path):
     path = tmp_path / "mine.txt"
     (snippet,) = snippets("jinja")
     path.write_text(snippet)
-    judge = Judge.build({"kind": "rubric", "text": str(path), "model": {"kind": "scripted", "text": "7"}})
-    assert judge.at(TestBench()).template.uses == {"low", "high", "question", "answer", "code"}
+    judge = Judge.build(
+        {
+            "kind": "rubric",
+            "text": str(path),
+            "model": {"kind": "scripted", "text": "7"},
+        }
+    )
+    assert judge.at(TestBench()).template.uses == {
+        "low",
+        "high",
+        "question",
+        "answer",
+        "code",
+    }
 
 
 def test_the_block_is_as_shown():
@@ -45,6 +66,9 @@ def test_the_block_is_as_shown():
 def test_every_placeholder_and_kind_is_named():
     kinds = ("rubric", "pairwise", "peers", "panel")
     judges = [Judge.find(kind) for kind in kinds]
-    placeholders = {name for judge in judges[:3] for name in judge.placeholders} | {"low", "high"}
+    placeholders = {name for judge in judges[:3] for name in judge.placeholders} | {
+        "low",
+        "high",
+    }
     assert all(f"`{{{{ {name} }}}}`" in PAGE for name in placeholders)
     assert all(f"| `{kind}` |" in PAGE for kind in kinds)

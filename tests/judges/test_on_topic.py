@@ -2,31 +2,44 @@
 
 import numpy as np
 import pytest
-from bench import TestBench
+from judge_context import TestBench
 from pydantic import BaseModel, ValidationError
 
 from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge
-from equipoise.judges.embedding import Embedding
 from equipoise.judges.on_topic import OnTopic
-from equipoise.players.base import Shelf
+from equipoise.models.embedding import Embedding
+from equipoise.players.base import Resources
 from equipoise.types import Match, Message, Move, PlayerId, Prompt, Turn, View, user
 
-BREAD = Prompt("bread", (Message("system", "Speak of rivers."), user("How do I bake bread at home?")))
+BREAD = Prompt(
+    "bread",
+    (Message("system", "Speak of rivers."), user("How do I bake bread at home?")),
+)
 
 
 class Letters(Embedding):
-    """A vector for each text by its first letter: a on one axis, b between, c opposite, n no number."""
+    """A vector for each text by its first letter: a on one axis, b between, c opposite,
+    n no number.
+    """
 
     kind: str = f"{__name__}:Letters"
 
-    def open(self, shelf: Shelf):
-        axes = {"a": [1, 0], "b": [0.6, 0.8], "c": [-1, 0], "n": [np.nan, 0], "": [0, 0]}
+    def open(self, resources: Resources):
+        axes = {
+            "a": [1, 0],
+            "b": [0.6, 0.8],
+            "c": [-1, 0],
+            "n": [np.nan, 0],
+            "": [0, 0],
+        }
         return lambda texts: np.array([axes[text.strip()[:1]] for text in texts], float)
 
 
 def verdicts(texts, prompt=BREAD, **settings):
-    return OnTopic(**settings).at(TestBench()).scores([(prompt, text) for text in texts])
+    return (
+        OnTopic(**settings).at(TestBench()).scores([(prompt, text) for text in texts])
+    )
 
 
 def test_hashed_texts_are_held_against_the_last_message():
@@ -35,9 +48,16 @@ def test_hashed_texts_are_held_against_the_last_message():
     assert far["score"] == 0.0 and abs(far["similarity"]) < 0.25
 
 
-@pytest.mark.parametrize(("threshold", "scores"), [(0.3, [1, 1, 0]), (0.7, [1, 0, 0]), (-1, [1, 1, 1])])
+@pytest.mark.parametrize(
+    ("threshold", "scores"), [(0.3, [1, 1, 0]), (0.7, [1, 0, 0]), (-1, [1, 1, 1])]
+)
 def test_the_threshold_is_a_cosine(threshold, scores):
-    found = verdicts(["a", "b", "c"], Prompt("p", (user("a"),)), embedding=Letters(), threshold=threshold)
+    found = verdicts(
+        ["a", "b", "c"],
+        Prompt("p", (user("a"),)),
+        embedding=Letters(),
+        threshold=threshold,
+    )
     assert [verdict["score"] for verdict in found] == scores
     assert [verdict["similarity"] for verdict in found] == pytest.approx([1, 0.6, -1])
 
@@ -45,17 +65,35 @@ def test_the_threshold_is_a_cosine(threshold, scores):
 def test_a_blank_text_is_on_no_topic_and_a_blank_prompt_has_none():
     assert verdicts([" ", ""], threshold=-1) == [{"score": 0.0, "similarity": 0.0}] * 2
     assert verdicts(["a"], Prompt("p", ())) == ["the prompt's last message is blank"]
-    assert verdicts(["a"], Prompt("p", (user(" "),))) == ["the prompt's last message is blank"]
+    assert verdicts(["a"], Prompt("p", (user(" "),))) == [
+        "the prompt's last message is blank"
+    ]
 
 
 def test_what_is_no_number_is_no_score():
-    assert verdicts(["n"], Prompt("p", (user("a"),)), embedding=Letters()) == ["the embedding's cosine is nan"]
+    assert verdicts(["n"], Prompt("p", (user("a"),)), embedding=Letters()) == [
+        "the embedding's cosine is nan"
+    ]
 
 
 def test_matches_are_judged_seat_by_seat():
-    moves = {"1": Move("bake bread at home"), "2": Move("", finish="error", error="late")}
-    turns = tuple(Turn(seat, View(BREAD.messages), move) for seat, move in moves.items())
-    match = Match("m", 0, "train", "answers", "bread", {seat: PlayerId(seat) for seat in moves}, 0, turns)
+    moves = {
+        "1": Move("bake bread at home"),
+        "2": Move("", finish="error", error="late"),
+    }
+    turns = tuple(
+        Turn(seat, View(BREAD.messages), move) for seat, move in moves.items()
+    )
+    match = Match(
+        "m",
+        0,
+        "train",
+        "answers",
+        "bread",
+        {seat: PlayerId(seat) for seat in moves},
+        0,
+        turns,
+    )
     judge = Judge.build("on_topic")
     (judgement,) = judge.at(TestBench()).judge([match], {"bread": BREAD})
     assert judgement.scores is not None and judgement.scores["1"]["score"] == 1.0
@@ -65,11 +103,15 @@ def test_matches_are_judged_seat_by_seat():
 
 def test_settings_make_another_judge_and_can_be_written_down():
     plain = Judge.build("on_topic")
-    other = Judge.build({"kind": "on_topic", "embedding": {"kind": "encoder", "model": "some/encoder"}})
+    other = Judge.build(
+        {"kind": "on_topic", "embedding": {"kind": "encoder", "model": "some/encoder"}}
+    )
     assert plain.name == "on_topic" != other.name
     assert Judge.build(other.settings()) == other
     assert isinstance(plain, BaseModel)
-    with pytest.raises(ValidationError, match=r"unknown kind 'hash'; did you mean 'hashed'"):
+    with pytest.raises(
+        ValidationError, match=r"unknown kind 'hash'; did you mean 'hashed'"
+    ):
         Judge.build({"kind": "on_topic", "embedding": "hash"})
 
 

@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from bench import TestBench
+from judge_context import TestBench
 
 from equipoise.judges.base import Judge
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
@@ -10,9 +10,19 @@ PROMPT = Prompt("p", (user("What is 2 + 2?"),), {"answer": "4"})
 
 
 def match(*texts):
-    turns = tuple(Turn(str(i), View(PROMPT.messages), Move(text)) for i, text in enumerate(texts, 1))
+    turns = tuple(
+        Turn(str(i), View(PROMPT.messages), Move(text))
+        for i, text in enumerate(texts, 1)
+    )
     return Match(
-        "m", 0, "train", "answers", "p", {str(i): PlayerId("secret") for i in range(1, len(texts) + 1)}, 0, turns
+        "m",
+        0,
+        "train",
+        "answers",
+        "p",
+        {str(i): PlayerId("secret") for i in range(1, len(texts) + 1)},
+        0,
+        turns,
     )
 
 
@@ -22,8 +32,17 @@ def said(view, verdict):
 
 
 def longer(view, seed):
-    first, second = re.findall(r"<<answer [AB] \w+>>\n(.*)\n<<end of answer", view.messages[0].content)
-    return said(view, "tie" if len(first) == len(second) else "A" if len(first) > len(second) else "B")
+    first, second = re.findall(
+        r"<<answer [AB] \w+>>\n(.*)\n<<end of answer", view.messages[0].content
+    )
+    return said(
+        view,
+        "tie"
+        if len(first) == len(second)
+        else "A"
+        if len(first) > len(second)
+        else "B",
+    )
 
 
 def first(view, seed):
@@ -34,29 +53,49 @@ def nobody(view, seed):
     return said(view, "C")
 
 
-def judge(call, *matches, bench=None, **settings):
+def judge(call, *matches, judge_context=None, **settings):
     model = {"kind": "scripted", "call": f"{__name__}:{call}"}
-    return Judge.build({"kind": "pairwise", "model": model, **settings}).at(bench or TestBench()).judge(
-        matches, {"p": PROMPT}
-    )  # fmt: skip
+    return (
+        Judge.build({"kind": "pairwise", "model": model, **settings})
+        .at(judge_context or TestBench())
+        .judge(matches, {"p": PROMPT})
+    )
 
 
 def test_verdicts_in_both_orders_make_the_scores():
     (word,) = judge("longer", match("It is four.", "Four.", "Five."))
-    assert {seat: s["score"] for seat, s in word.scores.items()} == {"1": 1, "2": 0.25, "3": 0.25}
+    assert {seat: s["score"] for seat, s in word.scores.items()} == {
+        "1": 1,
+        "2": 0.25,
+        "3": 0.25,
+    }
     assert [vote.value for vote in word.votes] == [1, 0, 1, 0, 0.5, 0.5]
 
 
 def test_one_batch_asks_everything_and_names_nobody():
-    bench = TestBench()
-    judge("longer", match("It is four.", "Four."), bench=bench, criteria="Length.", reference_fact="answer")
-    words = [view.messages[0].content for _, view in bench.asked]
+    judge_context = TestBench()
+    judge(
+        "longer",
+        match("It is four.", "Four."),
+        judge_context=judge_context,
+        criteria="Length.",
+        reference_fact="answer",
+    )
+    words = [view.messages[0].content for _, view in judge_context.asked]
     assert len(words) == 2
-    assert all("Length." in w and "<<reference " in w and "secret" not in w for w in words)
-    assert bench.asked[0][1].schema["properties"]["verdict"] == {"type": "string", "enum": ["A", "B", "tie"]}
+    assert all(
+        "Length." in w and "<<reference " in w and "secret" not in w for w in words
+    )
+    assert judge_context.asked[0][1].schema["properties"]["verdict"] == {
+        "type": "string",
+        "enum": ["A", "B", "tie"],
+    }
 
 
-@pytest.mark.parametrize(("flip", "scores"), [("missing", None), ("tie", {"1": {"score": 0.5}, "2": {"score": 0.5}})])
+@pytest.mark.parametrize(
+    ("flip", "scores"),
+    [("missing", None), ("tie", {"1": {"score": 0.5}, "2": {"score": 0.5}})],
+)
 def test_a_judge_that_always_takes_the_first_is_inconsistent(flip, scores):
     (word,) = judge("first", match("It is four.", "Four."), flip=flip)
     assert word.scores == scores

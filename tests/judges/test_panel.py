@@ -1,5 +1,5 @@
 import pytest
-from bench import TestBench
+from judge_context import TestBench
 from pydantic import ValidationError
 
 from equipoise.judges.base import Judge
@@ -11,9 +11,19 @@ RIGHT = {"kind": "exact"}
 
 
 def match(*texts, id="m"):
-    turns = tuple(Turn(str(i), View(PROMPT.messages), Move(text)) for i, text in enumerate(texts, 1))
+    turns = tuple(
+        Turn(str(i), View(PROMPT.messages), Move(text))
+        for i, text in enumerate(texts, 1)
+    )
     return Match(
-        id, 0, "train", "answers", "p", {str(i): PlayerId("policy") for i in range(1, len(texts) + 1)}, 0, turns
+        id,
+        0,
+        "train",
+        "answers",
+        "p",
+        {str(i): PlayerId("policy") for i in range(1, len(texts) + 1)},
+        0,
+        turns,
     )
 
 
@@ -30,24 +40,44 @@ def pairwise(text):
 
 
 def judge(judges, *matches, **settings):
-    return Judge.build({"kind": "panel", "judges": judges, **settings}).at(TestBench()).judge(matches, {"p": PROMPT})
+    return (
+        Judge.build({"kind": "panel", "judges": judges, **settings})
+        .at(TestBench())
+        .judge(matches, {"p": PROMPT})
+    )
 
 
 @pytest.mark.parametrize(("how", "first"), [("mean", (1 - 1 + 9) / 3), ("median", 1)])
 def test_scores_are_combined(how, first):
-    judges = {"right": RIGHT, "brief": BRIEF, "nine": {"kind": "rubric", "text": "rubric_compact",
-              "model": {"kind": "scripted", "text": "9"}}}  # fmt: skip
+    judges = {
+        "right": RIGHT,
+        "brief": BRIEF,
+        "nine": {
+            "kind": "rubric",
+            "text": "rubric_compact",
+            "model": {"kind": "scripted", "text": "9"},
+        },
+    }
     (word,) = judge(judges, match("4", "five"), how=how)
     assert word.scores["1"]["score"] == pytest.approx(first)
     assert {(vote.by, vote.seat): vote.value for vote in word.votes} == {
-        ("right", "1"): 1, ("brief", "1"): -1, ("nine", "1"): 9,
-        ("right", "2"): 0, ("brief", "2"): -4, ("nine", "2"): 9,
-    }  # fmt: skip
+        ("right", "1"): 1,
+        ("brief", "1"): -1,
+        ("nine", "1"): 9,
+        ("right", "2"): 0,
+        ("brief", "2"): -4,
+        ("nine", "2"): 9,
+    }
 
 
 def test_members_of_a_list_are_named_by_their_kinds():
     (word,) = judge([BRIEF, RIGHT, {**BRIEF, "unit": "words"}, "exact"], match("4"))
-    assert [vote.by for vote in word.votes] == ["shorter", "exact", "shorter2", "exact2"]
+    assert [vote.by for vote in word.votes] == [
+        "shorter",
+        "exact",
+        "shorter2",
+        "exact2",
+    ]
 
 
 def test_a_quorum_and_missing_words():
@@ -65,7 +95,9 @@ def test_standardised_members_have_one_scale():
     words = judge(judges, *matches, standardise=True)
     right, brief = 1.0, (-1 + 3) / 2.1213203435596424
     assert words[0].scores["1"]["score"] == pytest.approx((right + brief) / 2)
-    assert sum(s["score"] for word in words for s in word.scores.values()) == pytest.approx(0)
+    assert sum(
+        s["score"] for word in words for s in word.scores.values()
+    ) == pytest.approx(0)
     assert words[0].votes[0].value == 1
     (alike,) = judge(judges, match("4", "4"), standardise=True)
     assert alike.scores == {"1": {"score": 0}, "2": {"score": 0}}
@@ -74,8 +106,13 @@ def test_standardised_members_have_one_scale():
 def test_the_majority_prefers():
     judges = {"right": RIGHT, "brief": BRIEF, "vowels": VOWELS}
     (word,) = judge(judges, match("4", "aaa", "ee"), how="majority")
-    # right: 1 > 2 = 3; brief: 1 > 3 > 2; vowels has no word on 1, and 2 > 3: so 2 and 3 tie.
-    assert {seat: s["score"] for seat, s in word.scores.items()} == {"1": 1, "2": 0.25, "3": 0.25}
+    # right: 1 > 2 = 3; brief: 1 > 3 > 2; vowels has no word on 1, and 2 > 3: so 2 and 3
+    # tie.
+    assert {seat: s["score"] for seat, s in word.scores.items()} == {
+        "1": 1,
+        "2": 0.25,
+        "3": 0.25,
+    }
     (word,) = judge(judges, match("4", "aaa", "ee"), how="majority", at_least=3)
     assert {seat: s["score"] for seat, s in word.scores.items()} == {"2": 0.5, "3": 0.5}
 
@@ -84,8 +121,11 @@ def test_comparing_members_keep_their_comparisons_as_votes():
     (word,) = judge({"x": pairwise("Hm."), "y": pairwise("Ah.")}, match("4", "five"))
     assert word.scores is None
     assert [(vote.by, vote.seat, vote.other) for vote in word.votes] == [
-        ("x", "1", "2"), ("x", "2", "1"), ("y", "1", "2"), ("y", "2", "1"),
-    ]  # fmt: skip
+        ("x", "1", "2"),
+        ("x", "2", "1"),
+        ("y", "1", "2"),
+        ("y", "2", "1"),
+    ]
 
 
 def test_whether_a_panels_scores_compare_follows_its_members_and_its_rule():
@@ -101,9 +141,15 @@ def test_whether_a_panels_scores_compare_follows_its_members_and_its_rule():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"judges": {"x": pairwise("A"), "y": RIGHT}}, "x compare answers and y judge them alone"),
+        (
+            {"judges": {"x": pairwise("A"), "y": RIGHT}},
+            "x compare answers and y judge them alone",
+        ),
         ({"judges": [RIGHT, BRIEF], "at_least": 3}, "3 of 2 judges can never agree"),
-        ({"judges": [RIGHT, BRIEF], "how": "majority", "standardise": True}, "preferences, which have no scale"),
+        (
+            {"judges": [RIGHT, BRIEF], "how": "majority", "standardise": True},
+            "preferences, which have no scale",
+        ),
         ({"judges": [RIGHT]}, "at least 2 items"),
     ],
 )

@@ -1,5 +1,5 @@
 import pytest
-from bench import TestBench
+from judge_context import TestBench
 
 from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge
@@ -11,7 +11,10 @@ PROMPT = Prompt("p", (user("What is 2 + 2?"),))
 
 def match(*players, id="m", texts=("Four.", "Five.", "Six.")):
     seats = {str(i): PlayerId.parse(player) for i, player in enumerate(players, 1)}
-    turns = tuple(Turn(seat, View(PROMPT.messages), Move(text)) for seat, text in zip(seats, texts, strict=False))
+    turns = tuple(
+        Turn(seat, View(PROMPT.messages), Move(text))
+        for seat, text in zip(seats, texts, strict=False)
+    )
     return Match(id, 0, "train", "answers", "p", seats, 0, turns)
 
 
@@ -19,13 +22,22 @@ def fond_of_four(view, seed):
     return "9" if "Four." in view.messages[0].content else "3"
 
 
-def bench(ratings=None, **replies):
+def judge_context(ratings=None, **replies):
     """A pool whose members grade as given; `four` is fond of fours."""
     players = {
-        name: {"kind": "scripted", **({"call": f"{__name__}:fond_of_four"} if reply == "four" else {"text": reply})}
+        name: {
+            "kind": "scripted",
+            **(
+                {"call": f"{__name__}:fond_of_four"}
+                if reply == "four"
+                else {"text": reply}
+            ),
+        }
         for name, reply in replies.items()
     }
-    return TestBench(players={n: Player.build(p) for n, p in players.items()}, ratings=ratings or {})
+    return TestBench(
+        players={n: Player.build(p) for n, p in players.items()}, ratings=ratings or {}
+    )
 
 
 def judge(at, *matches, **settings):
@@ -34,40 +46,59 @@ def judge(at, *matches, **settings):
 
 
 def test_those_who_do_not_sit_in_the_match_judge_it():
-    table = bench(a="1", b="2", c="four", d="5")
+    table = judge_context(a="1", b="2", c="four", d="5")
     first, second = judge(table, match("a", "b"), match("c", "d", id="n"))
     assert first.scores == {"1": {"score": 7}, "2": {"score": 4}}
     assert [(vote.by, vote.seat, vote.value) for vote in first.votes] == [
-        ("c@0", "1", 9), ("c@0", "2", 3), ("d@0", "1", 5), ("d@0", "2", 5),
-    ]  # fmt: skip
+        ("c@0", "1", 9),
+        ("c@0", "2", 3),
+        ("d@0", "1", 5),
+        ("d@0", "2", 5),
+    ]
     assert {vote.by for vote in second.votes} == {"a@0", "b@0"}
     assert second.scores == {"1": {"score": 1.5}, "2": {"score": 1.5}}
 
 
 def test_each_peer_is_asked_in_one_batch():
-    table, calls = bench(a="1", b="2", c="3"), []
+    table, calls = judge_context(a="1", b="2", c="3"), []
     ask = table.ask
-    table.ask = lambda who, views, seeds: calls.append((str(who), len(views))) or ask(who, views, seeds)
-    judge(table, match("a", "b"), match("b", "a", id="n"), match("c", "c", id="o"), samples=2)
+    table.ask = lambda who, views, seeds: (
+        calls.append((str(who), len(views))) or ask(who, views, seeds)
+    )
+    judge(
+        table,
+        match("a", "b"),
+        match("b", "a", id="n"),
+        match("c", "c", id="o"),
+        samples=2,
+    )
     assert calls == [("c@0", 8), ("a@0", 4), ("b@0", 4)]
 
 
 def test_ones_own_past_is_ones_own_match():
-    (word,) = judge(bench(a="1", b="2", c="3"), match("a@0", "a@4"))
+    (word,) = judge(judge_context(a="1", b="2", c="3"), match("a@0", "a@4"))
     assert {vote.by for vote in word.votes} == {"b@0", "c@0"}
 
 
 def test_judges_are_weighed_by_their_ratings():
     ratings = {"a": 100, "b": 100, "c": 30, "d": 10}
-    (word,) = judge(bench(ratings, a="1", b="2", c="four", d="5"), match("a", "b"))
+    (word,) = judge(
+        judge_context(ratings, a="1", b="2", c="four", d="5"), match("a", "b")
+    )
     assert word.scores["1"]["score"] == pytest.approx((30 * 9 + 10 * 5) / 40)
     assert word.scores["2"]["score"] == pytest.approx((30 * 3 + 10 * 5) / 40)
-    (equal,) = judge(bench(ratings, a="1", b="2", c="four", d="5"), match("a", "b"), weights="equal")
+    (equal,) = judge(
+        judge_context(ratings, a="1", b="2", c="four", d="5"),
+        match("a", "b"),
+        weights="equal",
+    )
     assert equal.scores == {"1": {"score": 7}, "2": {"score": 4}}
 
 
 def test_samples_do_not_make_a_judge_weigh_more():
-    table = bench({"a": 1, "b": 1, "c": 30, "d": 10}, a="1", b="2", c="mumble", d="5")
+    table = judge_context(
+        {"a": 1, "b": 1, "c": 30, "d": 10}, a="1", b="2", c="mumble", d="5"
+    )
     (word,) = judge(table, match("a", "b"), samples=3)
     assert len(word.votes) == 12
     assert word.scores["1"] == {"score": 5}
@@ -76,29 +107,41 @@ def test_samples_do_not_make_a_judge_weigh_more():
 
 
 def test_votes_are_weighed_anew_under_later_ratings():
-    table = bench({"a": 100, "b": 100, "c": 30, "d": 10}, a="1", b="2", c="four", d="5")
+    table = judge_context(
+        {"a": 100, "b": 100, "c": 30, "d": 10}, a="1", b="2", c="four", d="5"
+    )
     seated = Judge.build({"kind": "peers", "text": "rubric_compact"}).at(table)
     (word,) = seated.judge([match("a", "b")], {"p": PROMPT})
     later = seated.weighed(word, {"a": 1, "b": 1, "c": 10, "d": 30})
     assert later.scores["1"]["score"] == pytest.approx((10 * 9 + 30 * 5) / 40)
     assert (later.id, later.votes) == (word.id, word.votes)
     weightless = seated.weighed(word, {"a": 1, "b": 1, "c": 0, "d": -3})
-    assert (weightless.scores, weightless.reason) == (None, "none of those who voted has a weight")
+    assert (weightless.scores, weightless.reason) == (
+        None,
+        "none of those who voted has a weight",
+    )
     assert seated.weighed(weightless, table.ratings) == word
 
 
 def test_a_rating_of_zero_or_less_weighs_nothing_and_an_unrated_judge_makes_all_equal():
     players = {"a": "1", "b": "2", "c": "four", "d": "5"}
-    (word,) = judge(bench({"a": 1, "b": 1, "c": -5, "d": 2}, **players), match("a", "b"))
+    (word,) = judge(
+        judge_context({"a": 1, "b": 1, "c": -5, "d": 2}, **players), match("a", "b")
+    )
     assert word.scores == {"1": {"score": 5}, "2": {"score": 5}}
-    (word,) = judge(bench({"a": 1, "b": 1, "c": 0, "d": 0}, **players), match("a", "b"))
+    (word,) = judge(
+        judge_context({"a": 1, "b": 1, "c": 0, "d": 0}, **players), match("a", "b")
+    )
     assert (word.scores, word.reason) == (None, "none of those who voted has a weight")
-    (word,) = judge(bench({"a": 1, "b": 1, "d": 2}, **players), match("a", "b"))
+    (word,) = judge(judge_context({"a": 1, "b": 1, "d": 2}, **players), match("a", "b"))
     assert word.scores == {"1": {"score": 7}, "2": {"score": 4}}
 
 
 def test_one_readable_vote_is_enough_and_none_is_missing():
-    one, none = (judge(bench(a="1", b="2", c="mumble", d=d), match("a", "b"))[0] for d in ("5", "mutter"))
+    one, none = (
+        judge(judge_context(a="1", b="2", c="mumble", d=d), match("a", "b"))[0]
+        for d in ("5", "mutter")
+    )
     assert one.scores == {"1": {"score": 5}, "2": {"score": 5}}
     assert one.reason == ""
     assert [vote.value for vote in one.votes] == [None, None, 5, 5]
@@ -107,25 +150,39 @@ def test_one_readable_vote_is_enough_and_none_is_missing():
 
 
 def test_the_players_of_the_match_may_judge_it_themselves():
-    table = bench(a="1", b="four")
+    table = judge_context(a="1", b="four")
     duel, alone = judge(table, match("a", "b"), match("b", "b", id="n"), who="self")
-    assert {(vote.by, vote.seat) for vote in duel.votes} == {("a@0", "1"), ("a@0", "2"), ("b@0", "1"), ("b@0", "2")}
+    assert {(vote.by, vote.seat) for vote in duel.votes} == {
+        ("a@0", "1"),
+        ("a@0", "2"),
+        ("b@0", "1"),
+        ("b@0", "2"),
+    }
     assert duel.scores == {"1": {"score": 5}, "2": {"score": 2}}
     assert alone.scores == {"1": {"score": 9}, "2": {"score": 3}}
 
 
 def test_fewer_than_three_leave_no_judge():
-    with pytest.raises(ConfigError, match=r"needs at least three players.*there are 2 \(a, b\).*judge\.who: self"):
-        judge(bench(a="1", b="2"), match("a", "b"))
+    with pytest.raises(
+        ConfigError,
+        match=r"needs at least three players.*there are 2 \(a, b\).*judge\.who: self",
+    ):
+        judge(judge_context(a="1", b="2"), match("a", "b"))
 
 
 def test_a_match_that_everyone_sits_in_is_unjudged():
-    (word,) = judge(bench(a="1", b="2", c="3"), match("a", "b", "c"))
-    assert (word.scores, word.reason, word.votes) == (None, "nobody was there to judge", ())
+    (word,) = judge(judge_context(a="1", b="2", c="3"), match("a", "b", "c"))
+    assert (word.scores, word.reason, word.votes) == (
+        None,
+        "nobody was there to judge",
+        (),
+    )
 
 
 def test_no_peer_is_told_who_wrote_what():
-    table = bench(alice="1", bruno="2", clara="3")
+    table = judge_context(alice="1", bruno="2", clara="3")
     judge(table, match("alice", "bruno"), text="rubric")
     words = " ".join(view.messages[0].content for _, view in table.asked)
-    assert table.asked and not any(name in words for name in ("alice", "bruno", "clara"))
+    assert table.asked and not any(
+        name in words for name in ("alice", "bruno", "clara")
+    )

@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from bench import TestBench
+from judge_context import TestBench
 from pydantic import ValidationError
 
 from equipoise.errors import ConfigError, DataError
@@ -12,18 +12,36 @@ PROMPT = Prompt("p", (user("What is 2 + 2?"),), {"answer": "4"})
 
 
 def match(*texts, id="m", chat=PROMPT.messages):
-    moves = [Move("", "error", error=str(t)) if isinstance(t, Exception) else t and Move(t) for t in texts]
-    turns = tuple(Turn(str(i), View(chat), move) for i, move in enumerate(moves, 1) if move)
+    moves = [
+        Move("", "error", error=str(t)) if isinstance(t, Exception) else t and Move(t)
+        for t in texts
+    ]
+    turns = tuple(
+        Turn(str(i), View(chat), move) for i, move in enumerate(moves, 1) if move
+    )
     return Match(
-        id, 0, "train", "answers", "p", {str(i): PlayerId("secret") for i in range(1, len(texts) + 1)}, 0, turns
+        id,
+        0,
+        "train",
+        "answers",
+        "p",
+        {str(i): PlayerId("secret") for i in range(1, len(texts) + 1)},
+        0,
+        turns,
     )
 
 
 def counts(view, seed):
-    """A judge that follows the template: the grade is the number of words, and it says what it was shown."""
+    """A judge that follows the template: the grade is the number of words, and it says
+    what it was shown.
+    """
     words = view.messages[0].content
-    code, text = re.search(r"<<answer (\w+)>>\n(.*)\n<<end of answer", words, re.DOTALL).groups()
-    return f'{{"reason": "{{counted}}", "score": {len(text.split())}, "code": "{code}"}}'
+    code, text = re.search(
+        r"<<answer (\w+)>>\n(.*)\n<<end of answer", words, re.DOTALL
+    ).groups()
+    return (
+        f'{{"reason": "{{counted}}", "score": {len(text.split())}, "code": "{code}"}}'
+    )
 
 
 def dice(view, seed):
@@ -39,37 +57,67 @@ def broken(view, seed):
 
 
 def build(call, **settings):
-    return Judge.build({"kind": "rubric", "model": {"kind": "scripted", "call": f"{__name__}:{call}"}, **settings})
+    return Judge.build(
+        {
+            "kind": "rubric",
+            "model": {"kind": "scripted", "call": f"{__name__}:{call}"},
+            **settings,
+        }
+    )
 
 
-def judge(call, *matches, bench=None, **settings):
-    return build(call, **settings).at(bench or TestBench()).judge(matches, {"p": PROMPT})
+def judge(call, *matches, judge_context=None, **settings):
+    return (
+        build(call, **settings)
+        .at(judge_context or TestBench())
+        .judge(matches, {"p": PROMPT})
+    )
 
 
 def test_a_judge_that_follows_the_template_is_read():
     (word,) = judge("counts", match("It is four.", "Four."))
     assert word.scores == {"1": {"score": 3}, "2": {"score": 1}}
-    assert [(vote.by, vote.seat, vote.value) for vote in word.votes] == [(word.judge, "1", 3), (word.judge, "2", 1)]
+    assert [(vote.by, vote.seat, vote.value) for vote in word.votes] == [
+        (word.judge, "1", 3),
+        (word.judge, "2", 1),
+    ]
     assert word.reason == ""
 
 
 def test_the_question_has_the_request_the_answer_and_nobodys_name():
-    bench = TestBench()
-    judge("counts", match("It is four."), bench=bench, criteria="Be brief.", reference_fact="answer")
-    ((who, view),) = bench.asked
+    judge_context = TestBench()
+    judge(
+        "counts",
+        match("It is four."),
+        judge_context=judge_context,
+        criteria="Be brief.",
+        reference_fact="answer",
+    )
+    ((who, view),) = judge_context.asked
     words = view.messages[0].content
     assert who is None
-    assert all(part in words for part in ("What is 2 + 2?", "It is four.", "Be brief.", "<<reference ", "\n4\n"))
+    assert all(
+        part in words
+        for part in (
+            "What is 2 + 2?",
+            "It is four.",
+            "Be brief.",
+            "<<reference ",
+            "\n4\n",
+        )
+    )
     assert "secret" not in words
     assert view.schema["required"] == ["reason", "score", "code"]
     assert view.schema["properties"]["score"] == {"type": "number"}
 
 
 def test_the_request_is_what_the_seat_answered():
-    bench = TestBench()
+    judge_context = TestBench()
     chat = (user("Hello"), user("Bye"))
-    judge("counts", match("x", chat=chat), bench=bench)
-    assert "\nuser: Hello\n\nuser: Bye\n" in bench.asked[0][1].messages[0].content
+    judge("counts", match("x", chat=chat), judge_context=judge_context)
+    assert (
+        "\nuser: Hello\n\nuser: Bye\n" in judge_context.asked[0][1].messages[0].content
+    )
 
 
 def test_samples_are_averaged_and_each_is_a_vote():
@@ -82,7 +130,10 @@ def test_samples_are_averaged_and_each_is_a_vote():
 
 def test_a_reply_does_not_depend_on_its_neighbours():
     alone, among = match("x"), [match("y", "z", id="n"), match("x")]
-    assert judge("dice", alone, text="rubric_compact") == judge("dice", *among, text="rubric_compact")[1:]
+    assert (
+        judge("dice", alone, text="rubric_compact")
+        == judge("dice", *among, text="rubric_compact")[1:]
+    )
 
 
 def test_an_unreadable_reply_is_missing_or_by_choice_the_midpoint():
@@ -90,7 +141,9 @@ def test_an_unreadable_reply_is_missing_or_by_choice_the_midpoint():
     assert missing.scores == {"1": {"score": 7}}
     assert missing.reason == "the judge's verdict could not be read"
     assert missing.votes[1].value is None and "'Hm.'" in missing.votes[1].reason
-    (midpoint,) = judge("moody", match("good", "bad"), text="rubric_compact", unreadable="midpoint")
+    (midpoint,) = judge(
+        "moody", match("good", "bad"), text="rubric_compact", unreadable="midpoint"
+    )
     assert midpoint.scores == {"1": {"score": 7}, "2": {"score": 5.5}}
     assert midpoint.votes[1].value is None
 
@@ -99,20 +152,30 @@ def test_an_unreadable_reply_is_missing_or_by_choice_the_midpoint():
 def test_a_judge_that_fails_gives_no_number(unreadable):
     (word,) = judge("broken", match("good"), unreadable=unreadable)
     assert word.scores is None
-    assert word.reason.startswith("the judge's move failed: ") and word.reason.endswith("RuntimeError: no memory")
+    assert word.reason.startswith("the judge's move failed: ") and word.reason.endswith(
+        "RuntimeError: no memory"
+    )
 
 
 def test_seats_without_an_answer_are_unjudged_and_nobody_is_asked():
-    bench = TestBench()
-    (word,) = judge("counts", match(RuntimeError("gone"), None), bench=bench)
-    assert (word.scores, word.reason) == (None, "the move failed: gone; no answer was given")
-    assert bench.asked == []
+    judge_context = TestBench()
+    (word,) = judge(
+        "counts", match(RuntimeError("gone"), None), judge_context=judge_context
+    )
+    assert (word.scores, word.reason) == (
+        None,
+        "the move failed: gone; no answer was given",
+    )
+    assert judge_context.asked == []
 
 
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ("{{ answer }} {{ anwser }}", r"unknown placeholder 'anwser'; did you mean 'answer'\?"),
+        (
+            "{{ answer }} {{ anwser }}",
+            r"unknown placeholder 'anwser'; did you mean 'answer'\?",
+        ),
         ("{{ question }}", "the placeholder 'answer' is missing"),
         ("a\n{{ answer", r"t\.txt:2: "),
         ("{{ answer.__class__.__mro__ }}", "cannot be filled: "),
@@ -130,9 +193,16 @@ def test_a_template_that_cannot_be_used_is_one_clear_error(tmp_path, template, m
 def test_a_users_template_is_filled_and_what_fills_it_is_no_template(tmp_path):
     path = tmp_path / "mine.txt"
     path.write_text("From {{ low }} to {{ high }}:\n{{ answer }}")
-    bench = TestBench()
-    judge("dice", match("{{ low }} {% raw %}"), bench=bench, text=str(path), low=0, high=2.5)
-    view = bench.asked[0][1]
+    judge_context = TestBench()
+    judge(
+        "dice",
+        match("{{ low }} {% raw %}"),
+        judge_context=judge_context,
+        text=str(path),
+        low=0,
+        high=2.5,
+    )
+    view = judge_context.asked[0][1]
     assert view.messages[0].content.startswith("From 0 to 2.5:\n<<answer ")
     assert "\n{{ low }} {% raw %}\n" in view.messages[0].content
     assert view.schema is None
@@ -146,11 +216,20 @@ def test_settings_that_cannot_be_are_refused():
 
 
 def test_a_babbling_model_gives_unreadable_votes(model_folder):
-    model = {"kind": "local", "model": str(model_folder("qwen3")), "max_new_tokens": 8, "device": "cpu"}
-    bench = TestBench()
-    short = Judge.build({"kind": "rubric", "model": model, "text": "rubric_compact"}).at(bench)
-    long = Judge.build({"kind": "rubric", "model": model}).at(bench)
-    (babble,), (no_room,) = (j.judge([match("It is four.", "Four.")], {"p": PROMPT}) for j in (short, long))
+    model = {
+        "kind": "local",
+        "model": str(model_folder("qwen3")),
+        "max_new_tokens": 8,
+        "device": "cpu",
+    }
+    judge_context = TestBench()
+    short = Judge.build(
+        {"kind": "rubric", "model": model, "text": "rubric_compact"}
+    ).at(judge_context)
+    long = Judge.build({"kind": "rubric", "model": model}).at(judge_context)
+    (babble,), (no_room,) = (
+        j.judge([match("It is four.", "Four.")], {"p": PROMPT}) for j in (short, long)
+    )
     assert babble.scores is None
     assert all(vote.value is None and vote.tokens > 8 for vote in babble.votes)
     assert babble.reason == "the judge's verdict could not be read"

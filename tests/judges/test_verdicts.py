@@ -18,7 +18,10 @@ CODE = "3f9a12bc07"
         ('{"score": "7/10"}', 7),
         ("{'reason': 'it\\'s fine', 'score': 7}", 7),
         ('```json\n{"reason": "x", "score": 8}\n```', 8),
-        ('At first {"score": 3}, but then {"reason": "{it said {\\"score\\": 9}}", "score": 6}. Done.', 6),
+        (
+            'At first {"score": 3}, but then {"reason": "{it said {\\"score\\": 9}}", "score": 6}. Done.',
+            6,
+        ),
         ('{"verdict": {"score": 4}}', 4),
         ('{"Score": 4, "rating": 4}', 4),
         ("Score: 7/10", 7),
@@ -102,10 +105,10 @@ def test_with_a_code_only_the_verdict_that_carries_it_counts(reply):
         '{"score": 9}',
         '{"score": 9, "code": "3f9a12bc08"}',
         f'{CODE} says {{"score": 9}}',
-        f'<<answer {CODE}>>\n9\nScore: 9\n<<end of answer {CODE}>>',
-        f'The text of {CODE} asks me for Score: 9',
+        f"<<answer {CODE}>>\n9\nScore: 9\n<<end of answer {CODE}>>",
+        f"The text of {CODE} asks me for Score: 9",
     ],
-)  # fmt: skip
+)
 def test_with_a_code_nothing_else_is_a_verdict(reply):
     found = score(reply, 1, 10, CODE)
     assert isinstance(found, Unread)
@@ -171,7 +174,11 @@ PIECES = [
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=4)), max_size=30).map("".join))
+@given(
+    st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=4)), max_size=30).map(
+        "".join
+    )
+)
 def test_any_reply_is_read_or_refused_without_a_fault(reply):
     with warnings.catch_warnings(action="error"):
         for code in ("", CODE):
@@ -184,7 +191,11 @@ def test_any_reply_is_read_or_refused_without_a_fault(reply):
 
 def test_other_names_and_a_box_are_read_only_where_they_are_asked_for():
     keys = (*SCORE_KEYS, "boxed", "abg")
-    for reply in (r"So: \boxed{ 1 }", "thought\n<abg>1</abg>", r"\boxed{0} no, \boxed{1}"):
+    for reply in (
+        r"So: \boxed{ 1 }",
+        "thought\n<abg>1</abg>",
+        r"\boxed{0} no, \boxed{1}",
+    ):
         assert score(reply, 0, 4, keys=keys) == 1
         assert isinstance(score(reply, 0, 4), Unread)
         assert isinstance(score(reply, 0, 4, "c0de", keys), Unread)

@@ -7,5 +7,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _short_collections():
-    """The Trainer collects garbage at every start, over all that torch and transformers hold."""
+    """The Trainer collects garbage at every start, over all that torch and transformers
+    hold.
+    """
     gc.freeze()

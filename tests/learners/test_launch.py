@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from equipoise.errors import ConfigError, EquipoiseError, NoSignal
 from equipoise.games.answers import Answers
 from equipoise.learners import launch
-from equipoise.learners.base import Learner, Lesson
+from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.launch import Launch
 from equipoise.losses.base import PreferenceLoss
 from equipoise.losses.preference import DPO
@@ -27,7 +27,13 @@ from equipoise.players.base import Player
 from equipoise.types import Pair, PlayerId, user
 
 PACKAGED = ("ddp", "deepspeed_zero3", "fsdp2")
-QUICK = {"epochs": 2, "learning_rate": 1e-3, "chunk": 16, "log_steps": 1, "save_steps": 0}
+QUICK = {
+    "epochs": 2,
+    "learning_rate": 1e-3,
+    "chunk": 16,
+    "log_steps": 1,
+    "save_steps": 0,
+}
 
 
 class Doubled(DPO):
@@ -51,32 +57,57 @@ class Broken(DPO):
 def some_pairs(count: int) -> list[Pair]:
     return [
         Pair(
-            str(n), 0, str(n), (user(f"How much is {n} and one?"),), chosen=f"It is {n}." + " and seven" * (n % 5),
-            rejected="I cannot help" + " with that" * (n % 2), chosen_score=1.0, rejected_score=0.0,
+            str(n),
+            0,
+            str(n),
+            (user(f"How much is {n} and one?"),),
+            chosen=f"It is {n}." + " and seven" * (n % 5),
+            rejected="I cannot help" + " with that" * (n % 2),
+            chosen_score=1.0,
+            rejected_score=0.0,
         )
         for n in range(count)
-    ]  # fmt: skip
+    ]
 
 
-def lesson(model: Path, folder: Path, *, lora: dict | None = None, loss="dpo", pairs: int = 11, **more) -> Lesson:
+def training_batch(
+    model: Path,
+    folder: Path,
+    *,
+    lora: dict | None = None,
+    loss="dpo",
+    pairs: int = 11,
+    **more,
+) -> TrainingBatch:
     """Eleven pairs in two passes are two full steps of eight and one of six."""
     home = folder / "home"
     home.mkdir(parents=True)
     numbers = np.arange(float(pairs))[None]
-    now = Lesson(
+    now = TrainingBatch(
         who=PlayerId("policy", 2),
-        player=Player.build({"kind": "local", "model": str(model), "lora": lora, "device": "cpu"}),
-        weights=None, home=home, scratch=folder / "scratch", seed=11, game=Answers(),
-        loss=PreferenceLoss.build(loss), pairs=some_pairs(pairs), opponents=[(PlayerId("policy"), 1.0)],
-        opponent_chosen_KB=-30 - numbers, opponent_rejected_KB=-31 - numbers,
+        player=Player.build(
+            {"kind": "local", "model": str(model), "lora": lora, "device": "cpu"}
+        ),
+        weights=None,
+        home=home,
+        scratch=folder / "scratch",
+        seed=11,
+        game=Answers(),
+        loss=PreferenceLoss.build(loss),
+        pairs=some_pairs(pairs),
+        opponents=[(PlayerId("policy"), 1.0)],
+        opponent_chosen_KB=-30 - numbers,
+        opponent_rejected_KB=-31 - numbers,
         past_weights=[Path("a"), None],
-    )  # fmt: skip
+    )
     return replace(now, **more)
 
 
 def learner(kind: str = "preference", processes: int = 1, **settings) -> Learner:
     several = {"launch": {"num_processes": processes}} if processes > 1 else {}
-    return Learner.build({"kind": kind, **QUICK, "batch_size": 8 // processes, **several, **settings})
+    return Learner.build(
+        {"kind": kind, **QUICK, "batch_size": 8 // processes, **several, **settings}
+    )
 
 
 def weights_of(folder: Path) -> dict[str, np.ndarray]:
@@ -90,12 +121,17 @@ def assert_same(first: Path, second: Path, atol: float = 2e-6) -> None:
     one, two = weights_of(first), weights_of(second)
     assert one.keys() == two.keys()
     for name in one:
-        np.testing.assert_allclose(one[name], two[name], rtol=0, atol=atol, err_msg=name)
+        np.testing.assert_allclose(
+            one[name], two[name], rtol=0, atol=atol, err_msg=name
+        )
 
 
 def told(lines: list[dict]) -> list[dict]:
     """Lines to compare others with: the same but for rounding, whatever a clock said."""
-    close = [{name: pytest.approx(value, rel=2e-4, abs=1e-9) for name, value in line.items()} for line in lines]
+    close = [
+        {name: pytest.approx(value, rel=2e-4, abs=1e-9) for name, value in line.items()}
+        for line in lines
+    ]
     return [{**line, "tokens_per_second": ANY} for line in close]
 
 
@@ -111,12 +147,16 @@ def moved(folder: Path, model: Path) -> float:
 def test_two_processes_learn_what_one_does(model_folder, tmp_path, kind, lora):
     model = model_folder("llama")
     alone, together = [], []
-    one = lesson(model, tmp_path / "one", lora=lora, log=alone.append)
-    two = lesson(model, tmp_path / "two", lora=lora, log=together.append)
-    assert learner(kind).learn(one) == {k: pytest.approx(v, rel=2e-4) for k, v in learner(kind, 2).learn(two).items()}
+    one = training_batch(model, tmp_path / "one", lora=lora, log=alone.append)
+    two = training_batch(model, tmp_path / "two", lora=lora, log=together.append)
+    assert learner(kind).learn(one) == {
+        k: pytest.approx(v, rel=2e-4) for k, v in learner(kind, 2).learn(two).items()
+    }
     assert together == told(alone) and len(alone) == 3 == learner(kind, 2).steps(11)
     assert_same(one.home, two.home)
-    assert {file.name for file in one.home.iterdir()} == {file.name for file in two.home.iterdir()}
+    assert {file.name for file in one.home.iterdir()} == {
+        file.name for file in two.home.iterdir()
+    }
     if lora is None:
         assert moved(one.home, model) > 1e-3
 
@@ -125,18 +165,32 @@ def test_two_processes_learn_what_one_does(model_folder, tmp_path, kind, lora):
 def test_two_machines_find_each_other_and_number_themselves(model_folder, tmp_path):
     """Both are this one: the prefix starts the command twice, as srun would on two."""
     model = model_folder("llama")
-    one, two = lesson(model, tmp_path / "one"), lesson(model, tmp_path / "two")
-    twice = tmp_path / "twice.sh"  # a machine of rank 0 insists on a port that nobody listens on yet
+    one, two = (
+        training_batch(model, tmp_path / "one"),
+        training_batch(model, tmp_path / "two"),
+    )
+    twice = (
+        tmp_path / "twice.sh"
+    )  # a machine of rank 0 insists on a port that nobody listens on yet
     twice.write_text('"${@:1:3}" --machine_rank 1 "${@:4}" &\n"$@"\nwait\n')
     with socket.socket() as free:
         free.bind(("", 0))
         port = free.getsockname()[1]
     config = {
-        "distributed_type": "MULTI_GPU", "num_processes": 2, "num_machines": 2, "rdzv_backend": "c10d",
-        "same_network": False, "main_process_ip": "localhost", "main_process_port": port,
-    }  # fmt: skip
-    several = learner(batch_size=4, launch={"config": config, "prefix": ["bash", str(twice)]})
-    assert several.learn(two) == {k: pytest.approx(v, rel=2e-4) for k, v in learner().learn(one).items()}
+        "distributed_type": "MULTI_GPU",
+        "num_processes": 2,
+        "num_machines": 2,
+        "rdzv_backend": "c10d",
+        "same_network": False,
+        "main_process_ip": "localhost",
+        "main_process_port": port,
+    }
+    several = learner(
+        batch_size=4, launch={"config": config, "prefix": ["bash", str(twice)]}
+    )
+    assert several.learn(two) == {
+        k: pytest.approx(v, rel=2e-4) for k, v in learner().learn(one).items()
+    }
     assert_same(one.home, two.home)
 
 
@@ -145,7 +199,9 @@ def processes_with(words: Path) -> list[int]:
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            if process.status() != psutil.STATUS_ZOMBIE and str(words) in " ".join(process.cmdline()):
+            if process.status() != psutil.STATUS_ZOMBIE and str(words) in " ".join(
+                process.cmdline()
+            ):
                 found.append(process.pid)
     return found
 
@@ -161,11 +217,15 @@ learner("preference", 2, **SAVING).learn(lesson(Path({model!r}), Path({folder!r}
 
 
 @pytest.mark.slow
-def test_what_was_killed_or_interrupted_leaves_no_process_and_goes_on(model_folder, tmp_path):
+def test_what_was_killed_or_interrupted_leaves_no_process_and_goes_on(
+    model_folder, tmp_path
+):
     model, folder = model_folder("llama"), tmp_path / "two"
-    whole = lesson(model, tmp_path / "one")
+    whole = training_batch(model, tmp_path / "one")
     learner("preference", **SAVING).learn(whole)
-    script = STARTED.format(path=[str(Path(__file__).parent)], model=str(model), folder=str(folder))
+    script = STARTED.format(
+        path=[str(Path(__file__).parent)], model=str(model), folder=str(folder)
+    )
     parent = subprocess.Popen([sys.executable, "-c", script])
     while not list(folder.glob("scratch/checkpoint-*/complete")):
         assert parent.poll() is None
@@ -184,39 +244,65 @@ def test_what_was_killed_or_interrupted_leaves_no_process_and_goes_on(model_fold
         if line["step"] == 5:
             raise KeyboardInterrupt
 
-    now = replace(lesson(model, tmp_path / "again"), home=folder / "home", scratch=folder / "scratch", log=interrupt)
+    now = replace(
+        training_batch(model, tmp_path / "again"),
+        home=folder / "home",
+        scratch=folder / "scratch",
+        log=interrupt,
+    )
     with pytest.raises(KeyboardInterrupt):
         learner("preference", 2, **SAVING).learn(now)
     time.sleep(1)
     assert not processes_with(folder / "scratch")
     before = len(lines)
     facts = learner("preference", 2, **SAVING).learn(replace(now, log=lines.append))
-    assert [line["step"] for line in lines[before:]] == list(range(1, 10)) and facts["steps"] == 9
+    assert [line["step"] for line in lines[before:]] == list(range(1, 10)) and facts[
+        "steps"
+    ] == 9
     assert_same(whole.home, now.home, atol=1e-5)
 
 
 @pytest.mark.slow
 def test_errors_and_crashes_in_the_processes_are_told(model_folder, tmp_path):
     model = model_folder("llama")
-    with pytest.raises(EquipoiseError, match=r"at step \d+ of 3: lower learner.learning_rate \(now 1e\+30\)"):
-        learner("preference", 2, learning_rate=1e30, warmup_ratio=0).learn(lesson(model, tmp_path / "a"))
-    with pytest.raises(EquipoiseError, match=r"RuntimeError: the user's own loss is broken .*log.txt"):
-        learner("preference", 2).learn(lesson(model, tmp_path / "b", loss="test_launch:Broken"))
+    with pytest.raises(
+        EquipoiseError,
+        match=r"at step \d+ of 3: lower learner.learning_rate \(now 1e\+30\)",
+    ):
+        learner("preference", 2, learning_rate=1e30, warmup_ratio=0).learn(
+            training_batch(model, tmp_path / "a")
+        )
+    with pytest.raises(
+        EquipoiseError, match=r"RuntimeError: the user's own loss is broken .*log.txt"
+    ):
+        learner("preference", 2).learn(
+            training_batch(model, tmp_path / "b", loss="test_launch:Broken")
+        )
     config = {"distributed_type": "NO", "num_processes": 2}
-    with pytest.raises(ConfigError, match="asks for 2 processes, but accelerate started 1"):
-        learner(launch={"config": config}).learn(lesson(model, tmp_path / "c"))
-    with pytest.raises(EquipoiseError, match=r"(?s)exit code 1; the end of .*log.txt:.*NONE_SUCH"):
+    with pytest.raises(
+        ConfigError, match="asks for 2 processes, but accelerate started 1"
+    ):
+        learner(launch={"config": config}).learn(training_batch(model, tmp_path / "c"))
+    with pytest.raises(
+        EquipoiseError, match=r"(?s)exit code 1; the end of .*log.txt:.*NONE_SUCH"
+    ):
         config = {"distributed_type": "NONE_SUCH", "num_processes": 2}
-        learner(launch={"config": config}).learn(lesson(model, tmp_path / "d"))
+        learner(launch={"config": config}).learn(training_batch(model, tmp_path / "d"))
 
 
 def test_a_lesson_is_read_as_it_was_written(tmp_path):
-    now = lesson(tmp_path / "model", tmp_path / "one", lora={"r": 4}, loss="test_launch:Doubled", report_to=("a", "b"))
+    now = training_batch(
+        tmp_path / "model",
+        tmp_path / "one",
+        lora={"r": 4},
+        loss="test_launch:Doubled",
+        report_to=("a", "b"),
+    )
     some = learner("sft", 2)
     launch.write(tmp_path, some, now)
     again, found = launch.read(tmp_path, now.log)
     assert again == some and type(found.loss) is Doubled
-    for field in fields(Lesson):
+    for field in fields(TrainingBatch):
         one, two = getattr(now, field.name), getattr(found, field.name)
         if isinstance(one, np.ndarray):
             np.testing.assert_array_equal(one, two)
@@ -231,43 +317,79 @@ def test_a_packaged_configuration_is_one_of_accelerate(name, tmp_path):
     from accelerate.commands.config.config_args import load_config_from_file
 
     file = tmp_path / "accelerate.yaml"
-    file.write_text(yaml.safe_dump(Launch.model_validate({"config": name, "num_processes": 6}).accelerate()))
+    file.write_text(
+        yaml.safe_dump(
+            Launch.model_validate({"config": name, "num_processes": 6}).accelerate()
+        )
+    )
     found = load_config_from_file(str(file))
     kinds = {"ddp": "MULTI_GPU", "fsdp2": "FSDP", "deepspeed_zero3": "DEEPSPEED"}
-    assert (found.distributed_type.value, found.num_processes, found.mixed_precision) == (kinds[name], 6, "no")
+    assert (
+        found.distributed_type.value,
+        found.num_processes,
+        found.mixed_precision,
+    ) == (kinds[name], 6, "no")
     assert name != "fsdp2" or found.fsdp_config["fsdp_version"] == 2
     assert name != "deepspeed_zero3" or found.deepspeed_config["zero_stage"] == 3
 
 
 def test_a_launch_is_read_early_and_resolved_once(tmp_path):
     own = tmp_path / "own.yaml"
-    own.write_text("{distributed_type: MULTI_GPU, num_processes: 4, main_process_port: 1234}")
+    own.write_text(
+        "{distributed_type: MULTI_GPU, num_processes: 4, main_process_port: 1234}"
+    )
     now = Launch.model_validate({"config": str(own), "prefix": ["nice", "-n", "1"]})
     own.unlink()
-    assert Launch.model_validate(now.model_dump(mode="json")) == now and now.processes == 4
+    assert (
+        Launch.model_validate(now.model_dump(mode="json")) == now and now.processes == 4
+    )
     words = now.command(tmp_path)
     assert words[:3] == ["nice", "-n", "1"] and "--main_process_port" not in words
-    assert Launch.model_validate({"num_processes": 3}).accelerate()["distributed_type"] == "MULTI_GPU"
+    assert (
+        Launch.model_validate({"num_processes": 3}).accelerate()["distributed_type"]
+        == "MULTI_GPU"
+    )
     for wrong, message in [
-        ({}, "needs a config"), ({"config": "fsdp"}, "did you mean 'fsdp2'"), ({"prefix": ["a"]}, "needs a config"),
-        ({"config": {"distributed_type": "FSDP"}}, "give launch.num_processes"), ({"config": "none.yaml"}, "no such"),
-    ]:  # fmt: skip
+        ({}, "needs a config"),
+        ({"config": "fsdp"}, "did you mean 'fsdp2'"),
+        ({"prefix": ["a"]}, "needs a config"),
+        ({"config": {"distributed_type": "FSDP"}}, "give launch.num_processes"),
+        ({"config": "none.yaml"}, "no such"),
+    ]:
         with pytest.raises(ValidationError, match=message):
             Launch.model_validate(wrong)
 
 
 def test_the_launcher_of_another_job_is_not_heard():
-    given = {"RANK": "1", "ACCELERATE_USE_FSDP": "true", "LOCAL_RANK": "1", "PATH": "p", "CUDA_VISIBLE_DEVICES": "1"}
+    given = {
+        "RANK": "1",
+        "ACCELERATE_USE_FSDP": "true",
+        "LOCAL_RANK": "1",
+        "PATH": "p",
+        "CUDA_VISIBLE_DEVICES": "1",
+    }
     assert launch.environment(given) == {"PATH": "p", "CUDA_VISIBLE_DEVICES": "1"}
 
 
 def test_equal_steps_however_they_are_divided():
     lengths = [n * 7 % 13 for n in range(70)]
     orders = {
-        tuple(learner(batch_size=size, gradient_accumulation=accumulation).order(lengths, 5, processes))
-        for size, accumulation, processes in ((8, 1, 1), (4, 2, 1), (4, 1, 2), (2, 2, 2), (1, 1, 8))
+        tuple(
+            learner(batch_size=size, gradient_accumulation=accumulation).order(
+                lengths, 5, processes
+            )
+        )
+        for size, accumulation, processes in (
+            (8, 1, 1),
+            (4, 2, 1),
+            (4, 1, 2),
+            (2, 2, 2),
+            (1, 1, 8),
+        )
     }
-    assert len(orders) == 1 and learner(processes=2).steps(70) == learner().steps(70) == 18
+    assert (
+        len(orders) == 1 and learner(processes=2).steps(70) == learner().steps(70) == 18
+    )
     large = learner(batch_size=16, gradient_accumulation=2).order(lengths, 5, 2)
     assert sorted(large) == sorted([*range(70)] * 2)
     for begin in range(0, 140, 64):
@@ -277,18 +399,23 @@ def test_equal_steps_however_they_are_divided():
 
 @pytest.mark.parametrize("kind", ["preference", "sft"])
 def test_accumulated_batches_learn_what_one_batch_does(model_folder, tmp_path, kind):
-    one, two = (lesson(model_folder("llama"), tmp_path / name) for name in ("one", "two"))
+    one, two = (
+        training_batch(model_folder("llama"), tmp_path / name)
+        for name in ("one", "two")
+    )
     first = learner(kind).learn(one)
     second = learner(kind, batch_size=3, gradient_accumulation=2).learn(two)
     assert second["loss"] != pytest.approx(first["loss"], rel=1e-3)  # steps of six
     second = learner(kind, batch_size=2, gradient_accumulation=4).learn(two)
-    assert second == {name: pytest.approx(value, rel=2e-4, abs=1e-9) for name, value in first.items()}
+    assert second == {
+        name: pytest.approx(value, rel=2e-4, abs=1e-9) for name, value in first.items()
+    }
     assert_same(one.home, two.home)
 
 
 def test_rows_fill_up_the_last_step_and_do_not_count():
-    from equipoise.learners.trainer import Row, _filling
-    from equipoise.players.logprobs import Answers as Ids
+    from equipoise.learners.answer_trainer import Row, _filling
+    from equipoise.models.logprobs import Answers as Ids
 
     rows = [Row(Ids([1] * n, [[2]])) for n in (5, 3, 4)]
     assert _filling(rows, 4, 1) == [] == _filling(rows[:2], 1, 2)
@@ -300,10 +427,14 @@ def test_a_result_an_error_and_a_crash(tmp_path):
     (tmp_path / "log.txt").write_text("first\n" + "more\n" * 20 + "Killed")
     with pytest.raises(EquipoiseError, match=r"(?s)exit code -9.*log.txt:.*Killed"):
         launch._outcome(tmp_path, -9)
-    (tmp_path / "error-10.json").write_text(json.dumps({"kind": None, "message": "KeyError: 'x'"}))
+    (tmp_path / "error-10.json").write_text(
+        json.dumps({"kind": None, "message": "KeyError: 'x'"})
+    )
     with pytest.raises(EquipoiseError, match="KeyError: 'x'"):
         launch._outcome(tmp_path, 1)
-    (tmp_path / "error-3.json").write_text(json.dumps({"kind": "NoSignal", "message": "policy@0 has no example"}))
+    (tmp_path / "error-3.json").write_text(
+        json.dumps({"kind": "NoSignal", "message": "policy@0 has no example"})
+    )
     with pytest.raises(NoSignal, match="policy@0"):
         launch._outcome(tmp_path, 1)
     (tmp_path / "result.json").write_text(json.dumps({"loss": 0.5}))

@@ -1,4 +1,6 @@
-"""The preference learner on tiny random models of three families, full weights and adapters."""
+"""The preference learner on tiny random models of three families, full weights and
+adapters.
+"""
 
 import errno
 import shutil
@@ -11,14 +13,26 @@ import torch
 
 from equipoise.errors import ConfigError, DiskFull, EquipoiseError, NoSignal
 from equipoise.games.answers import Answers as AnswersGame
-from equipoise.learners.base import Lesson
+from equipoise.learners.base import TrainingBatch
 from equipoise.learners.preference import PairObjective, Preference, pair_rows
 from equipoise.losses.base import PreferenceLoss
-from equipoise.players.base import Player, Shelf
+from equipoise.players.base import Player, Resources
 from equipoise.types import Pair, PlayerId, user
 
-QUICK = {"epochs": 3, "batch_size": 4, "learning_rate": 1e-2, "chunk": 16, "log_steps": 1, "save_steps": 0}
-QUESTIONS = ["How much is three and four?", "What time does the train leave?", "yes or no", "Say why, briefly."]
+QUICK = {
+    "epochs": 3,
+    "batch_size": 4,
+    "learning_rate": 1e-2,
+    "chunk": 16,
+    "log_steps": 1,
+    "save_steps": 0,
+}
+QUESTIONS = [
+    "How much is three and four?",
+    "What time does the train leave?",
+    "yes or no",
+    "Say why, briefly.",
+]
 
 
 def learner(**settings) -> Preference:
@@ -28,43 +42,82 @@ def learner(**settings) -> Preference:
 def some_pairs(count: int = 8) -> list[Pair]:
     return [
         Pair(
-            str(n), 0, str(n), (user(f"{QUESTIONS[n % 4]} {n}"),),
-            chosen=f"It is {n}." + " and seven" * (n % 3), rejected="I cannot help" + " with that" * (n % 2),
-            chosen_score=1.0, rejected_score=0.0,
+            str(n),
+            0,
+            str(n),
+            (user(f"{QUESTIONS[n % 4]} {n}"),),
+            chosen=f"It is {n}." + " and seven" * (n % 3),
+            rejected="I cannot help" + " with that" * (n % 2),
+            chosen_score=1.0,
+            rejected_score=0.0,
         )
         for n in range(count)
-    ]  # fmt: skip
+    ]
 
 
 @pytest.fixture
-def lesson(model_folder, tmp_path):
-    """lesson("llama", lora=…, loss=…) -> a lesson whose one opponent is the player as given."""
+def training_batch(model_folder, tmp_path):
+    """lesson("llama", lora=…, loss=…) -> a lesson whose one opponent is the player as
+    given.
+    """
 
-    def make(family: str, *, lora: dict | None = None, loss="dpo", pairs: list[Pair] | None = None, **more) -> Lesson:
-        player = Player.build({"kind": "local", "model": str(model_folder(family)), "lora": lora, "device": "cpu"})
+    def make(
+        family: str,
+        *,
+        lora: dict | None = None,
+        loss="dpo",
+        pairs: list[Pair] | None = None,
+        **more,
+    ) -> TrainingBatch:
+        player = Player.build(
+            {
+                "kind": "local",
+                "model": str(model_folder(family)),
+                "lora": lora,
+                "device": "cpu",
+            }
+        )
         pairs = some_pairs() if pairs is None else pairs
         home = tmp_path / "home"
         home.mkdir(exist_ok=True)
-        now = Lesson(
-            who=PlayerId("policy"), player=player, weights=None, home=home, scratch=tmp_path / "scratch", seed=11,
-            game=AnswersGame(), loss=PreferenceLoss.build(loss), pairs=pairs, opponents=[(PlayerId("policy"), 1.0)],
+        now = TrainingBatch(
+            who=PlayerId("policy"),
+            player=player,
+            weights=None,
+            home=home,
+            scratch=tmp_path / "scratch",
+            seed=11,
+            game=AnswersGame(),
+            loss=PreferenceLoss.build(loss),
+            pairs=pairs,
+            opponents=[(PlayerId("policy"), 1.0)],
             opponent_chosen_KB=scores(player, None, pairs, "chosen")[None],
             opponent_rejected_KB=scores(player, None, pairs, "rejected")[None],
-        )  # fmt: skip
+        )
         return replace(now, **more)
 
     return make
 
 
-def scores(player: Player, weights: Path | None, pairs: list[Pair], which: str) -> np.ndarray:
-    actor = player.open(weights, Shelf())
+def scores(
+    player: Player, weights: Path | None, pairs: list[Pair], which: str
+) -> np.ndarray:
+    actor = player.open(weights, Resources())
     return np.array(
-        [total for total, _ in actor.logprobs([p.messages for p in pairs], [getattr(p, which) for p in pairs])]
+        [
+            total
+            for total, _ in actor.logprobs(
+                [p.messages for p in pairs], [getattr(p, which) for p in pairs]
+            )
+        ]
     )
 
 
-def margins(lesson: Lesson, weights: Path | None) -> np.ndarray:
-    chosen, rejected = (scores(lesson.player, weights, lesson.pairs, which) for which in ("chosen", "rejected"))
+def margins(training_batch: TrainingBatch, weights: Path | None) -> np.ndarray:
+    chosen, rejected = (
+        scores(training_batch.player, weights, training_batch.pairs, which)
+        for which in ("chosen", "rejected")
+    )
     return chosen - rejected
 
 
@@ -76,44 +129,73 @@ def weights_of(folder: Path) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("lora", [None, {"r": 4, "dropout": 0.1}], ids=["full", "lora"])
-@pytest.mark.parametrize("family", ["llama", pytest.param("qwen3", marks=pytest.mark.slow), "gemma3"])
-def test_the_next_generation_prefers_the_chosen(lesson, family, lora):
+@pytest.mark.parametrize(
+    "family", ["llama", pytest.param("qwen3", marks=pytest.mark.slow), "gemma3"]
+)
+def test_the_next_generation_prefers_the_chosen(training_batch, family, lora):
     lines = []
-    now = lesson(family, lora=lora, log=lines.append)
+    now = training_batch(family, lora=lora, log=lines.append)
     told = learner().learn(now)
     gain = margins(now, now.home) - margins(now, None)
     assert gain.mean() > 1 and (gain > 0).mean() > 0.7
     assert told["loss"] < 0.6 < lines[0]["loss"] == pytest.approx(np.log(2), abs=1e-3)
-    assert told["steps"] == 6 == learner().steps(len(now.pairs)) == sum(line["steps"] for line in lines)
-    assert {"loss", "margin", "accuracy", "grad_norm", "learning_rate", "tokens_per_second"} <= lines[-1].keys()
+    assert (
+        told["steps"]
+        == 6
+        == learner().steps(len(now.pairs))
+        == sum(line["steps"] for line in lines)
+    )
+    assert {
+        "loss",
+        "margin",
+        "accuracy",
+        "grad_norm",
+        "learning_rate",
+        "tokens_per_second",
+    } <= lines[-1].keys()
     assert (now.home / "adapter_config.json").exists() == (lora is not None)
-    assert (now.home / "tokenizer.json").exists() and not (now.home / "training_args.bin").exists()
+    assert (now.home / "tokenizer.json").exists() and not (
+        now.home / "training_args.bin"
+    ).exists()
 
 
-def test_a_second_generation_goes_on_from_the_first(lesson, tmp_path):
-    first = lesson("llama", lora={"r": 4})
+def test_a_second_generation_goes_on_from_the_first(training_batch, tmp_path):
+    first = training_batch("llama", lora={"r": 4})
     learner().learn(first)
     (tmp_path / "next").mkdir()
-    told = learner(learning_rate=1e-12).learn(replace(first, weights=first.home, home=tmp_path / "next"))
-    assert margins(first, tmp_path / "next") == pytest.approx(margins(first, first.home), abs=1e-3)
+    told = learner(learning_rate=1e-12).learn(
+        replace(first, weights=first.home, home=tmp_path / "next")
+    )
+    assert margins(first, tmp_path / "next") == pytest.approx(
+        margins(first, first.home), abs=1e-3
+    )
     assert told["margin"] > 1
 
 
-@pytest.mark.parametrize("loss", ["ipo", "sppo", "mnpo", "mnpo_released", "simpo", "cpo"])
-def test_every_member_of_the_family_trains(lesson, loss):
-    now = lesson("qwen3", loss=loss)
+@pytest.mark.parametrize(
+    "loss", ["ipo", "sppo", "mnpo", "mnpo_released", "simpo", "cpo"]
+)
+def test_every_member_of_the_family_trains(training_batch, loss):
+    now = training_batch("qwen3", loss=loss)
     opponents = now.loss.opponents([PlayerId("policy")])
-    now = replace(now, opponents=opponents, **{
-        f"opponent_{w}_KB": getattr(now, f"opponent_{w}_KB")[: len(opponents)] for w in ("chosen", "rejected")
-    })  # fmt: skip
+    now = replace(
+        now,
+        opponents=opponents,
+        **{
+            f"opponent_{w}_KB": getattr(now, f"opponent_{w}_KB")[: len(opponents)]
+            for w in ("chosen", "rejected")
+        },
+    )
     lines = []
-    learner(epochs=6, batch_size=8, learning_rate=2e-4).learn(replace(now, log=lines.append))
+    learner(epochs=6, batch_size=8, learning_rate=2e-4).learn(
+        replace(now, log=lines.append)
+    )
     assert lines[-1]["loss"] < 0.99 * lines[0]["loss"]
 
 
-def test_the_loss_sees_each_number_in_its_place(lesson):
-    from equipoise.learners.trainer import Row
-    from equipoise.players.logprobs import Answers
+def test_the_loss_sees_each_number_in_its_place(training_batch):
+    from equipoise.learners.answer_trainer import Row
+    from equipoise.models.logprobs import Answers
 
     rows = [
         Row(Answers([1], [[2, 3], [4]]), (0.9, 0.1, -10.0, -11.0, -20.0, -21.0)),
@@ -122,48 +204,64 @@ def test_the_loss_sees_each_number_in_its_place(lesson):
     batch = PairObjective(PreferenceLoss.build("dpo"), (0.25, 0.75)).pair_batch(
         torch.tensor([-1.0, -2.0, -3.0, -4.0]), rows
     )
-    assert batch.policy_chosen_B.tolist() == [-1, -3] and batch.policy_rejected_B.tolist() == [-2, -4]
+    assert batch.policy_chosen_B.tolist() == [
+        -1,
+        -3,
+    ] and batch.policy_rejected_B.tolist() == [-2, -4]
     assert batch.opponent_chosen_KB.tolist() == [[-10, -12], [-20, -22]]
     assert batch.opponent_rejected_KB.tolist() == [[-11, -13], [-21, -23]]
-    assert batch.tokens_chosen_B.tolist() == [2, 1] and batch.tokens_rejected_B.tolist() == [1, 1]
+    assert batch.tokens_chosen_B.tolist() == [
+        2,
+        1,
+    ] and batch.tokens_rejected_B.tolist() == [1, 1]
     assert batch.score_chosen_B.tolist() == pytest.approx([0.9, 0.8])
     assert batch.score_rejected_B.tolist() == pytest.approx([0.1, 0.2])
     assert batch.weight_K.tolist() == [0.25, 0.75]
 
 
-def test_rows_are_read_as_the_opponents_read_them(lesson):
-    now = lesson("gemma3")
+def test_rows_are_read_as_the_opponents_read_them(training_batch):
+    now = training_batch("gemma3")
     encoding = now.player.encoding()
     for pair, row in zip(now.pairs, pair_rows(now, encoding), strict=True):
-        for text, answer in zip((pair.chosen, pair.rejected), row.answers.answers, strict=True):
+        for text, answer in zip(
+            (pair.chosen, pair.rejected), row.answers.answers, strict=True
+        ):
             ids, start = encoding.join(pair.messages, text)
             assert (ids[:start], ids[start:]) == (row.answers.prompt, answer)
 
 
-def trained(now: Lesson, **settings) -> dict[str, torch.Tensor]:
+def trained(now: TrainingBatch, **settings) -> dict[str, torch.Tensor]:
     shutil.rmtree(now.home)
     now.home.mkdir()
     learner(**settings).learn(now)
     return weights_of(now.home)
 
 
-def assert_close(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor], atol: float):
+def assert_close(
+    first: dict[str, torch.Tensor], second: dict[str, torch.Tensor], atol: float
+):
     assert first.keys() == second.keys()
     for name in first:
         torch.testing.assert_close(first[name], second[name], rtol=0, atol=atol)
 
 
-def test_variants_of_the_computation_agree(lesson):
-    now = lesson("llama", pairs=some_pairs(4))
+def test_variants_of_the_computation_agree(training_batch):
+    now = training_batch("llama", pairs=some_pairs(4))
     once = {"epochs": 1, "learning_rate": 1e-3}
     base = trained(now, **once)
     assert_close(base, trained(now, **once), atol=0)
     assert_close(base, trained(now, **once, share_prompts=False), atol=2e-4)
     assert_close(base, trained(now, **once, gradient_checkpointing=True), atol=2e-4)
-    assert_close(base, trained(now, **{**once, "batch_size": 2, "gradient_accumulation": 2}), atol=2e-4)
+    assert_close(
+        base,
+        trained(now, **{**once, "batch_size": 2, "gradient_accumulation": 2}),
+        atol=2e-4,
+    )
     assert_close(base, trained(now, **once, precision="bf16"), atol=2.5e-3)
     with pytest.raises(AssertionError):
-        assert_close(base, trained(replace(now, seed=12), **{**once, "batch_size": 1}), atol=2e-4)
+        assert_close(
+            base, trained(replace(now, seed=12), **{**once, "batch_size": 1}), atol=2e-4
+        )
 
 
 class Killed(BaseException):
@@ -179,10 +277,18 @@ class Killed(BaseException):
     ],
     ids=["full", "lora", "with a checkpoint cut short"],
 )
-def test_a_training_that_was_killed_goes_on_as_if_nothing_had_been(lesson, tmp_path, lora, torn):
-    settings = {"epochs": 4, "gradient_accumulation": 2, "batch_size": 2, "log_steps": 2, "save_steps": 3}
+def test_a_training_that_was_killed_goes_on_as_if_nothing_had_been(
+    training_batch, tmp_path, lora, torn
+):
+    settings = {
+        "epochs": 4,
+        "gradient_accumulation": 2,
+        "batch_size": 2,
+        "log_steps": 2,
+        "save_steps": 3,
+    }
     whole_lines, lines = [], []
-    now = lesson("qwen3", lora=lora, log=whole_lines.append)
+    now = training_batch("qwen3", lora=lora, log=whole_lines.append)
     whole = trained(now, **settings)
 
     def until_the_tenth(line):
@@ -205,12 +311,14 @@ def test_a_training_that_was_killed_goes_on_as_if_nothing_had_been(lesson, tmp_p
     ]
 
 
-def test_the_checkpoint_of_another_training_is_not_taken(lesson):
+def test_the_checkpoint_of_another_training_is_not_taken(training_batch):
     settings = {"batch_size": 2, "save_steps": 2}
-    now = lesson("llama")
+    now = training_batch("llama")
     trained(now, **settings)
     assert list(now.scratch.glob("checkpoint-*"))
-    fresh = trained(replace(now, seed=12, scratch=now.scratch.with_name("fresh")), **settings)
+    fresh = trained(
+        replace(now, seed=12, scratch=now.scratch.with_name("fresh")), **settings
+    )
     assert_close(fresh, trained(replace(now, seed=12), **settings), atol=0)
 
 
@@ -235,32 +343,41 @@ def test_a_batch_holds_answers_of_like_length():
     assert len({batch[0] for batch in batches[:16]}) > 5
 
 
-def test_a_loss_that_is_no_number_stops_with_its_reason(lesson):
-    now = lesson("llama")
-    with pytest.raises(EquipoiseError, match=r"at step \d+ of 6: lower learner.learning_rate \(now 1e\+30\)"):
+def test_a_loss_that_is_no_number_stops_with_its_reason(training_batch):
+    now = training_batch("llama")
+    with pytest.raises(
+        EquipoiseError,
+        match=r"at step \d+ of 6: lower learner.learning_rate \(now 1e\+30\)",
+    ):
         learner(learning_rate=1e30, warmup_ratio=0).learn(now)
 
 
-def test_what_cannot_be_learned_from_is_said(lesson):
-    now = lesson("llama")
+def test_what_cannot_be_learned_from_is_said(training_batch):
+    now = training_batch("llama")
     with pytest.raises(NoSignal, match="policy@0 has no example"):
         learner().learn(replace(now, pairs=[]))
     with pytest.raises(ConfigError, match="needs a loss"):
         learner().learn(replace(now, loss=None))
     with pytest.raises(ConfigError, match="trains players of kind 'local'"):
-        learner().learn(replace(now, player=Player.build({"kind": "tabular", "actions": ["a", "b"]})))
+        learner().learn(
+            replace(
+                now, player=Player.build({"kind": "tabular", "actions": ["a", "b"]})
+            )
+        )
     with pytest.raises(ConfigError, match="not a number"):
-        learner().learn(replace(now, opponent_chosen_KB=now.opponent_chosen_KB * np.nan))
+        learner().learn(
+            replace(now, opponent_chosen_KB=now.opponent_chosen_KB * np.nan)
+        )
     with pytest.raises(ConfigError, match=r"are \(1, 3\), not \(1, 8\)"):
         learner().learn(replace(now, opponent_chosen_KB=now.opponent_chosen_KB[:, :3]))
 
 
-def test_a_full_disk_is_said(lesson, monkeypatch):
-    from equipoise.learners.trainer import AnswerTrainer
+def test_a_full_disk_is_said(training_batch, monkeypatch):
+    from equipoise.learners.answer_trainer import AnswerTrainer
 
     def full(self, *args, **kwargs):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(AnswerTrainer, "save_model", full)
     with pytest.raises(DiskFull, match="no space left"):
-        learner(epochs=1).learn(lesson("llama"))
+        learner(epochs=1).learn(training_batch("llama"))

@@ -1,4 +1,6 @@
-"""A tabular player's proximal steps against another, held against the solver that takes them for both."""
+"""A tabular player's proximal steps against another, held against the solver that takes
+them for both.
+"""
 
 import json
 from dataclasses import replace
@@ -8,11 +10,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
-from equipoise.games.matrix import Matrix
 from equipoise.learners import launch
-from equipoise.learners.base import Learner, Lesson, Rival
+from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
 from equipoise.learners.proximal import Proximal
 from equipoise.players.scripted import Scripted
 from equipoise.players.tabular import Tabular, log_softmax, read_policy, write_policy
@@ -20,34 +22,50 @@ from equipoise.solvers.base import Profile
 from equipoise.solvers.gpo import Setting, gpo, setting
 from equipoise.types import PlayerId
 
-PAYOFF_AM = np.array([[0.9, -0.4, 0.2, -0.8], [-0.5, 0.7, -0.6, 0.1], [0.0, 0.3, -0.2, 0.6]])
+PAYOFF_AM = np.array(
+    [[0.9, -0.4, 0.2, -0.8], [-0.5, 0.7, -0.6, 0.1], [0.0, 0.3, -0.2, 0.6]]
+)
 GAME = Matrix(
-    name="custom", payoffs=tuple(map(tuple, PAYOFF_AM.tolist())), row_actions=tuple("abc"), column_actions=tuple("wxyz")
+    name="custom",
+    payoffs=tuple(map(tuple, PAYOFF_AM.tolist())),
+    row_actions=tuple("abc"),
+    column_actions=tuple("wxyz"),
 )
 STARTS = {"defender": (0.3, -0.2, 0.0), "adversary": (0.0, 0.4, -0.1, 0.2)}
 ROUNDS = 12
 
 
-def lesson(folder, name="defender", weights=None, rival_weights=None, game=GAME, generation=0) -> Lesson:
+def training_batch(
+    folder, name="defender", weights=None, rival_weights=None, game=GAME, generation=0
+) -> TrainingBatch:
     other = "adversary" if name == "defender" else "defender"
     home = Path(folder) / f"{name}-{generation}"
     home.mkdir(parents=True)
-    return Lesson(
-        who=PlayerId(name, generation), player=Tabular(logits=STARTS[name]), weights=weights, home=home,
-        scratch=Path(folder), seed=0, game=game,
-        rivals={other: Rival(Tabular(logits=STARTS[other]), rival_weights)},
-    )  # fmt: skip
+    return TrainingBatch(
+        who=PlayerId(name, generation),
+        player=Tabular(logits=STARTS[name]),
+        weights=weights,
+        home=home,
+        scratch=Path(folder),
+        seed=0,
+        game=game,
+        rivals={other: OtherPlayer(Tabular(logits=STARTS[other]), rival_weights)},
+    )
 
 
-def run(folder, learner, rounds=ROUNDS, in_turn=False) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def run(
+    folder, learner, rounds=ROUNDS, in_turn=False
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Every policy of defender and adversary when both learn for `rounds` generations."""
     weights: dict[str, Path | None] = {"defender": None, "adversary": None}
-    policies = {name: [np.exp(log_softmax(np.array(start)))] for name, start in STARTS.items()}
+    policies = {
+        name: [np.exp(log_softmax(np.array(start)))] for name, start in STARTS.items()
+    }
     for t in range(rounds):
         known = dict(weights)
         for name, other in (("defender", "adversary"), ("adversary", "defender")):
             met = weights if in_turn else known
-            now = lesson(folder, name, known[name], met[other], generation=t)
+            now = training_batch(folder, name, known[name], met[other], generation=t)
             learner.learn(now)
             weights[name] = now.home
             policies[name].append(np.exp(log_softmax(read_policy(now.home))))
@@ -57,14 +75,20 @@ def run(folder, learner, rounds=ROUNDS, in_turn=False) -> tuple[list[np.ndarray]
 @pytest.mark.parametrize("in_turn", [False, True])
 @pytest.mark.parametrize("entropy", [False, True])
 def test_both_players_take_the_solvers_steps(tmp_path, entropy, in_turn):
-    defender, adversary = run(tmp_path, Proximal(rounds=ROUNDS, entropy=entropy), in_turn=in_turn)
+    defender, adversary = run(
+        tmp_path, Proximal(rounds=ROUNDS, entropy=entropy), in_turn=in_turn
+    )
     start = Profile(defender[0], adversary[0])
     step = setting(PAYOFF_AM, ROUNDS, entropy=entropy)
     played = gpo(PAYOFF_AM, rounds=ROUNDS, step=step, start=start, alternate=in_turn)
     np.testing.assert_allclose(defender[-1], played.last.row_A, atol=1e-12)
     np.testing.assert_allclose(adversary[-1], played.last.column_M, atol=1e-12)
-    np.testing.assert_allclose(np.mean(defender[:-1], axis=0), played.average.row_A, atol=1e-12)
-    np.testing.assert_allclose(np.mean(adversary[:-1], axis=0), played.average.column_M, atol=1e-12)
+    np.testing.assert_allclose(
+        np.mean(defender[:-1], axis=0), played.average.row_A, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        np.mean(adversary[:-1], axis=0), played.average.column_M, atol=1e-12
+    )
 
 
 def test_c_sets_both_regularisers(tmp_path):
@@ -79,12 +103,20 @@ def test_each_seat_is_paid_by_its_own_table(tmp_path):
     column_AM = np.array([[1.0, 0, 0, 0], [0, 0, 2, 0], [0, 3, 0, 0]])
     settings = GAME.settings() | {"column_payoffs": column_AM.tolist()}
     lines = []
-    now = replace(lesson(tmp_path, "adversary", game=Matrix.model_validate(settings)), log=lines.append)
+    now = replace(
+        training_batch(tmp_path, "adversary", game=Matrix.model_validate(settings)),
+        log=lines.append,
+    )
     facts = Proximal(rounds=1, c=2.0).learn(now)
-    before_M, met_A = (np.exp(log_softmax(np.array(STARTS[name]))) for name in ("adversary", "defender"))
+    before_M, met_A = (
+        np.exp(log_softmax(np.array(STARTS[name])))
+        for name in ("adversary", "defender")
+    )
     after_M = before_M * np.exp(met_A @ column_AM / 2.0)
     after_M /= after_M.sum()
-    np.testing.assert_allclose(np.exp(log_softmax(read_policy(now.home))), after_M, atol=1e-12)
+    np.testing.assert_allclose(
+        np.exp(log_softmax(read_policy(now.home))), after_M, atol=1e-12
+    )
     assert facts == {
         "value": pytest.approx(met_A @ column_AM @ before_M),
         "entropy": pytest.approx(-(after_M * np.log(after_M)).sum()),
@@ -97,7 +129,7 @@ def test_a_lesson_with_rivals_can_be_sent_to_other_processes(tmp_path):
     weights = tmp_path / "weights"
     weights.mkdir()
     write_policy(weights, np.array([0.0, 1.0, 2.0, 3.0]))
-    now = lesson(tmp_path, rival_weights=weights)
+    now = training_batch(tmp_path, rival_weights=weights)
     learner = Proximal(rounds=9, entropy=True)
     launch.write(tmp_path, learner, now)
     learner_again, again = launch.read(tmp_path, lambda line: None)
@@ -106,27 +138,59 @@ def test_a_lesson_with_rivals_can_be_sent_to_other_processes(tmp_path):
     again_home.mkdir()
     learner.learn(now)
     learner_again.learn(replace(again, home=again_home))
-    assert json.loads((again_home / "policy.json").read_text()) == json.loads((now.home / "policy.json").read_text())
+    assert json.loads((again_home / "policy.json").read_text()) == json.loads(
+        (now.home / "policy.json").read_text()
+    )
 
 
 @pytest.mark.parametrize(
     ("settings", "change", "message"),
     [
-        ({"seats": {"row": "defender"}}, {}, "learner.seats: needs a player for each of the game's two seats"),
-        ({"seats": {"row": "x", "column": "y"}}, {}, "x and y are seated; needs 'defender'"),
+        (
+            {"seats": {"row": "defender"}},
+            {},
+            "learner.seats: needs a player for each of the game's two seats",
+        ),
+        (
+            {"seats": {"row": "x", "column": "y"}},
+            {},
+            "x and y are seated; needs 'defender'",
+        ),
         ({"seats": {"row": "defender", "column": "defender"}}, {}, "and another"),
-        ({"seats": {"row": "defender", "column": "y"}}, {}, "there is no player 'y' for 'defender' to meet"),
+        (
+            {"seats": {"row": "defender", "column": "y"}},
+            {},
+            "there is no player 'y' for 'defender' to meet",
+        ),
         ({}, {"rivals": {}}, "there is nobody"),
         ({}, {"game": Answers(samples=2)}, r"learner.seats: needs a player.*1, 2"),
-        ({"seats": {"1": "defender", "2": "adversary"}}, {"game": Answers(samples=2)}, "'answers' is none"),
-        ({}, {"player": Scripted(texts=("a",))}, "players.defender: learner 'proximal' trains tabular players"),
-        ({}, {"player": Tabular(logits=(0.0, 1.0))}, "is for 2 moves, but the game has 3"),
-        ({}, {"player": Tabular(probabilities=(1.0, 0.0, 0.0))}, "cannot start from probabilities of 0"),
+        (
+            {"seats": {"1": "defender", "2": "adversary"}},
+            {"game": Answers(samples=2)},
+            "'answers' is none",
+        ),
+        (
+            {},
+            {"player": Scripted(texts=("a",))},
+            "players.defender: learner 'proximal' trains tabular players",
+        ),
+        (
+            {},
+            {"player": Tabular(logits=(0.0, 1.0))},
+            "is for 2 moves, but the game has 3",
+        ),
+        (
+            {},
+            {"player": Tabular(probabilities=(1.0, 0.0, 0.0))},
+            "cannot start from probabilities of 0",
+        ),
     ],
 )
 def test_what_does_not_fit_together_is_named(tmp_path, settings, change, message):
     with pytest.raises(ConfigError, match=message):
-        Proximal(rounds=3, **settings).learn(replace(lesson(tmp_path), **change))
+        Proximal(rounds=3, **settings).learn(
+            replace(training_batch(tmp_path), **change)
+        )
 
 
 def test_the_kind_is_known_and_its_rounds_are_asked_for():

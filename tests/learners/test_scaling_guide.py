@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from equipoise import config
+from equipoise.run import config
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "scaling.md"
 BLOCKS = re.findall(r"```yaml\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
@@ -20,14 +20,20 @@ def test_the_guide_shows_valid_settings(block):
 
 
 def test_the_guide_counts_right():
-    several = config.build(config.merge(config.read("quickstart"), yaml.safe_load(BLOCKS[0])), "docs/scaling.md")
+    several = config.build(
+        config.merge(config.read("quickstart"), yaml.safe_load(BLOCKS[0])),
+        "docs/scaling.md",
+    )
     assert several.learner.steps(1280) == 10 * several.learner.epochs
 
 
 def test_an_unknown_configuration_is_said_when_the_recipe_is_read():
     with pytest.raises(
-        config.ConfigError, match=r"-s learner.launch.config=fsdp: .*no such file: 'fsdp'; did you mean 'fsdp2'"
+        config.ConfigError,
+        match=r"-s learner.launch.config=fsdp: .*no such file: 'fsdp'; did you mean 'fsdp2'",
     ):
         config.load("quickstart", ["learner.launch.config=fsdp"])
-    loaded = config.load("quickstart", ["learner.launch.config=ddp", "learner.launch.num_processes=4"])
+    loaded = config.load(
+        "quickstart", ["learner.launch.config=ddp", "learner.launch.num_processes=4"]
+    )
     assert loaded.learner.launch.processes == 4

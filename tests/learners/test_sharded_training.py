@@ -1,13 +1,16 @@
-"""The Trainer under FSDP2: two processes that hold half of every weight each learn what one process does."""
+"""The Trainer under FSDP2: two processes that hold half of every weight each learn what
+one process does.
+"""
 
 import subprocess
 
 import pytest
-from test_launch import assert_same, learner, lesson, moved, weights_of
+from test_launch import assert_same, learner, moved, training_batch, weights_of
 
 from equipoise.learners import launch
 
-# accelerate shards on accelerators alone. Here a process on the CPU says that it has one.
+# accelerate shards on accelerators alone. Here a process on the CPU says that it has
+# one.
 ON_CPU = """
 import sys, torch
 from pathlib import Path
@@ -33,27 +36,43 @@ launched.main(Path(sys.argv[1]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("family", "lora"), [("qwen3", {"r": 4}), ("qwen3", None)], ids=["lora", "full"])
+@pytest.mark.parametrize(
+    ("family", "lora"), [("qwen3", {"r": 4}), ("qwen3", None)], ids=["lora", "full"]
+)
 def test_sharded_processes_learn_what_one_does(model_folder, tmp_path, family, lora):
     model = model_folder(family)
-    one, two = (lesson(model, tmp_path / name, lora=lora) for name in ("one", "two"))
+    one, two = (
+        training_batch(model, tmp_path / name, lora=lora) for name in ("one", "two")
+    )
     facts = learner("preference").learn(one)
     folder = two.scratch / "launch"
     folder.mkdir(parents=True)
     some = learner("preference", batch_size=4, launch={"config": "fsdp2"})
-    (folder / "accelerate.yaml").write_text(launch.yaml.safe_dump(some.launch.accelerate()))
+    (folder / "accelerate.yaml").write_text(
+        launch.yaml.safe_dump(some.launch.accelerate())
+    )
     (tmp_path / "on_cpu.py").write_text(ON_CPU)
     launch.write(folder, some, two)
-    command = [*some.launch.command(folder)[:-3], str(tmp_path / "on_cpu.py"), str(folder)]
+    command = [
+        *some.launch.command(folder)[:-3],
+        str(tmp_path / "on_cpu.py"),
+        str(folder),
+    ]
     with launch._alive(folder):
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=300
+        )
     assert (folder / "result.json").is_file(), done.stderr[-5000:]
     assert launch._outcome(folder, 0) == {
         name: pytest.approx(value, rel=5e-4, abs=1e-9) for name, value in facts.items()
     }
-    assert {file.name for file in one.home.iterdir()} == {file.name for file in two.home.iterdir()}
+    assert {file.name for file in one.home.iterdir()} == {
+        file.name for file in two.home.iterdir()
+    }
     assert_same(one.home, two.home, atol=1e-5)
     for file in one.home.glob("config.json"):
         assert file.read_text() == (two.home / file.name).read_text()
-    assert {w.dtype for w in weights_of(one.home).values()} == {w.dtype for w in weights_of(two.home).values()}
+    assert {w.dtype for w in weights_of(one.home).values()} == {
+        w.dtype for w in weights_of(two.home).values()
+    }
     assert lora is not None or moved(two.home, model) > 1e-3

@@ -1,13 +1,15 @@
-"""The exact minimisers against closed forms, against scipy, and what they do in games whose answer is known."""
+"""The exact minimisers against closed forms, against scipy, and what they do in games
+whose answer is known.
+"""
 
 import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
 
+from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import ConfigError
-from equipoise.games.matrix import Matrix
-from equipoise.learners.base import Lesson
+from equipoise.learners.base import TrainingBatch
 from equipoise.learners.tabular import (
     Expectation,
     TabularLearner,
@@ -16,7 +18,7 @@ from equipoise.learners.tabular import (
     newton_step,
     softmax,
     win_probabilities,
-)  # fmt: skip
+)
 from equipoise.losses.base import PreferenceLoss
 from equipoise.players.scripted import Scripted
 from equipoise.players.tabular import Tabular, log_softmax, read_policy, write_policy
@@ -28,7 +30,9 @@ START = (0.3, -0.4, 0.0, 1.0, -0.9)
 
 def custom(payoff_AA):
     names = tuple(map(str, range(len(payoff_AA))))
-    return Matrix(name="custom", payoffs=tuple(map(tuple, payoff_AA.tolist())), row_actions=names)
+    return Matrix(
+        name="custom", payoffs=tuple(map(tuple, payoff_AA.tolist())), row_actions=names
+    )
 
 
 def random_game(seed=0, size=SIZE):
@@ -41,7 +45,9 @@ def bradley_terry_game(reward_A):
 
 
 def learn(tmp_path, settings, game, learner=None, generations=3, start=START):
-    """Teach a player with a random past: (the past's log-probabilities, newest first; the newborn's; the facts)."""
+    """Teach a player with a random past: (the past's log-probabilities, newest first;
+    the newborn's; the facts).
+    """
     dice = np.random.default_rng(7)
     folders = [None]
     for generation in range(1, generations + 1):
@@ -52,12 +58,21 @@ def learn(tmp_path, settings, game, learner=None, generations=3, start=START):
     home = tmp_path / "next"
     home.mkdir()
     player = Tabular(logits=start)
-    lesson = Lesson(
-        who=PlayerId("policy", generations), player=player, weights=folders[0], home=home, scratch=tmp_path, seed=0,
-        game=game, loss=PreferenceLoss.build(settings), past_weights=folders,
-    )  # fmt: skip
-    facts = (learner or TabularLearner()).learn(lesson)
-    past_KA = np.array([log_softmax(player.logits_A(folder, len(start))) for folder in folders])
+    training_batch = TrainingBatch(
+        who=PlayerId("policy", generations),
+        player=player,
+        weights=folders[0],
+        home=home,
+        scratch=tmp_path,
+        seed=0,
+        game=game,
+        loss=PreferenceLoss.build(settings),
+        past_weights=folders,
+    )
+    facts = (learner or TabularLearner()).learn(training_batch)
+    past_KA = np.array(
+        [log_softmax(player.logits_A(folder, len(start))) for folder in folders]
+    )
     return past_KA, log_softmax(read_policy(home)), facts
 
 
@@ -65,16 +80,25 @@ def assert_policy(log_policy_A, expected_logits_A):
     np.testing.assert_allclose(log_policy_A, log_softmax(expected_logits_A), atol=1e-6)
 
 
-# -- closed forms ----------------------------------------------------------------------------------------------------
+# -- closed forms
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_mnpo_with_probability_target_is_multiplicative_weights(tmp_path):
     game = random_game()
     win_AA = win_probabilities(game.payoff_AM())
-    settings = {"kind": "mnpo", "target": "probability", "eta": 3.0, "weights": [1, 1, 1]}
+    settings = {
+        "kind": "mnpo",
+        "target": "probability",
+        "eta": 3.0,
+        "weights": [1, 1, 1],
+    }
     past_KA, log_policy_A, _ = learn(tmp_path, settings, game)
     three_KA = past_KA[:3]
-    assert_policy(log_policy_A, three_KA.mean(0) + 3.0 / 3 * sum(win_AA @ np.exp(log_A) for log_A in three_KA))
+    assert_policy(
+        log_policy_A,
+        three_KA.mean(0) + 3.0 / 3 * sum(win_AA @ np.exp(log_A) for log_A in three_KA),
+    )
 
 
 def test_mnpo_with_constant_target_steps_by_one_over_eta(tmp_path):
@@ -89,17 +113,31 @@ def test_mnpo_with_constant_target_steps_by_one_over_eta(tmp_path):
 def test_mnpo_anchor_is_not_a_rival(tmp_path):
     game = random_game(2)
     win_AA = win_probabilities(game.payoff_AM())
-    settings = {"kind": "mnpo", "target": "probability", "eta": 2.0, "weights": [1], "ratio": 0.5}
+    settings = {
+        "kind": "mnpo",
+        "target": "probability",
+        "eta": 2.0,
+        "weights": [1],
+        "ratio": 0.5,
+    }
     past_KA, log_policy_A, _ = learn(tmp_path, settings, game)
-    assert_policy(log_policy_A, 0.5 * past_KA[0] + 0.5 * past_KA[-1] + 2.0 * win_AA @ np.exp(past_KA[0]))
+    assert_policy(
+        log_policy_A,
+        0.5 * past_KA[0] + 0.5 * past_KA[-1] + 2.0 * win_AA @ np.exp(past_KA[0]),
+    )
 
 
 @pytest.mark.parametrize(("target", "step"), [("tau", 1 / 0.2), ("eta", 1 / 0.8)])
 def test_inpo_is_a_mirror_step_with_an_anchor(tmp_path, target, step):
     game = random_game(3)
     win_AA = win_probabilities(game.payoff_AM())
-    past_KA, log_policy_A, _ = learn(tmp_path, {"kind": "inpo", "tau": 0.2, "eta": 0.8, "target": target}, game)
-    assert_policy(log_policy_A, 0.25 * past_KA[-1] + 0.75 * past_KA[0] + step * win_AA @ np.exp(past_KA[0]))
+    past_KA, log_policy_A, _ = learn(
+        tmp_path, {"kind": "inpo", "tau": 0.2, "eta": 0.8, "target": target}, game
+    )
+    assert_policy(
+        log_policy_A,
+        0.25 * past_KA[-1] + 0.75 * past_KA[0] + step * win_AA @ np.exp(past_KA[0]),
+    )
 
 
 def test_inpo_with_target_eta_rests_at_the_regularised_equilibrium(tmp_path):
@@ -107,16 +145,26 @@ def test_inpo_with_target_eta_rests_at_the_regularised_equilibrium(tmp_path):
     win_AA = win_probabilities(game.payoff_AM())
     policy_A = np.array(start)
     for _ in range(4000):
-        policy_A = 0.95 * policy_A + 0.05 * (np.array(start) + win_AA @ softmax(policy_A) / tau)
+        policy_A = 0.95 * policy_A + 0.05 * (
+            np.array(start) + win_AA @ softmax(policy_A) / tau
+        )
     folder = tmp_path / "equilibrium"
     folder.mkdir()
     write_policy(folder, policy_A)
-    lesson = Lesson(
-        who=PlayerId("policy", 1), player=Tabular(logits=start), weights=folder, home=tmp_path, scratch=tmp_path,
-        seed=0, game=game, past_weights=[folder, None],
-        loss=PreferenceLoss.build({"kind": "inpo", "target": "eta", "tau": tau, "eta": 1.0}),
-    )  # fmt: skip
-    TabularLearner().learn(lesson)
+    training_batch = TrainingBatch(
+        who=PlayerId("policy", 1),
+        player=Tabular(logits=start),
+        weights=folder,
+        home=tmp_path,
+        scratch=tmp_path,
+        seed=0,
+        game=game,
+        past_weights=[folder, None],
+        loss=PreferenceLoss.build(
+            {"kind": "inpo", "target": "eta", "tau": tau, "eta": 1.0}
+        ),
+    )
+    TabularLearner().learn(training_batch)
     assert_policy(log_softmax(read_policy(tmp_path)), policy_A)
 
 
@@ -125,7 +173,9 @@ def test_ipo_tilts_its_reference_by_one_over_tau(tmp_path, reference):
     game = random_game(4)
     win_AA = win_probabilities(game.payoff_AM())
     offline = TabularLearner(sampler="initial")
-    past_KA, log_policy_A, _ = learn(tmp_path, {"kind": "ipo", "tau": 0.3, "reference": reference}, game, offline)
+    past_KA, log_policy_A, _ = learn(
+        tmp_path, {"kind": "ipo", "tau": 0.3, "reference": reference}, game, offline
+    )
     anchor_A = past_KA[-1 if reference == "initial" else 0]
     assert_policy(log_policy_A, anchor_A + win_AA @ np.exp(past_KA[-1]) / 0.3)
 
@@ -133,7 +183,9 @@ def test_ipo_tilts_its_reference_by_one_over_tau(tmp_path, reference):
 def test_distill_dpo_tilts_its_reference_by_the_reward(tmp_path):
     game = random_game(5)
     win_AA = win_probabilities(game.payoff_AM())
-    past_KA, log_policy_A, _ = learn(tmp_path, {"kind": "distill_dpo", "beta": 0.4}, game)
+    past_KA, log_policy_A, _ = learn(
+        tmp_path, {"kind": "distill_dpo", "beta": 0.4}, game
+    )
     assert_policy(log_policy_A, past_KA[-1] + win_AA @ np.exp(past_KA[-1]) / 0.4)
 
 
@@ -142,43 +194,69 @@ def test_distill_dpo_tilts_its_reference_by_the_reward(tmp_path):
     [
         ({"kind": "dpo", "beta": 0.5}, {-1: 1.0}),
         ({"kind": "dno", "beta": 0.5}, {0: 1.0}),
-        ({"kind": "mnpo", "distance": "sigmoid", "beta": 0.5, "weights": [1, 3]}, {0: 0.25, 1: 0.75}),
+        (
+            {"kind": "mnpo", "distance": "sigmoid", "beta": 0.5, "weights": [1, 3]},
+            {0: 0.25, 1: 0.75},
+        ),
     ],
     ids=str,
 )
-def test_sigmoid_members_recover_the_reward_of_bradley_terry_preferences(tmp_path, settings, weights):
+def test_sigmoid_members_recover_the_reward_of_bradley_terry_preferences(
+    tmp_path, settings, weights
+):
     reward_A = np.array([0.0, 1.0, -0.5, 2.0, 0.3])
     past_KA, log_policy_A, _ = learn(tmp_path, settings, bradley_terry_game(reward_A))
-    assert_policy(log_policy_A, sum(weight * past_KA[k] for k, weight in weights.items()) + reward_A / 0.5)
+    assert_policy(
+        log_policy_A,
+        sum(weight * past_KA[k] for k, weight in weights.items()) + reward_A / 0.5,
+    )
 
 
-def test_sppo_minimises_over_normalised_policies_and_is_multiplicative_weights_to_first_order(tmp_path):
+def test_sppo_minimises_over_normalised_policies_and_is_multiplicative_weights_to_first_order(
+    tmp_path,
+):
     game, errors = random_game(6), []
     win_AA = win_probabilities(game.payoff_AM())
     for eta in (0.2, 0.1):
-        past_KA, log_policy_A, _ = learn(tmp_path / str(eta), {"kind": "sppo", "eta": eta}, game)
+        past_KA, log_policy_A, _ = learn(
+            tmp_path / str(eta), {"kind": "sppo", "eta": eta}, game
+        )
         wins_A = win_AA @ np.exp(past_KA[0])
         miss_A = np.exp(past_KA[0]) * (log_policy_A - past_KA[0] - eta * (wins_A - 0.5))
-        np.testing.assert_allclose(miss_A, np.exp(log_policy_A) * miss_A.sum(), atol=1e-9)
-        errors.append(np.abs(log_policy_A - log_softmax(past_KA[0] + eta * wins_A)).max())
+        np.testing.assert_allclose(
+            miss_A, np.exp(log_policy_A) * miss_A.sum(), atol=1e-9
+        )
+        errors.append(
+            np.abs(log_policy_A - log_softmax(past_KA[0] + eta * wins_A)).max()
+        )
     assert errors[1] < 0.003
     assert errors[0] / errors[1] > 3.5
 
 
 @pytest.mark.parametrize(
-    "settings", [{"kind": "mnpo", "eta": 0.1, "weights": [1]}, {"kind": "ipo", "tau": 0.1}], ids=str
+    "settings",
+    [{"kind": "mnpo", "eta": 0.1, "weights": [1]}, {"kind": "ipo", "tau": 0.1}],
+    ids=str,
 )
-@pytest.mark.parametrize("start", [(0.0, -30.0, 1.0, -60.0, 0.5), (0.0, -50.0, -200.0, -400.0, -600.0)])
-def test_a_move_that_is_hardly_ever_sampled_is_solved_for_too(tmp_path, settings, start):
+@pytest.mark.parametrize(
+    "start", [(0.0, -30.0, 1.0, -60.0, 0.5), (0.0, -50.0, -200.0, -400.0, -600.0)]
+)
+def test_a_move_that_is_hardly_ever_sampled_is_solved_for_too(
+    tmp_path, settings, start
+):
     game = random_game(8)
     win_AA = win_probabilities(game.payoff_AM())
-    past_KA, log_policy_A, _ = learn(tmp_path, settings, game, generations=0, start=start)
+    past_KA, log_policy_A, _ = learn(
+        tmp_path, settings, game, generations=0, start=start
+    )
     assert_policy(log_policy_A, past_KA[0] + win_AA @ np.exp(past_KA[0]) / 0.1)
 
 
 def test_a_move_whose_probability_underflows_keeps_its_logit(tmp_path):
     game = random_game(8, 3)
-    past_KA, log_policy_A, facts = learn(tmp_path, {"kind": "mnpo"}, game, generations=0, start=(0.0, 0.5, -700.0))
+    past_KA, log_policy_A, facts = learn(
+        tmp_path, {"kind": "mnpo"}, game, generations=0, start=(0.0, 0.5, -700.0)
+    )
     assert np.isfinite(log_policy_A).all()
     assert log_policy_A[2] < -600
     assert facts["distance"] < 1e-9
@@ -194,16 +272,21 @@ def test_a_newton_step_goes_down_whatever_the_curvature():
         np.array([[2.0, -2, 0], [-2, 2, 0], [0, 0, 0]]),
     ):
         assert slope_A @ newton_step(slope_A, hessian_AA) < 0
-    np.testing.assert_allclose(np.ptp(newton_step(slope_A, 3 * np.eye(3) - 1) - (-slope_A / 3)), 0, atol=1e-12)
+    np.testing.assert_allclose(
+        np.ptp(newton_step(slope_A, 3 * np.eye(3) - 1) - (-slope_A / 3)), 0, atol=1e-12
+    )
 
 
-# -- another minimiser -----------------------------------------------------------------------------------------------
+# -- another minimiser
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", sorted(PreferenceLoss.KINDS))
 def test_newton_agrees_with_scipy(kind):
     torch.set_num_threads(1)
-    loss = PreferenceLoss.build({"kind": kind, **({"eta": 2.0} if kind in ("mnpo", "sppo") else {})})
+    loss = PreferenceLoss.build(
+        {"kind": kind, **({"eta": 2.0} if kind in ("mnpo", "sppo") else {})}
+    )
     dice = np.random.default_rng(3)
     past = [PlayerId("policy", generation) for generation in (2, 1, 0)]
     logits = {player: dice.normal(size=SIZE) for player in past}
@@ -215,7 +298,13 @@ def test_newton_agrees_with_scipy(kind):
         win_AA @ softmax(logits[past[0]]),
     )
     found_A, facts = newton(problem, logits[past[0]], 100)
-    other = minimize(problem.gradient, logits[past[0]], jac=True, method="BFGS", options={"gtol": 1e-10})
+    other = minimize(
+        problem.gradient,
+        logits[past[0]],
+        jac=True,
+        method="BFGS",
+        options={"gtol": 1e-10},
+    )
     assert facts["distance"] < 1e-6
     assert facts["loss"] == pytest.approx(other.fun, rel=1e-9)
     np.testing.assert_allclose(softmax(found_A), softmax(other.x), atol=1e-5)
@@ -232,13 +321,16 @@ def test_gradient_descent_goes_to_the_same_place(tmp_path):
 
 def test_a_minimiser_at_infinity_is_approached_and_told(tmp_path):
     sure = custom(np.array([[0.0, 1.0], [-1.0, 0.0]]))
-    _, log_policy_A, facts = learn(tmp_path, {"kind": "dpo"}, sure, TabularLearner(iterations=5), 1, (0.0, 0.0))
+    _, log_policy_A, facts = learn(
+        tmp_path, {"kind": "dpo"}, sure, TabularLearner(iterations=5), 1, (0.0, 0.0)
+    )
     assert np.isfinite(log_policy_A).all()
     assert log_policy_A[0] - log_policy_A[1] > 10
     assert facts["distance"] > 1
 
 
-# -- facts and refusals ----------------------------------------------------------------------------------------------
+# -- facts and refusals
+# ----------------------------------------------------------------------------------------------
 
 
 def test_facts_are_of_the_new_policy(tmp_path):
@@ -261,7 +353,15 @@ def test_pairs_are_a_distribution_in_which_winners_are_as_likely_as_they_win():
     ("game", "message"),
     [
         (Matrix(name="prisoners_dilemma"), "symmetric zero-sum"),
-        (Matrix(name="custom", payoffs=((0.0, 1.0),), row_actions=("a",), column_actions=("b", "c")), "same moves"),
+        (
+            Matrix(
+                name="custom",
+                payoffs=((0.0, 1.0),),
+                row_actions=("a",),
+                column_actions=("b", "c"),
+            ),
+            "same moves",
+        ),
         (custom(np.array([[0.0, 3.0], [-3.0, 0.0]])), "payoff_scale to at least that"),
     ],
 )
@@ -273,24 +373,44 @@ def test_games_that_are_no_preference_are_refused(tmp_path, game, message):
 def test_payoff_scale_makes_a_preference_of_larger_stakes(tmp_path):
     stakes_AA = np.array([[0.0, 3.0], [-3.0, 0.0]])
     learner = TabularLearner(payoff_scale=6.0)
-    past_KA, log_policy_A, _ = learn(tmp_path, {"kind": "ipo"}, custom(stakes_AA), learner, 0, (0.5, 0.0))
-    assert_policy(log_policy_A, past_KA[0] + (0.5 + stakes_AA / 12) @ np.exp(past_KA[0]) / 0.1)
+    past_KA, log_policy_A, _ = learn(
+        tmp_path, {"kind": "ipo"}, custom(stakes_AA), learner, 0, (0.5, 0.0)
+    )
+    assert_policy(
+        log_policy_A, past_KA[0] + (0.5 + stakes_AA / 12) @ np.exp(past_KA[0]) / 0.1
+    )
 
 
-def test_players_that_are_not_tabular_and_moves_without_probability_are_refused(tmp_path):
+def test_players_that_are_not_tabular_and_moves_without_probability_are_refused(
+    tmp_path,
+):
     loss = PreferenceLoss.build("mnpo")
     game = Matrix()
     for player, message in (
         (Scripted(text="rock"), "trains a tabular player"),
         (Tabular(probabilities=(1.0, 0.0, 0.0)), "probabilities of 0"),
     ):
-        lesson = Lesson(PlayerId("policy"), player, None, tmp_path, tmp_path, 0, game, loss, past_weights=[None])
+        training_batch = TrainingBatch(
+            PlayerId("policy"),
+            player,
+            None,
+            tmp_path,
+            tmp_path,
+            0,
+            game,
+            loss,
+            past_weights=[None],
+        )
         with pytest.raises(ConfigError, match=message):
-            TabularLearner().learn(lesson)
+            TabularLearner().learn(training_batch)
 
 
 def test_settings_that_the_solver_does_not_read_are_refused():
     assert TabularLearner(solver="gradient").learning_rate == 1.0
-    with pytest.raises(ValueError, match="learning_rate is read by solver: gradient only"):
+    with pytest.raises(
+        ValueError, match="learning_rate is read by solver: gradient only"
+    ):
         TabularLearner(learning_rate=0.1)
-    assert TabularLearner.model_validate(TabularLearner().settings()) == TabularLearner()
+    assert (
+        TabularLearner.model_validate(TabularLearner().settings()) == TabularLearner()
+    )

@@ -1,4 +1,6 @@
-"""The family against its golden vectors, against trl, against finite differences, and as one table."""
+"""The family against its golden vectors, against trl, against finite differences, and
+as one table.
+"""
 
 from collections import defaultdict
 from types import SimpleNamespace
@@ -40,7 +42,9 @@ def name(settings):
 
 
 def make_batch(loss, rows=6, past=PAST, dtype=torch.float64, **changes):
-    """Random pairs as `loss` would meet them; its opponents' weights, log-probabilities as sums over 3 to 9 tokens."""
+    """Random pairs as `loss` would meet them; its opponents' weights, log-probabilities
+    as sums over 3 to 9 tokens.
+    """
     weights = [weight for _, weight in loss.opponents(past)]
     dice = torch.Generator().manual_seed(rows)
 
@@ -61,16 +65,23 @@ def make_batch(loss, rows=6, past=PAST, dtype=torch.float64, **changes):
     return PairBatch(**{**facts, **changes})
 
 
-# -- the promised functions ------------------------------------------------------------------------------------------
+# -- the promised functions
+# ------------------------------------------------------------------------------------------
 
 
 def test_residual_is_the_policy_margin_minus_the_weighted_opponents():
-    got = residual(torch.tensor([1.0, 2.0]), torch.tensor([[4.0, 0.0], [0.0, 8.0]]), torch.tensor([0.25, 0.5]))
+    got = residual(
+        torch.tensor([1.0, 2.0]),
+        torch.tensor([[4.0, 0.0], [0.0, 8.0]]),
+        torch.tensor([0.25, 0.5]),
+    )
     assert got.tolist() == [0.0, -2.0]
 
 
 def test_residual_without_opponents_is_the_policy_margin():
-    assert residual(torch.tensor([1.0, 2.0]), torch.zeros(0, 2), torch.zeros(0)).tolist() == [1.0, 2.0]
+    assert residual(
+        torch.tensor([1.0, 2.0]), torch.zeros(0, 2), torch.zeros(0)
+    ).tolist() == [1.0, 2.0]
 
 
 def test_residual_refuses_weights_of_another_number():
@@ -87,28 +98,54 @@ def test_distances():
     assert torch.isfinite(sigmoid(torch.tensor([-1e4, 1e4]), 1.0)).all()
 
 
-# -- the released loss -----------------------------------------------------------------------------------------------
+# -- the released loss
+# -----------------------------------------------------------------------------------------------
 
 
 def golden_margins(case):
-    chosen, rejected = torch.tensor(case["policy_chosen"]), torch.tensor(case["policy_rejected"])
+    chosen, rejected = (
+        torch.tensor(case["policy_chosen"]),
+        torch.tensor(case["policy_rejected"]),
+    )
     reference = torch.tensor(case["ref_chosen"]) - torch.tensor(case["ref_rejected"])
-    history = [torch.tensor(h[0]) - torch.tensor(h[1]) for h in case["history"][: case["max_history"]]]
-    return chosen - rejected, reference, torch.stack(history) if history else torch.zeros(0, len(chosen))
+    history = [
+        torch.tensor(h[0]) - torch.tensor(h[1])
+        for h in case["history"][: case["max_history"]]
+    ]
+    return (
+        chosen - rejected,
+        reference,
+        torch.stack(history) if history else torch.zeros(0, len(chosen)),
+    )
 
 
 def test_released_loss_equals_the_golden_vectors(golden):
     for case in golden("mnpo_loss.json"):
-        shares = {"ratio": case["ratio"], "weight_K": torch.tensor(case["history_weights"]), "eta": case["eta"]}
+        shares = {
+            "ratio": case["ratio"],
+            "weight_K": torch.tensor(case["history_weights"]),
+            "eta": case["eta"],
+        }
         got_B = released_mnpo(*golden_margins(case), **shares)
-        torch.testing.assert_close(got_B, torch.tensor(case["loss"]), rtol=2e-6, atol=1e-4)
+        torch.testing.assert_close(
+            got_B, torch.tensor(case["loss"]), rtol=2e-6, atol=1e-4
+        )
 
 
 def test_released_member_equals_the_golden_vectors_with_its_logged_rewards(golden):
     for case in golden("mnpo_loss.json"):
-        weights = (case["history_weights"] + [1.0] * case["max_history"])[: case["max_history"]]
-        settings = {"ratio": case["ratio"], "eta": case["eta"], "beta": case["beta"], "length": "sum"}
-        loss = PreferenceLoss.build({"kind": "mnpo_released", "weights": weights, **settings})
+        weights = (case["history_weights"] + [1.0] * case["max_history"])[
+            : case["max_history"]
+        ]
+        settings = {
+            "ratio": case["ratio"],
+            "eta": case["eta"],
+            "beta": case["beta"],
+            "length": "sum",
+        }
+        loss = PreferenceLoss.build(
+            {"kind": "mnpo_released", "weights": weights, **settings}
+        )
         history = case["history"][: case["max_history"]]
         past = [PlayerId("policy", g) for g in range(len(history), -1, -1)]
         opponents = [[case["ref_chosen"], case["ref_rejected"]], *history]
@@ -122,20 +159,40 @@ def test_released_member_equals_the_golden_vectors_with_its_logged_rewards(golde
             opponent_chosen_KB=torch.tensor([chosen for chosen, _ in opponents]),
             opponent_rejected_KB=torch.tensor([rejected for _, rejected in opponents]),
         )
-        torch.testing.assert_close(loss.rows(batch), torch.tensor(case["loss"]), rtol=2e-6, atol=1e-4)
-        logged = loss.logged(batch)
-        torch.testing.assert_close(logged["chosen_reward"], torch.tensor(case["chosen_rewards"]), rtol=2e-6, atol=1e-4)
         torch.testing.assert_close(
-            logged["rejected_reward"], torch.tensor(case["rejected_rewards"]), rtol=2e-6, atol=1e-4
+            loss.rows(batch), torch.tensor(case["loss"]), rtol=2e-6, atol=1e-4
+        )
+        logged = loss.logged(batch)
+        torch.testing.assert_close(
+            logged["chosen_reward"],
+            torch.tensor(case["chosen_rewards"]),
+            rtol=2e-6,
+            atol=1e-4,
+        )
+        torch.testing.assert_close(
+            logged["rejected_reward"],
+            torch.tensor(case["rejected_rewards"]),
+            rtol=2e-6,
+            atol=1e-4,
         )
 
 
 def test_released_loss_normalises_over_the_histories_present():
-    policy_B, reference_B, history_KB = torch.zeros(1), torch.zeros(1), torch.tensor([[6.0], [60.0]])
+    policy_B, reference_B, history_KB = (
+        torch.zeros(1),
+        torch.zeros(1),
+        torch.tensor([[6.0], [60.0]]),
+    )
     shares = {"ratio": 0.0, "eta": 0.5, "weight_K": torch.tensor([1.0, 2.0])}
-    assert released_mnpo(policy_B, reference_B, history_KB, **shares).tolist() == [(-42.0 - 1) ** 2]
-    assert released_mnpo(policy_B, reference_B, history_KB[:1], **shares).tolist() == [(-6.0 - 1) ** 2]
-    assert released_mnpo(policy_B, reference_B, history_KB[:0], **shares).tolist() == [1.0]
+    assert released_mnpo(policy_B, reference_B, history_KB, **shares).tolist() == [
+        (-42.0 - 1) ** 2
+    ]
+    assert released_mnpo(policy_B, reference_B, history_KB[:1], **shares).tolist() == [
+        (-6.0 - 1) ** 2
+    ]
+    assert released_mnpo(policy_B, reference_B, history_KB[:0], **shares).tolist() == [
+        1.0
+    ]
 
 
 def test_released_loss_refuses_missing_and_empty_weights():
@@ -146,22 +203,38 @@ def test_released_loss_refuses_missing_and_empty_weights():
         released_mnpo(*arguments, ratio=0.5, weight_K=[0.0, 0.0, 1.0], eta=0.1)
 
 
-# -- trl -------------------------------------------------------------------------------------------------------------
+# -- trl
+# -------------------------------------------------------------------------------------------------------------
 
 
 def trl_dpo_trainer(loss_type, beta):
-    """What `DPOTrainer._compute_loss` reads of its trainer, so that the formulas run without a model."""
-    same = SimpleNamespace(device="cpu", gather=lambda x: x, gather_for_metrics=lambda x: x)
+    """What `DPOTrainer._compute_loss` reads of its trainer, so that the formulas run
+    without a model.
+    """
+    same = SimpleNamespace(
+        device="cpu", gather=lambda x: x, gather_for_metrics=lambda x: x
+    )
     return SimpleNamespace(
-        model=SimpleNamespace(training=False), accelerator=same, aux_loss_enabled=False, ld_alpha=None,
-        precompute_ref_logps=True, f_divergence_type="reverse_kl", loss_types=[loss_type], loss_weights=[1.0],
-        beta=beta, label_smoothing=0.0, use_weighting=False, _metrics=defaultdict(lambda: defaultdict(list)),
+        model=SimpleNamespace(training=False),
+        accelerator=same,
+        aux_loss_enabled=False,
+        ld_alpha=None,
+        precompute_ref_logps=True,
+        f_divergence_type="reverse_kl",
+        loss_types=[loss_type],
+        loss_weights=[1.0],
+        beta=beta,
+        label_smoothing=0.0,
+        use_weighting=False,
+        _metrics=defaultdict(lambda: defaultdict(list)),
         _total_train_tokens=0,
-    )  # fmt: skip
+    )
 
 
 def trl_dpo_loss(loss_type, beta, batch, row):
-    """trl's own loss of one pair of `batch`, whose log-probability sums are spread evenly over the answers' tokens."""
+    """trl's own loss of one pair of `batch`, whose log-probability sums are spread
+    evenly over the answers' tokens.
+    """
     from trl import DPOTrainer
 
     tokens = [int(batch.tokens_chosen_B[row]), int(batch.tokens_rejected_B[row])]
@@ -172,7 +245,9 @@ def trl_dpo_loss(loss_type, beta, batch, row):
         mask[i, 1 : 1 + tokens[i]] = 1
         logprobs[i, : tokens[i]] = sums[i] / tokens[i]
     blank = torch.zeros_like(logprobs)
-    outputs = SimpleNamespace(log_probs=logprobs, entropy=blank, mean_logits=blank, is_top1=blank.bool())
+    outputs = SimpleNamespace(
+        log_probs=logprobs, entropy=blank, mean_logits=blank, is_top1=blank.bool()
+    )
     inputs = {
         "input_ids": torch.zeros_like(mask),
         "attention_mask": torch.ones_like(mask),
@@ -180,7 +255,9 @@ def trl_dpo_loss(loss_type, beta, batch, row):
         "ref_chosen_logps": batch.opponent_chosen_KB[0, row : row + 1],
         "ref_rejected_logps": batch.opponent_rejected_KB[0, row : row + 1],
     }
-    return DPOTrainer._compute_loss(trl_dpo_trainer(loss_type, beta), lambda **_: outputs, inputs, False)
+    return DPOTrainer._compute_loss(
+        trl_dpo_trainer(loss_type, beta), lambda **_: outputs, inputs, False
+    )
 
 
 @pytest.mark.parametrize(
@@ -197,31 +274,45 @@ def test_equals_trl(settings, loss_type, beta):
     pytest.importorskip("trl")
     loss = PreferenceLoss.build(settings)
     batch = make_batch(loss)
-    expected_B = torch.stack([trl_dpo_loss(loss_type, beta, batch, row) for row in range(6)])
+    expected_B = torch.stack(
+        [trl_dpo_loss(loss_type, beta, batch, row) for row in range(6)]
+    )
     torch.testing.assert_close(loss.rows(batch), expected_B)
 
 
 @pytest.mark.parametrize(
-    ("settings", "loss_type"), [({"kind": "simpo", "beta": 2.5, "gamma": 0.7}, "simpo"), ({"kind": "cpo"}, "sigmoid")]
+    ("settings", "loss_type"),
+    [
+        ({"kind": "simpo", "beta": 2.5, "gamma": 0.7}, "simpo"),
+        ({"kind": "cpo"}, "sigmoid"),
+    ],
 )
 def test_equals_trl_without_reference(settings, loss_type):
     trainer = pytest.importorskip("trl.experimental.cpo").CPOTrainer
     loss = PreferenceLoss.build(settings)
     batch = make_batch(loss)
     simpo = loss_type == "simpo"
-    fields = {"alpha": 0.0, "loss_type": loss_type, "beta": loss.beta, "label_smoothing": 0.0}
+    fields = {
+        "alpha": 0.0,
+        "loss_type": loss_type,
+        "beta": loss.beta,
+        "label_smoothing": 0.0,
+    }
     fields |= {"simpo_gamma": loss.gamma} if simpo else {}
     chosen_B, rejected_B = batch.policy_chosen_B, batch.policy_rejected_B
     means = chosen_B / batch.tokens_chosen_B, rejected_B / batch.tokens_rejected_B
     itself = SimpleNamespace(accelerator=SimpleNamespace(device="cpu"), **fields)
-    expected_B, *rewards = trainer.cpo_loss(itself, *(means if simpo else (chosen_B, rejected_B)))
+    expected_B, *rewards = trainer.cpo_loss(
+        itself, *(means if simpo else (chosen_B, rejected_B))
+    )
     likelihood_B = 0.0 if simpo else -loss.likelihood * means[0]
     torch.testing.assert_close(loss.rows(batch), expected_B + likelihood_B)
     torch.testing.assert_close(loss.logged(batch)["chosen_reward"], rewards[0])
     torch.testing.assert_close(loss.logged(batch)["rejected_reward"], rewards[1])
 
 
-# -- every member ----------------------------------------------------------------------------------------------------
+# -- every member
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_every_kind_is_listed():
@@ -256,16 +347,23 @@ class TestMember:
         batch = make_batch(loss)
 
         def rows(chosen_B, rejected_B):
-            return loss.rows(make_batch(loss, policy_chosen_B=chosen_B, policy_rejected_B=rejected_B))
+            return loss.rows(
+                make_batch(loss, policy_chosen_B=chosen_B, policy_rejected_B=rejected_B)
+            )
 
-        inputs = tuple(x.clone().requires_grad_() for x in (batch.policy_chosen_B, batch.policy_rejected_B))
+        inputs = tuple(
+            x.clone().requires_grad_()
+            for x in (batch.policy_chosen_B, batch.policy_rejected_B)
+        )
         assert torch.autograd.gradcheck(rows, inputs)
 
     def test_at_the_opponents_margin_the_chosen_answer_is_pushed_up(self, settings):
         loss = PreferenceLoss.build(settings)
         level_B = torch.full((6,), -7.0, dtype=torch.float64, requires_grad=True)
         tokens_B = torch.full((6,), 5)
-        opponent_KB = torch.full((len(loss.opponents(PAST)), 6), -7.0, dtype=torch.float64)
+        opponent_KB = torch.full(
+            (len(loss.opponents(PAST)), 6), -7.0, dtype=torch.float64
+        )
         rejected_B = level_B.detach().clone().requires_grad_()
         batch = make_batch(
             loss,
@@ -279,7 +377,9 @@ class TestMember:
         loss.rows(batch).sum().backward()
         assert (level_B.grad < 0).all()
         assert (rejected_B.grad > 0).all()
-        assert torch.equal(loss.logged(batch)["margin"], torch.zeros(6, dtype=torch.float64))
+        assert torch.equal(
+            loss.logged(batch)["margin"], torch.zeros(6, dtype=torch.float64)
+        )
 
     def test_opponents_are_distinct_and_their_weights_add_up_to_one(self, settings):
         loss = PreferenceLoss.build(settings)
@@ -288,20 +388,38 @@ class TestMember:
             assert len({player for player, _ in opponents}) == len(opponents)
             assert {player for player, _ in opponents} <= set(past)
             first = settings["kind"] == "mnpo_released" and len(past) == 1
-            total = 0 if settings["kind"] in ("simpo", "cpo") else loss.ratio if first else 1
+            total = (
+                0
+                if settings["kind"] in ("simpo", "cpo")
+                else loss.ratio
+                if first
+                else 1
+            )
             assert sum(weight for _, weight in opponents) == pytest.approx(total)
             assert sum(weight for _, weight in loss.rivals(past)) == pytest.approx(1)
 
     def test_settings_survive_a_round_trip_and_unread_ones_are_refused(self, settings):
         loss = PreferenceLoss.build(settings)
         assert PreferenceLoss.build(loss.settings()) == loss
-        known = {"beta", "tau", "eta", "gamma", "ratio", "weights", "reference", "likelihood", "target", "distance"}
+        known = {
+            "beta",
+            "tau",
+            "eta",
+            "gamma",
+            "ratio",
+            "weights",
+            "reference",
+            "likelihood",
+            "target",
+            "distance",
+        }
         for unread in known - set(type(loss).model_fields):
             with pytest.raises(ValueError, match=f"unknown key '{unread}'"):
                 PreferenceLoss.build({**settings, unread: 1})
 
 
-# -- who the opponents are -------------------------------------------------------------------------------------------
+# -- who the opponents are
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -314,8 +432,16 @@ class TestMember:
         ({"kind": "sppo"}, {3: 1.0}, 1),
         ({"kind": "inpo", "tau": 0.1, "eta": 0.4}, {0: 0.25, 3: 0.75}, 1),
         ({"kind": "mnpo", "weights": [3, 1]}, {3: 0.75, 2: 0.25}, 2),
-        ({"kind": "mnpo", "weights": [2, 1, 1], "ratio": 0.2}, {3: 0.4, 2: 0.2, 1: 0.2, 0: 0.2}, 3),
-        ({"kind": "mnpo_released", "weights": [1, 3], "ratio": 0.2}, {0: 0.2, 3: 0.2, 2: 0.6}, 2),
+        (
+            {"kind": "mnpo", "weights": [2, 1, 1], "ratio": 0.2},
+            {3: 0.4, 2: 0.2, 1: 0.2, 0: 0.2},
+            3,
+        ),
+        (
+            {"kind": "mnpo_released", "weights": [1, 3], "ratio": 0.2},
+            {0: 0.2, 3: 0.2, 2: 0.6},
+            2,
+        ),
     ],
     ids=str,
 )
@@ -328,9 +454,15 @@ def test_opponents(settings, opponents, memory):
 
 def test_mnpo_history_shorter_than_its_weights_shares_them_out():
     loss = PreferenceLoss.build({"kind": "mnpo", "weights": [1, 1, 2], "ratio": 0.5})
-    assert loss.opponents(PAST[-2:]) == [(PlayerId("policy", 1), 0.25), (PlayerId("policy", 0), 0.75)]
+    assert loss.opponents(PAST[-2:]) == [
+        (PlayerId("policy", 1), 0.25),
+        (PlayerId("policy", 0), 0.75),
+    ]
     assert loss.opponents(PAST[-1:]) == [(PlayerId("policy", 0), 1.0)]
-    assert loss.rivals(PAST[-2:]) == [(PlayerId("policy", 1), 0.5), (PlayerId("policy", 0), 0.5)]
+    assert loss.rivals(PAST[-2:]) == [
+        (PlayerId("policy", 1), 0.5),
+        (PlayerId("policy", 0), 0.5),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -342,7 +474,10 @@ def test_mnpo_history_shorter_than_its_weights_shares_them_out():
         ({"kind": "mnpo", "weights": [1, float("inf")]}, "finite"),
         ({"kind": "mnpo", "ratio": "1/3"}, "valid number"),
         ({"kind": "mnpo", "beta": 0.1}, "beta is not read with distance: squared"),
-        ({"kind": "mnpo", "distance": "sigmoid", "eta": 0.1}, "eta is not read with distance: sigmoid"),
+        (
+            {"kind": "mnpo", "distance": "sigmoid", "eta": 0.1},
+            "eta is not read with distance: sigmoid",
+        ),
         ({"kind": "mnpo", "history_weights": [1]}, "did you mean 'weights'"),
         ({"kind": "inpo", "tau": 0.4, "eta": 0.3}, "tau must not exceed eta"),
         ({"kind": "dpo", "reference": "latest"}, "'initial' or 'previous'"),
@@ -355,7 +490,10 @@ def test_wrong_settings_are_refused(settings, message):
 
 
 def test_eta_defaults_to_the_same_step_in_every_target():
-    etas = {target: PreferenceLoss.build({"kind": "mnpo", "target": target}).eta for target in ("constant", "reward")}
+    etas = {
+        target: PreferenceLoss.build({"kind": "mnpo", "target": target}).eta
+        for target in ("constant", "reward")
+    }
     assert etas == {"constant": 0.1, "reward": 10.0}
 
 
@@ -367,10 +505,20 @@ def test_probability_targets_refuse_scores_that_are_no_probabilities(kind):
 
 
 def test_others_are_opponents_by_name_or_all_alike():
-    past, peers, outsiders = PAST, [PlayerId("bob", 3), PlayerId("carol", 3)], [PlayerId("old")]
+    past, peers, outsiders = (
+        PAST,
+        [PlayerId("bob", 3), PlayerId("carol", 3)],
+        [PlayerId("old")],
+    )
     alike = PreferenceLoss.build({"kind": "mnpo", "against": "peers", "ratio": 0.2})
-    assert alike.opponents(past, peers, outsiders) == [(peers[0], 0.4), (peers[1], 0.4), (past[-1], 0.2)]
-    named = PreferenceLoss.build({"kind": "mnpo", "against": "peers", "weights": {"bob": 3, "carol": 1}})
+    assert alike.opponents(past, peers, outsiders) == [
+        (peers[0], 0.4),
+        (peers[1], 0.4),
+        (past[-1], 0.2),
+    ]
+    named = PreferenceLoss.build(
+        {"kind": "mnpo", "against": "peers", "weights": {"bob": 3, "carol": 1}}
+    )
     assert named.rivals(past, peers, outsiders) == [(peers[0], 0.75), (peers[1], 0.25)]
     frozen = PreferenceLoss.build({"kind": "mnpo", "against": "outsiders"})
     assert frozen.opponents(past, peers, outsiders) == [(outsiders[0], 1.0)]

@@ -13,7 +13,9 @@ ONE, TWO = PlayerId("one"), PlayerId("two", 3)
 
 
 class Debate(Game):
-    """First speaks, second replies, first answers the reply; longer for prompts that say so."""
+    """First speaks, second replies, first answers the reply; longer for prompts that
+    say so.
+    """
 
     kind: str = "debate"
 
@@ -31,7 +33,12 @@ class Debate(Game):
 def plans(count: int) -> list[Planned]:
     return [
         Planned(
-            f"m{i}", 0, "train", Prompt(f"p{i}", (user(f"q{i}"),), {"rounds": i % 3}), {"first": ONE, "second": TWO}, i
+            f"m{i}",
+            0,
+            "train",
+            Prompt(f"p{i}", (user(f"q{i}"),), {"rounds": i % 3}),
+            {"first": ONE, "second": TWO},
+            i,
         )
         for i in range(count)
     ]
@@ -64,7 +71,9 @@ def test_a_match_is_the_same_alone_and_in_company():
 
 def test_seats_asked_at_once_do_not_see_each_other_and_have_their_own_dice():
     game = Answers(samples=3)
-    plan = Planned("m", 0, "train", Prompt("p", (user("q"),)), dict.fromkeys(game.seats, ONE), 5)
+    plan = Planned(
+        "m", 0, "train", Prompt("p", (user("q"),)), dict.fromkeys(game.seats, ONE), 5
+    )
     (match,) = play([plan], game, echo([]))
     assert [turn.seat for turn in match.turns] == ["1", "2", "3"]
     assert {turn.view for turn in match.turns} == {View((Message("user", "q"),))}

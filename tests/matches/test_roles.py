@@ -8,16 +8,22 @@ from pydantic import ValidationError
 
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
-from equipoise.matches.base import Lobby
+from equipoise.matches.base import MatchContext
 from equipoise.matches.roles import Roles
 from equipoise.types import PlayerId
 
-ATTACKER, DEFENDER, BYSTANDER = PlayerId("red", 3), PlayerId("blue", 5), PlayerId("judge")
+ATTACKER, DEFENDER, BYSTANDER = (
+    PlayerId("red", 3),
+    PlayerId("blue", 5),
+    PlayerId("judge"),
+)
 BOTH = {"adversary": "red", "defender": "blue"}
 
 
-def lobby(rules=None, seed: int = 0, attacks=()):
-    return Lobby(rules or game(), (ATTACKER, DEFENDER, BYSTANDER), seed=seed, attacks=attacks)
+def match_context(rules=None, seed: int = 0, attacks=()):
+    return MatchContext(
+        rules or game(), (ATTACKER, DEFENDER, BYSTANDER), seed=seed, attacks=attacks
+    )
 
 
 def roles(**settings) -> Roles:
@@ -26,22 +32,35 @@ def roles(**settings) -> Roles:
 
 def test_everyone_has_a_seat():
     prompts = [seed(), seed("hello", harmful=False)]
-    assert roles().seatings(prompts, lobby()) == [
+    assert roles().seatings(prompts, match_context()) == [
         (prompts[0], {"adversary": ATTACKER, "defender": DEFENDER}),
         (prompts[1], {"defender": DEFENDER}),
     ]
 
 
 def test_samples_and_seats_of_a_role():
-    table = roles(samples=3).seatings([seed()], lobby(game(answers=2)))
-    assert table == [(seed(), {"adversary": ATTACKER, "defender 1": DEFENDER, "defender 2": DEFENDER})] * 3
+    table = roles(samples=3).seatings([seed()], match_context(game(answers=2)))
+    assert (
+        table
+        == [
+            (
+                seed(),
+                {"adversary": ATTACKER, "defender 1": DEFENDER, "defender 2": DEFENDER},
+            )
+        ]
+        * 3
+    )
 
 
 def test_shares_of_given_attacks():
-    prompts = [seed(f"open {i}", harmful=True) for i in range(2000)] + [seed("hello", harmful=False)]
+    prompts = [seed(f"open {i}", harmful=True) for i in range(2000)] + [
+        seed("hello", harmful=False)
+    ]
     mixed = roles(raw=0.2, replay=0.3)
-    table = mixed.seatings(prompts, lobby(attacks=["old", "older", "old"]))
-    asked = Counter(prompt.facts.get("attack", "written")[:4] for prompt, _ in table[:-1])
+    table = mixed.seatings(prompts, match_context(attacks=["old", "older", "old"]))
+    asked = Counter(
+        prompt.facts.get("attack", "written")[:4] for prompt, _ in table[:-1]
+    )
     assert asked["open"] / 2000 == pytest.approx(0.2, abs=0.04)
     assert asked["old"] / 2000 == pytest.approx(0.2, abs=0.04)
     assert asked["olde"] / 2000 == pytest.approx(0.1, abs=0.03)
@@ -49,33 +68,44 @@ def test_shares_of_given_attacks():
     assert table[-1] == (prompts[-1], {"defender": DEFENDER})
     for (prompt, seats), before in zip(table, prompts, strict=True):
         assert prompt.messages == before.messages
-        assert ("attack" in prompt.facts) == (prompt.id != before.id) and ("adversary" in seats) != (
-            "attack" in prompt.facts or before.facts["harmful"] is False
-        )
-    assert table == mixed.seatings(prompts, lobby(attacks=["old", "older", "old"]))
-    assert table != mixed.seatings(prompts, lobby(seed=1, attacks=["old", "older", "old"]))
+        assert ("attack" in prompt.facts) == (prompt.id != before.id) and (
+            "adversary" in seats
+        ) != ("attack" in prompt.facts or before.facts["harmful"] is False)
+    assert table == mixed.seatings(
+        prompts, match_context(attacks=["old", "older", "old"])
+    )
+    assert table != mixed.seatings(
+        prompts, match_context(seed=1, attacks=["old", "older", "old"])
+    )
 
 
 def test_raw_seeds_are_asked_as_they_stand():
-    ((prompt, seats),) = Roles(roles={"defender": "blue"}, raw=1.0).seatings([seed("open it")], lobby())
+    ((prompt, seats),) = Roles(roles={"defender": "blue"}, raw=1.0).seatings(
+        [seed("open it")], match_context()
+    )
     assert prompt.facts["attack"] == "open it"
     assert seats == {"defender": DEFENDER}
 
 
 def test_without_old_attacks_new_ones_are_written():
-    ((prompt, seats),) = roles(replay=1.0).seatings([seed()], lobby())
+    ((prompt, seats),) = roles(replay=1.0).seatings([seed()], match_context())
     assert prompt == seed() and "adversary" in seats
 
 
 def test_given_attacks_have_names_of_their_own():
-    table = roles(replay=1.0).seatings([seed("a"), seed("b"), seed("a", identity="c")], lobby(attacks=["x"]))
+    table = roles(replay=1.0).seatings(
+        [seed("a"), seed("b"), seed("a", identity="c")], match_context(attacks=["x"])
+    )
     assert len({prompt.id for prompt, _ in table}) == 3
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"roles": {"adversary": "red", "defender": "red"}}, "'red' plays several roles"),
+        (
+            {"roles": {"adversary": "red", "defender": "red"}},
+            "'red' plays several roles",
+        ),
         ({"raw": 0.6, "replay": 0.6}, "together 1.2"),
         ({"roles": {}}, "at least 1 item"),
         ({"samples": 0}, "greater than or equal to 1"),
@@ -88,23 +118,37 @@ def test_settings_that_cannot_be(settings, words):
 
 def test_one_player_in_both_roles_where_it_is_meant():
     both = roles(roles={"adversary": "red", "defender": "red"}, shared=True)
-    assert both.seatings([seed()], lobby()) == [(seed(), {"adversary": ATTACKER, "defender": ATTACKER})]
+    assert both.seatings([seed()], match_context()) == [
+        (seed(), {"adversary": ATTACKER, "defender": ATTACKER})
+    ]
 
 
 @pytest.mark.parametrize(
     ("settings", "rules", "words"),
     [
-        ({"roles": {"atacker": "red"}}, game(), "game 'red_team' has no role 'atacker'"),
+        (
+            {"roles": {"atacker": "red"}},
+            game(),
+            "game 'red_team' has no role 'atacker'",
+        ),
         (
             {"roles": {"adversary": "rod"}},
             game(),
             "schedule.roles.adversary: there is no player 'rod'; did you mean 're",
         ),
-        ({"replay": 0.1}, game(rounds=2), "schedule.replay: the attacks of a conversation"),
-        ({"roles": {"answer": "red"}, "raw": 0.1}, Answers(), "of the game red_team; this is answers"),
+        (
+            {"replay": 0.1},
+            game(rounds=2),
+            "schedule.replay: the attacks of a conversation",
+        ),
+        (
+            {"roles": {"answer": "red"}, "raw": 0.1},
+            Answers(),
+            "of the game red_team; this is answers",
+        ),
         ({"roles": {"defender": "blue"}}, game(), "nobody plays adversary"),
     ],
 )
 def test_tables_that_cannot_be_laid(settings, rules, words):
     with pytest.raises(ConfigError, match=words):
-        roles(**settings).seatings([seed()], lobby(rules))
+        roles(**settings).seatings([seed()], match_context(rules))

@@ -1,4 +1,6 @@
-"""Every schedule: pure, seeded, and every seat of every match is filled by someone who is there."""
+"""Every schedule: pure, seeded, and every seat of every match is filled by someone who
+is there.
+"""
 
 from collections import Counter
 
@@ -6,7 +8,7 @@ import pytest
 
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
-from equipoise.matches.base import Lobby, Schedule
+from equipoise.matches.base import MatchContext, Schedule
 from equipoise.matches.schedule import AgainstHistory, RoundRobin, SelfPlay
 from equipoise.types import PlayerId, Prompt, user
 
@@ -23,47 +25,73 @@ KNOWN = {
 }
 NEED_TWO = ("sparta", "swiss")
 REQUIRED = {"roles": {"roles": {"answer": A.name}}}
-EVERY_KIND = [Schedule.build({"kind": kind, **REQUIRED.get(kind, {})}) for kind in sorted(Schedule.KINDS)]
+EVERY_KIND = [
+    Schedule.build({"kind": kind, **REQUIRED.get(kind, {})})
+    for kind in sorted(Schedule.KINDS)
+]
 
 
 @pytest.mark.parametrize("known", [{}, KNOWN], ids=["unknown", "known"])
 @pytest.mark.parametrize("schedule", EVERY_KIND, ids=lambda s: s.kind)
 def test_common(schedule, known):
-    first = schedule.seatings(PROMPTS, Lobby(GAME, [A, B, C], HISTORY, 7, **known))
-    assert first == schedule.seatings(PROMPTS, Lobby(GAME, [A, B, C], HISTORY, 7, **known))
+    first = schedule.seatings(
+        PROMPTS, MatchContext(GAME, [A, B, C], HISTORY, 7, **known)
+    )
+    assert first == schedule.seatings(
+        PROMPTS, MatchContext(GAME, [A, B, C], HISTORY, 7, **known)
+    )
     for prompt, seats in first:
         assert prompt in PROMPTS
         assert tuple(seats) == GAME.seats
         assert set(seats.values()) <= {A, B, C, *HISTORY}
     assert {prompt.id for prompt, _ in first} == {prompt.id for prompt in PROMPTS}
-    assert schedule.seatings([], Lobby(GAME, [A, B, C], HISTORY, 7, **known)) == []
+    assert (
+        schedule.seatings([], MatchContext(GAME, [A, B, C], HISTORY, 7, **known)) == []
+    )
     if schedule.kind in NEED_TWO:
-        with pytest.raises(ConfigError, match=rf"'{schedule.kind}' needs two players or more, and there is a@3"):
-            schedule.seatings(PROMPTS, Lobby(GAME, [A], [], 7, **known))
+        with pytest.raises(
+            ConfigError,
+            match=rf"'{schedule.kind}' needs two players or more, and there is a@3",
+        ):
+            schedule.seatings(PROMPTS, MatchContext(GAME, [A], [], 7, **known))
         return
-    alone = schedule.seatings(PROMPTS, Lobby(GAME, [A], [], 7, **known))
-    assert len(alone) == len(PROMPTS) and all(set(seats.values()) == {A} for _, seats in alone)
+    alone = schedule.seatings(PROMPTS, MatchContext(GAME, [A], [], 7, **known))
+    assert len(alone) == len(PROMPTS) and all(
+        set(seats.values()) == {A} for _, seats in alone
+    )
 
 
-@pytest.mark.parametrize("kind", ["sparta", "swiss", "mixture", "prioritised", "against_history"])
+@pytest.mark.parametrize(
+    "kind", ["sparta", "swiss", "mixture", "prioritised", "against_history"]
+)
 def test_another_seed_deals_otherwise(kind):
     schedule = Schedule.build(kind)
-    one, other = (schedule.seatings(PROMPTS, Lobby(GAME, [A, B, C], HISTORY, seed)) for seed in (1, 2))
+    one, other = (
+        schedule.seatings(PROMPTS, MatchContext(GAME, [A, B, C], HISTORY, seed))
+        for seed in (1, 2)
+    )
     assert one != other
 
 
-@pytest.mark.parametrize("kind", ["self_play", "against_history", "mixture", "prioritised"])
+@pytest.mark.parametrize(
+    "kind", ["self_play", "against_history", "mixture", "prioritised"]
+)
 def test_only_learners_are_scheduled(kind):
-    table = Schedule.build(kind).seatings(PROMPTS, Lobby(GAME, [A, B, C], HISTORY, 1, learners=[A]))
+    table = Schedule.build(kind).seatings(
+        PROMPTS, MatchContext(GAME, [A, B, C], HISTORY, 1, learners=[A])
+    )
     assert len(table) == len(PROMPTS) and all(A in seats.values() for _, seats in table)
 
 
 def test_self_play_gives_every_seat_to_one_player():
-    assert all(len(set(s.values())) == 1 for _, s in SelfPlay().seatings(PROMPTS, Lobby(GAME, [A, B], [], 0)))
+    assert all(
+        len(set(s.values())) == 1
+        for _, s in SelfPlay().seatings(PROMPTS, MatchContext(GAME, [A, B], [], 0))
+    )
 
 
 def test_round_robin_meets_everyone_once_a_prompt_and_swaps_sides():
-    table = RoundRobin().seatings(PROMPTS, Lobby(GAME, [A, B, C], HISTORY, 0))
+    table = RoundRobin().seatings(PROMPTS, MatchContext(GAME, [A, B, C], HISTORY, 0))
     met = Counter(frozenset(seats.values()) for _, seats in table)
     assert met == {frozenset(pair): 40 for pair in ((A, B), (A, C), (B, C))}
     first = Counter(seats["1"] for _, seats in table if set(seats.values()) == {A, B})
@@ -73,8 +101,12 @@ def test_round_robin_meets_everyone_once_a_prompt_and_swaps_sides():
 
 def test_history_is_drawn_evenly_from_the_newest_of_ones_own():
     many = [Prompt(f"p{i}", (user(str(i)),)) for i in range(600)]
-    table = AgainstHistory(max_history=2).seatings(many, Lobby(GAME, [A], HISTORY, 1))
+    table = AgainstHistory(max_history=2).seatings(
+        many, MatchContext(GAME, [A], HISTORY, 1)
+    )
     met = Counter(player for _, seats in table for player in set(seats.values()) - {A})
     assert set(met) == {PlayerId("a", 2), PlayerId("a", 1)}
     assert min(met.values()) > 250
-    assert table != AgainstHistory(max_history=2).seatings(many, Lobby(GAME, [A], HISTORY, 2))
+    assert table != AgainstHistory(max_history=2).seatings(
+        many, MatchContext(GAME, [A], HISTORY, 2)
+    )

@@ -10,7 +10,9 @@ from equipoise.payoffs.cycles import cycle_share, cyclic_triples, decompose
 
 ROCK_PAPER_SCISSORS = np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]])
 payoffs = st.integers(1, 7).flatmap(
-    lambda n: arrays(float, (n, n), elements=st.floats(-5, 5, allow_subnormal=False)).map(lambda a: a - a.T)
+    lambda n: arrays(
+        float, (n, n), elements=st.floats(-5, 5, allow_subnormal=False)
+    ).map(lambda a: a - a.T)
 )
 
 
@@ -53,7 +55,9 @@ def test_cyclic_triples_by_enumeration():
                     for a, b, c in ((i, j, k), (k, j, i))
                 )
     assert 0 < cyclic_triples(payoff_NN) == pytest.approx(found / total)
-    assert cyclic_triples(ROCK_PAPER_SCISSORS) == 1 and cyclic_triples(saturated(2)) == 0
+    assert (
+        cyclic_triples(ROCK_PAPER_SCISSORS) == 1 and cyclic_triples(saturated(2)) == 0
+    )
 
 
 @settings(deadline=None)
@@ -62,10 +66,14 @@ def test_the_ratings_are_the_least_squares_ones(payoff_NN):
     n = len(payoff_NN)
     pairs = [(i, j) for i in range(n) for j in range(i)]
     design = np.array([np.eye(n)[i] - np.eye(n)[j] for i, j in pairs]).reshape(-1, n)
-    expected, *_ = np.linalg.lstsq(design, np.array([payoff_NN[i, j] for i, j in pairs]), rcond=None)
+    expected, *_ = np.linalg.lstsq(
+        design, np.array([payoff_NN[i, j] for i, j in pairs]), rcond=None
+    )
     parts = decompose(payoff_NN)
     np.testing.assert_allclose(parts.rating_N, expected - expected.mean(), atol=1e-9)
-    np.testing.assert_allclose(parts.transitive_NN + parts.cyclic_NN, payoff_NN, atol=1e-12)
+    np.testing.assert_allclose(
+        parts.transitive_NN + parts.cyclic_NN, payoff_NN, atol=1e-12
+    )
     assert abs((parts.transitive_NN * parts.cyclic_NN).sum()) < 1e-9
 
 
@@ -76,7 +84,9 @@ def test_the_share_is_a_share_and_ignores_names_and_units(payoff_NN, random, sca
     random.shuffle(order)
     share = cycle_share(payoff_NN)
     assert 0 <= share <= 1
-    assert cycle_share(scale * payoff_NN[np.ix_(order, order)]) == pytest.approx(share, abs=1e-9)
+    assert cycle_share(scale * payoff_NN[np.ix_(order, order)]) == pytest.approx(
+        share, abs=1e-9
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Diversity against a growing set: the vectors, a plain computation of the definition, and how a set grows."""
+"""Diversity against a growing set: the vectors, a plain computation of the definition,
+and how a set grows.
+"""
 
 import math
 import random
@@ -11,10 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from equipoise.models.hashing import hashed
 from equipoise.payoffs.diversity import MeanCosine, SelfBleu, diversity
-from equipoise.payoffs.hashing import hashed
 
-WORDS = ["the"] * 3 + ["a"] * 2 + ["of", "cat", "dog", "sat", "mat", "on", "how", "what", "?", "tell", "me", "red"]
+WORDS = (
+    ["the"] * 3
+    + ["a"] * 2
+    + ["of", "cat", "dog", "sat", "mat", "on", "how", "what", "?", "tell", "me", "red"]
+)
 
 
 def sentence(dice: random.Random, longest: int = 12) -> str:
@@ -41,25 +47,41 @@ def direct(text: str, references: list[str], orders=(2, 3, 4, 5)) -> float:
 
 
 def direct_cosine(text: str, references: list[str]) -> float:
-    return float(np.mean([hashed([text])[0] @ hashed([r])[0] for r in references])) if references else 0.0
+    return (
+        float(np.mean([hashed([text])[0] @ hashed([r])[0] for r in references]))
+        if references
+        else 0.0
+    )
 
 
 def test_self_bleu_is_as_in_the_vectors(golden):
     vectors = golden("gpo_self_bleu.json")
     stored = SelfBleu()
     stored.add(vectors["references"])
-    np.testing.assert_allclose(stored.score(vectors["hypotheses"]), vectors["expected"], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        stored.score(vectors["hypotheses"]), vectors["expected"], rtol=0, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("orders", [(2, 3, 4, 5), (1,), (4, 2)])
 def test_self_bleu_is_as_defined_while_the_set_grows(orders):
     dice, stored, references = random.Random(3), SelfBleu(orders), []
     for size in (0, 1, 3, 40):
-        batch = [sentence(dice) for _ in range(size)] + references[: size // 2]  # duplicates count again
+        batch = [sentence(dice) for _ in range(size)] + references[
+            : size // 2
+        ]  # duplicates count again
         stored.add(batch)
         references += batch
-        texts = [sentence(dice) for _ in range(9)] + references[:2] + ["", "unknown", "the unknown cat sat on the mat"]
-        np.testing.assert_allclose(stored.score(texts), [direct(t, references, orders) for t in texts], atol=1e-12)
+        texts = (
+            [sentence(dice) for _ in range(9)]
+            + references[:2]
+            + ["", "unknown", "the unknown cat sat on the mat"]
+        )
+        np.testing.assert_allclose(
+            stored.score(texts),
+            [direct(t, references, orders) for t in texts],
+            atol=1e-12,
+        )
         assert len(stored) == len(references)
 
 
@@ -67,19 +89,27 @@ def test_self_bleu_is_as_defined_while_the_set_grows(orders):
 def test_self_bleu_is_as_defined_for_texts_that_repeat_themselves(references, texts):
     stored = SelfBleu()
     stored.add(references)
-    np.testing.assert_allclose(stored.score(texts), [direct(t, references) for t in texts], atol=1e-12)
+    np.testing.assert_allclose(
+        stored.score(texts), [direct(t, references) for t in texts], atol=1e-12
+    )
 
 
-@pytest.mark.parametrize(("make", "plain"), [(SelfBleu, direct), (MeanCosine, direct_cosine)])
+@pytest.mark.parametrize(
+    ("make", "plain"), [(SelfBleu, direct), (MeanCosine, direct_cosine)]
+)
 def test_a_window_counts_the_newest_texts_alone(make, plain, monkeypatch):
-    monkeypatch.setattr("equipoise.payoffs.self_bleu.SLACK", 5)  # so that the index is made anew on the way
+    monkeypatch.setattr(
+        "equipoise.payoffs.self_bleu.SLACK", 5
+    )  # so that the index is made anew on the way
     dice, stored, references = random.Random(4), make(window=7), []
     for size in (1, 5, 2, 20, 3, 1, 1, 9):
         batch = [sentence(dice, 5) for _ in range(size)]
         stored.add(batch)
         references = [*references, *batch][-7:]
         texts = [sentence(dice) for _ in range(4)]
-        np.testing.assert_allclose(stored.score(texts), [plain(t, references) for t in texts], atol=1e-12)
+        np.testing.assert_allclose(
+            stored.score(texts), [plain(t, references) for t in texts], atol=1e-12
+        )
         assert len(stored) == len(references)
 
 
@@ -99,7 +129,11 @@ def test_the_mean_cosine_is_that_to_every_text():
         stored.add(batch)
         references += batch
         texts = [sentence(dice) for _ in range(5)] + ["", *references[:2]]
-        np.testing.assert_allclose(stored.score(texts), [direct_cosine(t, references) for t in texts], atol=1e-12)
+        np.testing.assert_allclose(
+            stored.score(texts),
+            [direct_cosine(t, references) for t in texts],
+            atol=1e-12,
+        )
 
 
 @pytest.mark.parametrize("window", [None, 1000])
@@ -153,11 +187,22 @@ def test_vectors_that_are_none_are_refused():
 
 
 def test_a_set_against_itself():
-    texts = ["how does the cat sit on the mat ?", "how does a dog sit on the mat ?", "tell me", "me", "me", ""]
+    texts = [
+        "how does the cat sit on the mat ?",
+        "how does a dog sit on the mat ?",
+        "tell me",
+        "me",
+        "me",
+        "",
+    ]
     found = diversity(texts)
     others = [(t, texts[:i] + texts[i + 1 :]) for i, t in enumerate(texts)]
-    assert found["self_bleu"] == pytest.approx(np.mean([direct(*pair) for pair in others]), abs=1e-12)
-    assert found["cosine"] == pytest.approx(np.mean([direct_cosine(*pair) for pair in others]), abs=1e-12)
+    assert found["self_bleu"] == pytest.approx(
+        np.mean([direct(*pair) for pair in others]), abs=1e-12
+    )
+    assert found["cosine"] == pytest.approx(
+        np.mean([direct_cosine(*pair) for pair in others]), abs=1e-12
+    )
     assert found["bleu_diversity"] == pytest.approx(1 - found["self_bleu"])
     assert found["cosine_diversity"] == pytest.approx(1 - found["cosine"] / 2)
 
@@ -168,23 +213,39 @@ def test_fewer_than_two_texts_have_no_diversity(texts):
 
 
 def test_hashed_vectors_are_unit_and_near_for_like_texts():
-    like, also, other, empty = hashed(["How do I bake bread?", "how do I  BAKE bread", "Rivers flow to seas", " \n"])
-    assert [np.linalg.norm(v) for v in (like, also, other, empty)] == pytest.approx([1, 1, 1, 0])
+    like, also, other, empty = hashed(
+        ["How do I bake bread?", "how do I  BAKE bread", "Rivers flow to seas", " \n"]
+    )
+    assert [np.linalg.norm(v) for v in (like, also, other, empty)] == pytest.approx(
+        [1, 1, 1, 0]
+    )
     assert like @ also > 0.8 > 0.25 > abs(like @ other)
 
 
 def test_a_hashed_vector_is_of_the_text_alone():
-    texts = ["one text", "", "another, longer text with Ünïcödé and \ud800", "one text", "x"]
+    texts = [
+        "one text",
+        "",
+        "another, longer text with Ünïcödé and \ud800",
+        "one text",
+        "x",
+    ]
     together = hashed(texts)
-    np.testing.assert_array_equal(together, np.concatenate([hashed([text]) for text in texts]))
+    np.testing.assert_array_equal(
+        together, np.concatenate([hashed([text]) for text in texts])
+    )
     many = hashed([f"text {n}" for n in range(1500)])
     np.testing.assert_array_equal(many[1400:1402], hashed(["text 1400", "text 1401"]))
     assert hashed([]).shape == (0, 512)
 
 
 def test_another_process_hashes_alike():
-    code = "from equipoise.payoffs.hashing import hashed; print(repr(hashed(['one text'])[0].sum().item()))"
+    code = "from equipoise.models.hashing import hashed; print(repr(hashed(['one text'])[0].sum().item()))"
     told = subprocess.run(
-        [sys.executable, "-c", code], env={"PYTHONHASHSEED": "5"}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        env={"PYTHONHASHSEED": "5"},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert float(told.stdout) == hashed(["one text"])[0].sum()

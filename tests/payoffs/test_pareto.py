@@ -1,4 +1,6 @@
-"""Fronts, areas and two runs side by side: golden vectors and the definitions by brute force."""
+"""Fronts, areas and two runs side by side: golden vectors and the definitions by brute
+force.
+"""
 
 import numpy as np
 import pytest
@@ -7,7 +9,9 @@ from hypothesis import strategies as st
 
 from equipoise.payoffs.pareto import compare, front, hypervolume
 
-grid = st.lists(st.tuples(st.integers(-3, 4), st.integers(-3, 4)), min_size=1, max_size=12)
+grid = st.lists(
+    st.tuples(st.integers(-3, 4), st.integers(-3, 4)), min_size=1, max_size=12
+)
 CASES = range(2)
 
 
@@ -15,10 +19,13 @@ CASES = range(2)
 def test_compare_golden(golden, case):
     found = golden("gtalign_pareto.json")[case]
     first, second = (
-        {row["input"]: (row["user_reward"], row["llm_reward"]) for row in found[side]} for side in ("first", "second")
+        {row["input"]: (row["user_reward"], row["llm_reward"]) for row in found[side]}
+        for side in ("first", "second")
     )
     inputs = [name for name in first if name in second]
-    told = compare([first[n] for n in inputs], [second[n] for n in inputs], found["eps"])
+    told = compare(
+        [first[n] for n in inputs], [second[n] for n in inputs], found["eps"]
+    )
     wanted = found["expected"]
     counts = wanted["basic_compare"]
     assert len(inputs) == counts["common_count"]
@@ -26,14 +33,25 @@ def test_compare_golden(golden, case):
     assert told.second_dominates == counts["file2_dominates_file1"]
     assert (told.equal, told.incomparable) == (counts["equal"], counts["incomparable"])
     ranges = wanted["ranges"]
-    assert (*told.range_user, *told.range_llm) == tuple(ranges[key] for key in ("u_min", "u_max", "l_min", "l_max"))
+    assert (*told.range_user, *told.range_llm) == tuple(
+        ranges[key] for key in ("u_min", "u_max", "l_min", "l_max")
+    )
     for name, side in (("file1", told.first), ("file2", told.second)):
         spread = wanted["coverage_spread"][name]
         numbers = [side.coverage, side.regret, side.nash_welfare, side.cobb_douglas]
         assert numbers == pytest.approx(
-            [wanted[key][name] for key in ("epsilon_coverage", "avg_regret_Linf", "NSW_avg", "CobbDouglas_avg")],
-            rel=0, abs=1e-9,
-        )  # fmt: skip
+            [
+                wanted[key][name]
+                for key in (
+                    "epsilon_coverage",
+                    "avg_regret_Linf",
+                    "NSW_avg",
+                    "CobbDouglas_avg",
+                )
+            ],
+            rel=0,
+            abs=1e-9,
+        )
         assert [side.spread_user, side.spread_llm, side.spread] == pytest.approx(
             [spread[key] for key in ("u_cov", "l_cov", "mean_cov")], rel=0, abs=1e-9
         )
@@ -41,7 +59,9 @@ def test_compare_golden(golden, case):
 
 def test_hypervolume_golden(golden):
     for case in golden("hypervolume.json"):
-        assert hypervolume(case["points"], case["reference"]) == pytest.approx(case["hypervolume"], rel=0, abs=1e-9)
+        assert hypervolume(case["points"], case["reference"]) == pytest.approx(
+            case["hypervolume"], rel=0, abs=1e-9
+        )
 
 
 @settings(max_examples=60)
@@ -50,18 +70,26 @@ def test_front_by_its_definition(points):
     def beaten(a):
         return any(b[0] >= a[0] and b[1] >= a[1] and b != a for b in points)
 
-    assert front(points).tolist() == [n for n, point in enumerate(points) if not beaten(point)]
+    assert front(points).tolist() == [
+        n for n, point in enumerate(points) if not beaten(point)
+    ]
 
 
 @settings(max_examples=60)
 @given(grid)
 def test_hypervolume_by_counting_squares(points):
-    squares = sum(any(u > x and l > y for u, l in points) for x in range(-1, 4) for y in range(-2, 4))
+    squares = sum(
+        any(u > x and l > y for u, l in points)
+        for x in range(-1, 4)
+        for y in range(-2, 4)
+    )
     assert hypervolume(points, (-1, -2)) == pytest.approx(squares)
 
 
 def test_hypervolume_counts_more_than_one_rectangle():
-    assert hypervolume([(1, 0.2), (0.6, 0.6), (0.2, 1)], (0, 0)) == pytest.approx(0.2 + 0.6 * 0.4 + 0.2 * 0.4)
+    assert hypervolume([(1, 0.2), (0.6, 0.6), (0.2, 1)], (0, 0)) == pytest.approx(
+        0.2 + 0.6 * 0.4 + 0.2 * 0.4
+    )
     assert hypervolume([(-1, 5)], (0, 0)) == hypervolume(np.empty((0, 2)), (0, 0)) == 0
 
 
@@ -70,21 +98,38 @@ def test_hypervolume_counts_more_than_one_rectangle():
 def test_comparing_the_other_way_round(points, eps, seed):
     other = np.random.default_rng(seed).permutation(points)
     one, two = compare(points, other, eps), compare(other, points, eps)
-    assert (one.first_dominates, one.second_dominates) == (two.second_dominates, two.first_dominates)
+    assert (one.first_dominates, one.second_dominates) == (
+        two.second_dominates,
+        two.first_dominates,
+    )
     assert one.first == two.second and one.second == two.first
-    assert one.first_dominates + one.second_dominates + one.equal + one.incomparable == len(points)
+    assert (
+        one.first_dominates + one.second_dominates + one.equal + one.incomparable
+        == len(points)
+    )
 
 
 def test_known_comparisons():
-    told = compare([(1, 1), (1, 0), (0.5, 0.5), (2, 0)], [(0, 0), (0, 1), (0.5, 0.5), (2, 1)])
-    assert (told.first_dominates, told.second_dominates, told.equal, told.incomparable) == (1, 1, 1, 1)
+    told = compare(
+        [(1, 1), (1, 0), (0.5, 0.5), (2, 0)], [(0, 0), (0, 1), (0.5, 0.5), (2, 1)]
+    )
+    assert (
+        told.first_dominates,
+        told.second_dominates,
+        told.equal,
+        told.incomparable,
+    ) == (1, 1, 1, 1)
     near = compare([(0.5, 0.5)], [(0.52, 0.49)], 0.05)
     assert (near.equal, near.incomparable) == (0, 1)  # each ε-dominates the other
     same = compare([(0.5, 0.5)], [(0.5, 0.5)], 0.05)
     assert same.equal == 1
     assert (same.first.coverage, same.first.regret, same.first.spread) == (1, 0, 0)
-    assert compare([(0.25, 1)], [(0.25, 1)], alpha=1.0).first.cobb_douglas == pytest.approx(0.25)
-    assert compare([(-1, 4)], [(-1, 4)]).first.nash_welfare == pytest.approx(0, abs=1e-4)
+    assert compare(
+        [(0.25, 1)], [(0.25, 1)], alpha=1.0
+    ).first.cobb_douglas == pytest.approx(0.25)
+    assert compare([(-1, 4)], [(-1, 4)]).first.nash_welfare == pytest.approx(
+        0, abs=1e-4
+    )
 
 
 def test_faults():

@@ -9,12 +9,16 @@ from equipoise.payoffs.preference import cross_play, meeting
 from equipoise.payoffs.table import Result, tally
 
 score = st.none() | st.sampled_from([-2.0, 0.0, 1.0, 3.5])
-answers = st.dictionaries(st.sampled_from(["p", "q", "r"]), st.lists(score, max_size=4), max_size=3)
+answers = st.dictionaries(
+    st.sampled_from(["p", "q", "r"]), st.lists(score, max_size=4), max_size=3
+)
 leagues = st.dictionaries(st.sampled_from(["a", "b", "c"]), answers, max_size=3)
 
 
 def meetings(scores):
-    """All answer pairs, one by one: the slow definition that cross_play is held against."""
+    """All answer pairs, one by one: the slow definition that cross_play is held
+    against.
+    """
     players = list(scores)
     for i, first in enumerate(players):
         for second in players[:i]:
@@ -26,14 +30,21 @@ def meetings(scores):
 
 def test_meeting():
     assert (meeting(2, 1), meeting(1, 1), meeting(-3, 1)) == (1.0, 0.0, -1.0)
-    assert meeting(None, 1) is None and meeting(1, None) is None and meeting(None, None) is None
+    assert (
+        meeting(None, 1) is None
+        and meeting(1, None) is None
+        and meeting(None, None) is None
+    )
     with pytest.raises(ValueError, match="must be finite"):
         meeting(float("nan"), None)
 
 
 def test_cross_play_by_hand():
-    table = cross_play({"a": {"p": [1, 3], "q": [0, None], "r": [9]}, "b": {"p": [2, 2], "q": [0, -1]}})
-    # p: 1<2 twice, 3>2 twice -> 0. q: a tie and a win of the judged answer -> 1/2. r: b did not answer.
+    table = cross_play(
+        {"a": {"p": [1, 3], "q": [0, None], "r": [9]}, "b": {"p": [2, 2], "q": [0, -1]}}
+    )
+    # p: 1<2 twice, 3>2 twice -> 0. q: a tie and a win of the judged answer -> 1/2. r: b
+    # did not answer.
     assert table.payoff_NN.tolist() == [[0.0, 0.25], [-0.25, 0.0]]
     assert table.count_NN.tolist() == [[0, 6], [6, 0]]
     assert table.unjudged_NN.tolist() == [[0, 2], [2, 0]]
@@ -44,10 +55,15 @@ def test_cross_play_by_hand():
 
 def test_cross_play_equals_the_tally_of_all_meetings():
     rng = np.random.default_rng(0)
-    scores = {name: {str(p): rng.integers(0, 4, 3).tolist() for p in range(30)} for name in "abcd"}
+    scores = {
+        name: {str(p): rng.integers(0, 4, 3).tolist() for p in range(30)}
+        for name in "abcd"
+    }
     fast, slow = cross_play(scores), tally(meetings(scores), players=list("abcd"))
     for name in ("payoff_NN", "count_NN", "unjudged_NN", "clusters_NN", "se_NN"):
-        np.testing.assert_allclose(getattr(fast, name), getattr(slow, name), atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(
+            getattr(fast, name), getattr(slow, name), atol=1e-12, err_msg=name
+        )
 
 
 @settings(deadline=None)
@@ -65,16 +81,22 @@ def test_counts_are_those_of_all_meetings(scores):
 @given(leagues)
 def test_only_the_order_of_scores_counts(scores):
     warped = {
-        player: {prompt: [None if s is None else s**3 + 7 for s in row] for prompt, row in by_prompt.items()}
+        player: {
+            prompt: [None if s is None else s**3 + 7 for s in row]
+            for prompt, row in by_prompt.items()
+        }
         for player, by_prompt in scores.items()
     }
-    np.testing.assert_array_equal(cross_play(scores).payoff_NN, cross_play(warped).payoff_NN)
+    np.testing.assert_array_equal(
+        cross_play(scores).payoff_NN, cross_play(warped).payoff_NN
+    )
 
 
 def test_win_probability_is_recovered_from_noisy_scores():
     rng = np.random.default_rng(1)
     scores = {
-        name: {str(p): rng.normal(shift, 1, 4).tolist() for p in range(2000)} for name, shift in (("a", 0.5), ("b", 0))
+        name: {str(p): rng.normal(shift, 1, 4).tolist() for p in range(2000)}
+        for name, shift in (("a", 0.5), ("b", 0))
     }
     table = cross_play(scores)
     expected = 2 * 0.6381631950841185 - 1  # 2·Φ(0.5/√2) − 1
@@ -88,4 +110,8 @@ def test_a_score_that_is_no_number_names_player_and_prompt():
 
 def test_players_without_a_common_prompt_never_met():
     table = cross_play({"a": {"p": [1]}, "b": {"q": [1]}})
-    assert np.isnan(table.payoff_NN[0, 1]) and table.count_NN.sum() == 0 and np.isnan(table.unjudged_share)
+    assert (
+        np.isnan(table.payoff_NN[0, 1])
+        and table.count_NN.sum() == 0
+        and np.isnan(table.unjudged_share)
+    )

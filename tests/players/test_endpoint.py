@@ -15,14 +15,18 @@ from openai_server import Drop, Fail, Raw, Say
 from equipoise.cli import main
 from equipoise.data.logprobs import opponent_logprobs
 from equipoise.errors import BudgetSpent, ConfigError, ModelError, UserError
-from equipoise.ledger import Ledger
-from equipoise.players.base import Player, Scorer, Shelf, Spending
+from equipoise.players.base import Player, Resources, Scorer, Spending
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.requests import PATIENCE, asked_wait
+from equipoise.run.ledger import Ledger
 from equipoise.types import Message, Move, PlayerId, View, user
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "endpoints.md"
-SCHEMA = {"type": "object", "properties": {"winner": {"enum": ["A", "B"]}}, "required": ["winner"]}
+SCHEMA = {
+    "type": "object",
+    "properties": {"winner": {"enum": ["A", "B"]}},
+    "required": ["winner"],
+}
 
 
 def views(*texts: str, schema=None) -> list[View]:
@@ -38,7 +42,9 @@ def player(openai_server):
     """player(**settings) -> an endpoint on the test's server."""
 
     def make(**settings):
-        return Endpoint.model_validate({"base_url": openai_server.url, "model": "tiny", **settings})
+        return Endpoint.model_validate(
+            {"base_url": openai_server.url, "model": "tiny", **settings}
+        )
 
     return make
 
@@ -48,8 +54,8 @@ def opened(player):
     """opened(shelf=None, **settings) -> an actor, closed after the test."""
     actors = []
 
-    def make(shelf=None, **settings):
-        actors.append(player(**settings).open(None, shelf or Shelf()))
+    def make(resources=None, **settings):
+        actors.append(player(**settings).open(None, resources or Resources()))
         return actors[-1]
 
     yield make
@@ -57,7 +63,8 @@ def opened(player):
         actor.close()
 
 
-# -- a move -----------------------------------------------------------------------------------------------------------
+# -- a move
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_asked_and_what_comes_back(openai_server, opened):
@@ -77,7 +84,10 @@ def test_what_is_asked_and_what_comes_back(openai_server, opened):
     (seen,) = openai_server.requests
     assert seen.body == {
         "model": "tiny",
-        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2 + 2?"}],
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "2 + 2?"},
+        ],
         "temperature": 0.5,
         "top_p": 0.9,
         "max_tokens": 7,
@@ -88,13 +98,24 @@ def test_what_is_asked_and_what_comes_back(openai_server, opened):
 
 
 def test_what_is_not_wanted_is_not_sent(openai_server, opened):
-    actor = opened(temperature=None, top_p=None, send_seed=False, max_tokens_field="max_completion_tokens")
+    actor = opened(
+        temperature=None,
+        top_p=None,
+        send_seed=False,
+        max_tokens_field="max_completion_tokens",
+    )
     actor.act(views("a"), [1])
-    assert set(openai_server.requests[0].body) == {"model", "messages", "max_completion_tokens"}
+    assert set(openai_server.requests[0].body) == {
+        "model",
+        "messages",
+        "max_completion_tokens",
+    }
 
 
 def test_moves_come_in_the_order_of_their_views(openai_server, opened):
-    openai_server.answer = lambda body: Say(echo(body), after=0.05 if echo(body) == "slow" else 0)
+    openai_server.answer = lambda body: Say(
+        echo(body), after=0.05 if echo(body) == "slow" else 0
+    )
     moves = opened().act(views("slow", "b", "c", "b"), [1, 2, 3, 4])
     assert [move.text for move in moves] == ["slow", "b", "c", "b"]
 
@@ -102,18 +123,37 @@ def test_moves_come_in_the_order_of_their_views(openai_server, opened):
 @pytest.mark.parametrize(
     ("step", "move"),
     [
-        (Say("cut", finish="length"), Move("cut", "length", prompt_tokens=10, completion_tokens=5)),
-        (Say("", finish="content_filter"), Move("", "error", error="the server's content filter withheld the answer")),
-        (Say(None, message={"refusal": "I cannot."}), Move("I cannot.", prompt_tokens=10, completion_tokens=5)),
-        (Say(None, finish="length"), Move("", "length", prompt_tokens=10, completion_tokens=5)),
-        (Say("yes", message={"reasoning_content": "hm"}), Move("yes", prompt_tokens=10, completion_tokens=5)),
+        (
+            Say("cut", finish="length"),
+            Move("cut", "length", prompt_tokens=10, completion_tokens=5),
+        ),
+        (
+            Say("", finish="content_filter"),
+            Move("", "error", error="the server's content filter withheld the answer"),
+        ),
+        (
+            Say(None, message={"refusal": "I cannot."}),
+            Move("I cannot.", prompt_tokens=10, completion_tokens=5),
+        ),
+        (
+            Say(None, finish="length"),
+            Move("", "length", prompt_tokens=10, completion_tokens=5),
+        ),
+        (
+            Say("yes", message={"reasoning_content": "hm"}),
+            Move("yes", prompt_tokens=10, completion_tokens=5),
+        ),
         (Say("free", usage=None), Move("free")),
     ],
 )
 def test_finishes(openai_server, opened, step, move):
     openai_server.script(step)
     (found,) = opened().act(views("a"), [1])
-    assert (found.text, found.finish, found.error) == (move.text, move.finish, move.error)
+    assert (found.text, found.finish, found.error) == (
+        move.text,
+        move.finish,
+        move.error,
+    )
     if move.finish != "error":
         assert found == move
 
@@ -131,12 +171,23 @@ def test_no_more_than_concurrency_at_once(openai_server, opened):
     assert openai_server.most_at_once == 3
 
 
-# -- failures ---------------------------------------------------------------------------------------------------------
+# -- failures
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "step",
-    [Fail(408), Fail(409), Fail(429), Fail(500), Fail(503), Drop(), Raw(), Raw(b"<html>", "text/html"), Say(after=0.3)],
+    [
+        Fail(408),
+        Fail(409),
+        Fail(429),
+        Fail(500),
+        Fail(503),
+        Drop(),
+        Raw(),
+        Raw(b"<html>", "text/html"),
+        Say(after=0.3),
+    ],
     ids=repr,
 )
 def test_what_may_pass_is_asked_again(openai_server, opened, step):
@@ -150,19 +201,37 @@ def test_what_may_pass_is_asked_again(openai_server, opened, step):
 @pytest.mark.parametrize(
     ("step", "words", "requests"),
     [
-        (Fail(400, "the context is too long"), "tiny: HTTP 400: the context is too long", 1),
+        (
+            Fail(400, "the context is too long"),
+            "tiny: HTTP 400: the context is too long",
+            1,
+        ),
         (Fail(501, "no"), "tiny: HTTP 501: no", 1),
         (Fail(307, "elsewhere", location="/v1/other"), "tiny: HTTP 307: elsewhere", 1),
         (Fail(500, "boom"), "tiny: HTTP 500: boom", 3),
-        (Fail(429, "slower", retry_after=str(PATIENCE + 1)), "tiny: HTTP 429: slower", 1),
+        (
+            Fail(429, "slower", retry_after=str(PATIENCE + 1)),
+            "tiny: HTTP 429: slower",
+            1,
+        ),
         (Drop(), "tiny: .*", 3),
         (Say(after=0.3), "tiny: no answer within 0.1 s", 3),
-        (Raw(b'{"choices": []}'), "tiny: not a chat completion .no choice with a message.: ..choices.: ...", 3),
-        (Raw(b'{"error": {"message": "upstream"}}'), "tiny: not a chat completion .the server says: upstream.*", 3),
+        (
+            Raw(b'{"choices": []}'),
+            "tiny: not a chat completion .no choice with a message.: ..choices.: ...",
+            3,
+        ),
+        (
+            Raw(b'{"error": {"message": "upstream"}}'),
+            "tiny: not a chat completion .the server says: upstream.*",
+            3,
+        ),
     ],
     ids=repr,
 )
-def test_a_row_that_fails_for_good_is_an_error_move_and_spares_the_others(openai_server, opened, step, words, requests):
+def test_a_row_that_fails_for_good_is_an_error_move_and_spares_the_others(
+    openai_server, opened, step, words, requests
+):
     openai_server.answer = lambda body: step if echo(body) == "bad" else "good"
     timeout = 0.1 if isinstance(step, Say) else 60
     bad, good = opened(retries=2, timeout=timeout).act(views("bad", "fine"), [1, 2])
@@ -182,9 +251,9 @@ def test_retry_after_in_seconds_or_as_a_date():
     assert asked_wait({}) is None
     assert asked_wait({"retry-after": "2.5"}) == 2.5
     assert asked_wait({"retry-after": "soon"}) is None
-    assert asked_wait({"retry-after": email.utils.formatdate(time.time() + 60, usegmt=True)}) == pytest.approx(
-        60, abs=5
-    )
+    assert asked_wait(
+        {"retry-after": email.utils.formatdate(time.time() + 60, usegmt=True)}
+    ) == pytest.approx(60, abs=5)
     assert asked_wait({"retry-after": email.utils.formatdate(0, usegmt=True)}) == 0
 
 
@@ -192,69 +261,130 @@ def test_a_wrong_key_stops_everyone_and_is_not_told(openai_server, opened, monke
     openai_server.key = "right-key"
     monkeypatch.setenv("EQUIPOISE_TEST_KEY", "wrong-key")
     with pytest.raises(ModelError) as caught:
-        opened(api_key_env="EQUIPOISE_TEST_KEY", concurrency=1).act(views("a", "b"), [1, 2])
+        opened(api_key_env="EQUIPOISE_TEST_KEY", concurrency=1).act(
+            views("a", "b"), [1, 2]
+        )
     assert openai_server.url in str(caught.value)
     assert "check the variable EQUIPOISE_TEST_KEY" in str(caught.value)
     assert "wrong-key" not in str(caught.value)
     assert len(openai_server.requests) == 1
 
 
-def test_the_key_goes_to_the_server_and_nowhere_else(openai_server, opened, monkeypatch, tmp_path):
+def test_the_key_goes_to_the_server_and_nowhere_else(
+    openai_server, opened, monkeypatch, tmp_path
+):
     openai_server.key = "s3cret-key"
     monkeypatch.setenv("EQUIPOISE_TEST_KEY", " s3cret-key\n")
-    for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"):
+    for name in (
+        "OPENAI_API_KEY",
+        "OPENAI_ORG_ID",
+        "OPENAI_PROJECT_ID",
+        "OPENAI_ADMIN_KEY",
+    ):
         monkeypatch.setenv(name, "not-for-others")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer not-for-others")
     with Ledger.create(tmp_path / "ledger.sqlite") as ledger:
-        actor = opened(Shelf(ledger), api_key_env="EQUIPOISE_TEST_KEY")
-        openai_server.answer = lambda body: Fail(400, "s3cret-key is odd") if echo(body) == "bad" else "good"
+        actor = opened(Resources(ledger), api_key_env="EQUIPOISE_TEST_KEY")
+        openai_server.answer = lambda body: (
+            Fail(400, "s3cret-key is odd") if echo(body) == "bad" else "good"
+        )
         bad, good = actor.act(views("bad", "a"), [1, 2])
     assert good.text == "good"
     assert bad.error == "tiny: HTTP 400: [key] is odd"
-    assert not any("not-for-others" in value for seen in openai_server.requests for value in seen.headers.values())
-    assert "s3cret" not in repr(actor.player) + repr(actor) + repr(vars(actor)) + repr(actor.player.settings())
+    assert not any(
+        "not-for-others" in value
+        for seen in openai_server.requests
+        for value in seen.headers.values()
+    )
+    assert "s3cret" not in repr(actor.player) + repr(actor) + repr(vars(actor)) + repr(
+        actor.player.settings()
+    )
     assert not any(b"s3cret" in file.read_bytes() for file in tmp_path.iterdir())
 
 
-def test_without_a_variable_no_key_of_the_environment_is_sent(openai_server, opened, monkeypatch):
+def test_without_a_variable_no_key_of_the_environment_is_sent(
+    openai_server, opened, monkeypatch
+):
     monkeypatch.setenv("OPENAI_API_KEY", "not-for-others")
     opened().act(views("a"), [1])
     assert openai_server.requests[0].headers["authorization"] == "Bearer none"
 
 
 @pytest.mark.parametrize("value", [None, "", "  "])
-def test_a_missing_variable_is_named_when_the_player_is_opened(player, monkeypatch, value):
+def test_a_missing_variable_is_named_when_the_player_is_opened(
+    player, monkeypatch, value
+):
     if value is None:
         monkeypatch.delenv("EQUIPOISE_TEST_KEY", raising=False)
     else:
         monkeypatch.setenv("EQUIPOISE_TEST_KEY", value)
     with pytest.raises(ConfigError, match="EQUIPOISE_TEST_KEY is not set"):
-        player(api_key_env="EQUIPOISE_TEST_KEY").open(None, Shelf())
+        player(api_key_env="EQUIPOISE_TEST_KEY").open(None, Resources())
 
 
 @pytest.mark.parametrize(
     ("step", "settings", "message"),
     [
-        (Fail(403, "not you"), {}, "refuses the key .HTTP 403: not you.; check api_key_env: none is named"),
+        (
+            Fail(403, "not you"),
+            {},
+            "refuses the key .HTTP 403: not you.; check api_key_env: none is named",
+        ),
         (Fail(402, "pay"), {}, "no credit left"),
-        (Fail(400, "Server is pinned to 'big'; requested 'tiny'."), {}, "no model 'tiny' there .HTTP 400"),
-        (Fail(400, "tiny is not a valid model ID"), {}, "no model 'tiny' there .HTTP 400"),
-        (Fail(429, "quota", code="insufficient_quota"), {"retries": 0}, "no credit left"),
-        (Fail(400, "Unknown parameter: 'seed'.", param="seed"), {}, "does not take 'seed' .*; set send_seed: false"),
-        (Fail(422, "body.seed: Extra inputs are not permitted"), {}, "set send_seed: false"),
-        (Fail(400, "Unsupported parameter: 'max_tokens'"), {}, "choose the other max_tokens_field"),
+        (
+            Fail(400, "Server is pinned to 'big'; requested 'tiny'."),
+            {},
+            "no model 'tiny' there .HTTP 400",
+        ),
+        (
+            Fail(400, "tiny is not a valid model ID"),
+            {},
+            "no model 'tiny' there .HTTP 400",
+        ),
+        (
+            Fail(429, "quota", code="insufficient_quota"),
+            {"retries": 0},
+            "no credit left",
+        ),
+        (
+            Fail(400, "Unknown parameter: 'seed'.", param="seed"),
+            {},
+            "does not take 'seed' .*; set send_seed: false",
+        ),
+        (
+            Fail(422, "body.seed: Extra inputs are not permitted"),
+            {},
+            "set send_seed: false",
+        ),
+        (
+            Fail(400, "Unsupported parameter: 'max_tokens'"),
+            {},
+            "choose the other max_tokens_field",
+        ),
         (Fail(400, "top_p is not supported"), {}, "set top_p: null"),
-        (Fail(400, "Unrecognized request argument: top_k"), {"extra_body": {"top_k": 1}}, "leave it out of extra_body"),
+        (
+            Fail(400, "Unrecognized request argument: top_k"),
+            {"extra_body": {"top_k": 1}},
+            "leave it out of extra_body",
+        ),
     ],
 )
-def test_what_concerns_everyone_is_one_error(openai_server, opened, step, settings, message):
+def test_what_concerns_everyone_is_one_error(
+    openai_server, opened, step, settings, message
+):
     openai_server.answer = lambda body: step
     with pytest.raises(ModelError, match=message):
         opened(**settings).act(views("a", "b"), [1, 2])
 
 
 def test_a_wrong_value_in_one_row_concerns_that_row(openai_server, opened):
-    openai_server.script(Fail(400, "max_tokens is too large: the context has room for 3", param="max_tokens"))
+    openai_server.script(
+        Fail(
+            400,
+            "max_tokens is too large: the context has room for 3",
+            param="max_tokens",
+        )
+    )
     assert opened().act(views("a"), [1])[0].finish == "error"
     openai_server.script(Fail(400, "tiny has room for 8 tokens, and you requested 9"))
     assert opened().act(views("a"), [1])[0].finish == "error"
@@ -265,18 +395,25 @@ def test_an_unknown_model_or_path(openai_server, player, opened):
     with pytest.raises(ModelError, match="no model 'tiny' there"):
         opened().act(views("a"), [1])
     with pytest.raises(ModelError, match="base_url lacks its /v1"):
-        opened(base_url=openai_server.url.removesuffix("/v1"), model="other").act(views("a"), [1])
+        opened(base_url=openai_server.url.removesuffix("/v1"), model="other").act(
+            views("a"), [1]
+        )
 
 
 def test_a_server_that_is_not_there(openai_server, opened):
     actor = opened(retries=1)
     openai_server.close()
-    with pytest.raises(ModelError, match=f"{openai_server.url}: cannot be reached .*does the server run"):
+    with pytest.raises(
+        ModelError,
+        match=f"{openai_server.url}: cannot be reached .*does the server run",
+    ):
         actor.act(views("a", "b"), [1, 2])
 
 
 def test_what_arrived_before_a_common_failure_is_kept(openai_server, opened):
-    openai_server.answer = lambda body: Fail(401) if echo(body) == "b" else Say(echo(body), after=0.05)
+    openai_server.answer = lambda body: (
+        Fail(401) if echo(body) == "b" else Say(echo(body), after=0.05)
+    )
     actor = opened()
     with pytest.raises(ModelError):
         actor.act(views("a", "b"), [1, 2])
@@ -285,7 +422,9 @@ def test_what_arrived_before_a_common_failure_is_kept(openai_server, opened):
 
 
 def test_after_a_common_failure_nothing_is_tried_again(openai_server, opened):
-    openai_server.answer = lambda body: Fail(401) if echo(body) == "a" else Fail(429, retry_after="2")
+    openai_server.answer = lambda body: (
+        Fail(401) if echo(body) == "a" else Fail(429, retry_after="2")
+    )
     with pytest.raises(ModelError, match="refuses the key"):
         opened(concurrency=2).act(views("a", "b", "c"), [1, 2, 3])
     assert sorted(map(echo, openai_server.bodies())) == ["a", "b"]
@@ -299,7 +438,8 @@ def test_inside_a_running_loop_the_error_is_clear(opened):
         asyncio.run(inside())
 
 
-# -- structured answers -----------------------------------------------------------------------------------------------
+# -- structured answers
+# -----------------------------------------------------------------------------------------------
 
 
 def test_a_schema_is_asked_for(openai_server, opened):
@@ -317,30 +457,38 @@ def test_auto_falls_back_and_remembers(openai_server, opened, status):
     actor.act(views("b", schema=SCHEMA), [1])
     formats = [body["response_format"]["type"] for body in openai_server.bodies()]
     assert formats == ["json_schema", "json_object", "json_object"]
-    openai_server.refuses = {"response_format": Fail(status, "unsupported response_format")}
+    openai_server.refuses = {
+        "response_format": Fail(status, "unsupported response_format")
+    }
     actor.act(views("c", "d", schema=SCHEMA), [1, 2])
     actor.act(views("e", schema=SCHEMA), [1])
     assert "response_format" not in openai_server.bodies()[-1]
 
 
 def test_a_refusal_that_is_not_about_the_schema_teaches_nothing(openai_server, opened):
-    openai_server.answer = lambda body: Fail(400, "too long") if echo(body) == "long" else "good"
+    openai_server.answer = lambda body: (
+        Fail(400, "too long") if echo(body) == "long" else "good"
+    )
     actor = opened()
-    assert actor.act(views("long", schema=SCHEMA), [1])[0].error == "tiny: HTTP 400: too long"
+    assert (
+        actor.act(views("long", schema=SCHEMA), [1])[0].error
+        == "tiny: HTTP 400: too long"
+    )
     actor.act(views("short", schema=SCHEMA), [1])
     assert openai_server.bodies()[-1]["response_format"]["type"] == "json_schema"
 
 
 def test_an_answer_is_kept_whatever_way_it_was_asked_for(openai_server, opened):
     openai_server.refuses = {"json_schema": Fail(400)}
-    shelf = Shelf()
-    opened(shelf).act(views("a", schema=SCHEMA), [1])
-    assert opened(shelf).act(views("a", schema=SCHEMA), [1])[0].text == "fine"
+    resources = Resources()
+    opened(resources).act(views("a", schema=SCHEMA), [1])
+    assert opened(resources).act(views("a", schema=SCHEMA), [1])[0].text == "fine"
     assert len(openai_server.requests) == 2
 
 
 @pytest.mark.parametrize(
-    ("way", "type"), [("json_schema", "json_schema"), ("json_object", "json_object"), ("none", None)]
+    ("way", "type"),
+    [("json_schema", "json_schema"), ("json_object", "json_object"), ("none", None)],
 )
 def test_a_way_that_is_set_is_the_only_one(openai_server, opened, way, type):
     opened(structured=way).act(views("a", schema=SCHEMA), [1])
@@ -350,10 +498,13 @@ def test_a_way_that_is_set_is_the_only_one(openai_server, opened, way, type):
         opened(structured=way).act(views("a", schema=SCHEMA), [1])
 
 
-# -- what is kept, and what it costs ----------------------------------------------------------------------------------
+# -- what is kept, and what it costs
+# ----------------------------------------------------------------------------------
 
 
-def test_equal_rows_are_asked_once_and_different_seeds_are_not_equal(openai_server, opened):
+def test_equal_rows_are_asked_once_and_different_seeds_are_not_equal(
+    openai_server, opened
+):
     actor = opened(send_seed=False)
     assert len(actor.act(views("a", "a", "a"), [1, 1, 2])) == 3
     assert len(openai_server.requests) == 2
@@ -361,13 +512,21 @@ def test_equal_rows_are_asked_once_and_different_seeds_are_not_equal(openai_serv
     assert len(openai_server.requests) == 2
 
 
-def test_every_setting_that_reaches_the_server_tells_answers_apart(openai_server, opened):
-    shelf = Shelf()
-    for settings in ({}, {"temperature": 0}, {"model": "big"}, {"extra_body": {"top_k": 2}}, {"max_new_tokens": 3}):
-        opened(shelf, **settings).act(views("a"), [1])
-    opened(shelf).act(views("a", schema=SCHEMA), [1])
+def test_every_setting_that_reaches_the_server_tells_answers_apart(
+    openai_server, opened
+):
+    resources = Resources()
+    for settings in (
+        {},
+        {"temperature": 0},
+        {"model": "big"},
+        {"extra_body": {"top_k": 2}},
+        {"max_new_tokens": 3},
+    ):
+        opened(resources, **settings).act(views("a"), [1])
+    opened(resources).act(views("a", schema=SCHEMA), [1])
     assert len(openai_server.requests) == 6
-    opened(shelf, concurrency=1, retries=0, account="other").act(views("a"), [1])
+    opened(resources, concurrency=1, retries=0, account="other").act(views("a"), [1])
     assert len(openai_server.requests) == 6
 
 
@@ -381,7 +540,12 @@ def test_a_failed_row_is_not_kept(openai_server, opened):
 @pytest.mark.parametrize(
     ("small", "large", "name", "asked"),
     [
-        ({"calls": 4}, {"calls": 7}, "calls = 4: 4 calls, 60 tokens, 6e-05 of money", 4),
+        (
+            {"calls": 4},
+            {"calls": 7},
+            "calls = 4: 4 calls, 60 tokens, 6e-05 of money",
+            4,
+        ),
         ({"tokens": 31}, {"tokens": 1000}, "tokens = 31: 3 calls, 45 tokens", 3),
         ({"money": 3e-5}, {}, "money = 3e-05: 2 calls, 30 tokens, 3e-05 of money", 2),
         ({"calls": 0}, {}, "calls = 0: 0 calls, 0 tokens", 0),
@@ -390,20 +554,29 @@ def test_a_failed_row_is_not_kept(openai_server, opened):
 def test_a_spent_budget_stops_the_run_and_nothing_is_asked_twice(
     openai_server, opened, tmp_path, small, large, name, asked
 ):
-    settings = {"prices": {"input": 1.0, "output": 1.0}, "concurrency": 3, "account": "lab"}
+    settings = {
+        "prices": {"input": 1.0, "output": 1.0},
+        "concurrency": 3,
+        "account": "lab",
+    }
     openai_server.answer = lambda body: Say(echo(body), after=0.01)
     path, rows = tmp_path / "ledger.sqlite", views(*"abcdefg")
     with Ledger.create(path) as ledger, pytest.raises(BudgetSpent) as caught:
-        opened(Shelf(ledger), budget=small, **settings).act(rows, range(7))
+        opened(Resources(ledger), budget=small, **settings).act(rows, range(7))
     assert f"account 'lab' has reached budget.{name}" in str(caught.value)
     assert (caught.value.account, caught.value.limit) == ("lab", next(iter(small)))
     assert caught.value.exit_code == 130
     assert len(openai_server.requests) == asked
     with Ledger.open(path) as ledger:
-        assert ledger.spent("lab") == Spending(asked, asked * 15, pytest.approx(asked * 15e-6))
-        moves = opened(Shelf(ledger), budget=large, **settings).act(rows, range(7))
+        assert ledger.spent("lab") == Spending(
+            asked, asked * 15, pytest.approx(asked * 15e-6)
+        )
+        moves = opened(Resources(ledger), budget=large, **settings).act(rows, range(7))
         assert ledger.spent("lab").calls == 7
-        assert opened(Shelf(ledger), budget=small, **settings).act(rows, range(7)) == moves
+        assert (
+            opened(Resources(ledger), budget=small, **settings).act(rows, range(7))
+            == moves
+        )
     assert [move.text for move in moves] == list("abcdefg")
     assert sorted(echo(body) for body in openai_server.bodies()) == list("abcdefg")
 
@@ -413,15 +586,19 @@ def test_a_budget_is_passed_by_less_than_what_is_in_flight(openai_server, opened
     actor = opened(max_new_tokens=10, concurrency=8, budget={"tokens": 60})
     with pytest.raises(BudgetSpent, match="10 calls, 60 tokens"):
         actor.act(views(*"abcdefghijklmnop"), range(16))
-    assert 1 < openai_server.most_at_once <= 3  # 60 tokens hold two whole reserves of 27 and the start of a third
+    assert (
+        1 < openai_server.most_at_once <= 3
+    )  # 60 tokens hold two whole reserves of 27 and the start of a third
 
 
 def test_players_of_one_account_share_its_spending(opened):
-    shelf = Shelf()
-    opened(shelf, model="a", account="lab").act(views("x", "y"), [1, 2])
+    resources = Resources()
+    opened(resources, model="a", account="lab").act(views("x", "y"), [1, 2])
     with pytest.raises(BudgetSpent, match="'lab'"):
-        opened(shelf, model="b", account="lab", budget={"calls": 2}).act(views("x"), [1])
-    opened(shelf, model="b", budget={"calls": 2}).act(views("x"), [1])
+        opened(resources, model="b", account="lab", budget={"calls": 2}).act(
+            views("x"), [1]
+        )
+    opened(resources, model="b", budget={"calls": 2}).act(views("x"), [1])
 
 
 def test_costs_cannot_be_kept_where_the_server_does_not_count(openai_server, opened):
@@ -432,7 +609,9 @@ def test_costs_cannot_be_kept_where_the_server_does_not_count(openai_server, ope
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_had_arrived_when_the_user_interrupts_is_kept(openai_server, opened, tmp_path, number):
+def test_what_had_arrived_when_the_user_interrupts_is_kept(
+    openai_server, opened, tmp_path, number
+):
     def interrupt(body):
         if echo(body) == "c":
             os.kill(os.getpid(), number)
@@ -444,7 +623,7 @@ def test_what_had_arrived_when_the_user_interrupts_is_kept(openai_server, opened
     signal.signal(number, signal.default_int_handler)
     try:
         with Ledger.create(tmp_path / "ledger.sqlite") as ledger:
-            actor = opened(Shelf(ledger), concurrency=2)
+            actor = opened(Resources(ledger), concurrency=2)
             actor.act(views("a", "b"), [1, 2])  # leaves two connections open
             with pytest.raises(KeyboardInterrupt):
                 actor.act(views("a", "b", "d", "c"), [1, 2, 4, 3])
@@ -473,14 +652,18 @@ def test_of_one_batch_what_had_arrived_is_kept(openai_server, opened, tmp_path):
                     raise KeyboardInterrupt
                 ledger.add_reply(*reply)
 
-        actor = opened(Shelf(Breaking()), concurrency=1)
+        actor = opened(Resources(Breaking()), concurrency=1)
         with pytest.raises(KeyboardInterrupt):
             actor.act(views("a", "b", "c", "d"), range(4))
         assert ledger.spent("tiny").calls == 2
-        assert [m.text for m in actor.act(views("a", "b"), range(2))] == ["first", "second"]
+        assert [m.text for m in actor.act(views("a", "b"), range(2))] == [
+            "first",
+            "second",
+        ]
 
 
-# -- settings and place in the run ------------------------------------------------------------------------------------
+# -- settings and place in the run
+# ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -508,7 +691,10 @@ def test_wrong_settings_are_refused_and_no_secret_is_repeated(settings, message)
 def test_the_address_is_required_and_may_be_written_out():
     with pytest.raises(ValueError, match="base_url"):
         Endpoint.model_validate({"model": "m"})
-    assert Endpoint(base_url="http://host/v1/chat/completions/", model="m").base_url == "http://host/v1"
+    assert (
+        Endpoint(base_url="http://host/v1/chat/completions/", model="m").base_url
+        == "http://host/v1"
+    )
 
 
 def test_settings_survive_a_round_trip(player):
@@ -516,14 +702,21 @@ def test_settings_survive_a_round_trip(player):
     assert Player.build(endpoint.settings()) == endpoint
 
 
-def test_an_endpoint_is_no_opponent_in_a_loss_that_needs_log_probabilities(opened, tmp_path):
+def test_an_endpoint_is_no_opponent_in_a_loss_that_needs_log_probabilities(
+    opened, tmp_path
+):
     actor = opened()
     assert not isinstance(actor, Scorer)
     with (
         Ledger.create(tmp_path / "ledger.sqlite") as ledger,
-        pytest.raises(ConfigError, match=r"players\.judge: cannot tell log-probabilities, which the loss needs"),
+        pytest.raises(
+            ConfigError,
+            match=r"players\.judge: cannot tell log-probabilities, which the loss needs",
+        ),
     ):
-        opponent_logprobs(ledger, lambda player: actor, PlayerId("me"), [PlayerId("judge")], [])
+        opponent_logprobs(
+            ledger, lambda player: actor, PlayerId("me"), [PlayerId("judge")], []
+        )
 
 
 def snippets() -> list[str]:
@@ -539,7 +732,9 @@ def test_the_documentation_shows_settings_that_exist(snippet):
 def test_without_the_client_the_command_says_how_to_get_it(player, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "openai", None)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr("equipoise.cli.app", lambda: lambda: player().open(None, Shelf()))
+    monkeypatch.setattr(
+        "equipoise.cli.app", lambda: lambda: player().open(None, Resources())
+    )
     before = signal.getsignal(signal.SIGTERM)
     try:
         with pytest.raises(SystemExit) as caught:
@@ -547,7 +742,10 @@ def test_without_the_client_the_command_says_how_to_get_it(player, monkeypatch, 
     finally:
         signal.signal(signal.SIGTERM, before)
     assert caught.value.code == 2
-    assert "this needs the package 'openai'; pip install 'equipoise[endpoints]'" in capsys.readouterr().err
+    assert (
+        "this needs the package 'openai'; pip install 'equipoise[endpoints]'"
+        in capsys.readouterr().err
+    )
 
 
 def test_importing_the_configuration_loads_no_client():

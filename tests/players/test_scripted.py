@@ -1,6 +1,6 @@
 import pytest
 
-from equipoise.players.base import Player, Shelf
+from equipoise.players.base import Player, Resources
 from equipoise.players.scripted import Scripted
 from equipoise.types import Move, View, user
 
@@ -25,7 +25,7 @@ def number(view: View, seed: int) -> int:
 
 
 def act(player, dice):
-    return player.open(None, Shelf()).act([VIEW] * len(dice), dice)
+    return player.open(None, Resources()).act([VIEW] * len(dice), dice)
 
 
 def test_one_text():
@@ -34,7 +34,9 @@ def test_one_text():
 
 
 def test_texts_go_round_by_seed():
-    assert [move.text for move in act(Scripted(texts=("a", "b", "c")), [0, 1, 2, 3, 7])] == ["a", "b", "c", "a", "b"]
+    assert [
+        move.text for move in act(Scripted(texts=("a", "b", "c")), [0, 1, 2, 3, 7])
+    ] == ["a", "b", "c", "a", "b"]
 
 
 def test_a_function_is_asked():
@@ -44,12 +46,19 @@ def test_a_function_is_asked():
 def test_a_function_that_raises_gives_an_error_move_and_spares_the_others():
     good, bad = act(Scripted(call="test_scripted:fail"), [0, 1])
     assert good == Move("fine")
-    assert (bad.text, bad.finish, bad.error) == ("", "error", "test_scripted:fail raised KeyError: 'no idea'")
+    assert (bad.text, bad.finish, bad.error) == (
+        "",
+        "error",
+        "test_scripted:fail raised KeyError: 'no idea'",
+    )
 
 
 def test_a_function_that_returns_no_text_gives_an_error_move():
     (move,) = act(Scripted(call="test_scripted:number"), [0])
-    assert (move.finish, move.error) == ("error", "test_scripted:number returned int, not a text")
+    assert (move.finish, move.error) == (
+        "error",
+        "test_scripted:number returned int, not a text",
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from equipoise import seeds
 from equipoise.errors import ConfigError, ModelError
-from equipoise.players.base import Distribution, Player, Scorer, Shelf
+from equipoise.players.base import Distribution, Player, Resources, Scorer
 from equipoise.players.tabular import Tabular, read_policy, write_policy
 from equipoise.types import View
 
@@ -13,7 +13,7 @@ MOVES = ("rock", "paper", "scissors")
 
 
 def open_(player, weights=None):
-    return player.open(weights, Shelf())
+    return player.open(weights, Resources())
 
 
 def test_an_actor_is_a_scorer_and_a_distribution():
@@ -55,7 +55,9 @@ def test_a_move_is_the_inverse_distribution_at_the_rows_own_number():
 def test_a_move_does_not_depend_on_its_neighbours():
     actor = open_(Tabular(logits=(1.0, 0.0, -1.0)))
     views, dice = [View(actions=MOVES)] * 20, list(range(20))
-    assert [actor.act([view], [seed])[0] for view, seed in zip(views, dice, strict=True)] == actor.act(views, dice)
+    assert [
+        actor.act([view], [seed])[0] for view, seed in zip(views, dice, strict=True)
+    ] == actor.act(views, dice)
 
 
 def test_log_probabilities_of_texts():
@@ -66,7 +68,11 @@ def test_log_probabilities_of_texts():
     ]
     with pytest.raises(ConfigError, match="how likely 'lizard' is"):
         actor.logprobs([()], ["lizard"])
-    assert actor.encoding == open_(Tabular(actions=MOVES)).encoding != open_(Tabular(actions=MOVES[::-1])).encoding
+    assert (
+        actor.encoding
+        == open_(Tabular(actions=MOVES)).encoding
+        != open_(Tabular(actions=MOVES[::-1])).encoding
+    )
 
 
 def test_weights_are_read_back_exactly(tmp_path):
@@ -74,7 +80,10 @@ def test_weights_are_read_back_exactly(tmp_path):
     write_policy(tmp_path, logits_A)
     assert np.array_equal(read_policy(tmp_path), logits_A)
     expected_A = np.exp(logits_A - 300)
-    np.testing.assert_allclose(open_(Tabular(logits=(5.0, 0.0, 0.0)), tmp_path).probabilities(MOVES), expected_A)
+    np.testing.assert_allclose(
+        open_(Tabular(logits=(5.0, 0.0, 0.0)), tmp_path).probabilities(MOVES),
+        expected_A,
+    )
 
 
 @pytest.mark.parametrize(

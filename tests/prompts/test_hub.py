@@ -18,9 +18,14 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     for split, texts in {"train": "abc", "test": "de"}.items():
-        rows = [{"prompt": [{"role": "user", "content": text}], "answer": i} for i, text in enumerate(texts)]
+        rows = [
+            {"prompt": [{"role": "user", "content": text}], "answer": i}
+            for i, text in enumerate(texts)
+        ]
         (tmp_path / "mine").mkdir(exist_ok=True)
-        (tmp_path / "mine" / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        (tmp_path / "mine" / f"{split}.jsonl").write_text(
+            "\n".join(map(json.dumps, rows))
+        )
     return tmp_path
 
 
@@ -28,13 +33,21 @@ def test_a_local_folder_with_a_held_out_split(folder):
     source = Hub(id="mine", held_out_split="test").load(folder)
     training, held_out = source.training, source.held_out
     assert [prompt.messages for prompt in training] == [(user(text),) for text in "abc"]
-    assert held_out is not None and [prompt.facts for prompt in held_out] == [{"answer": 0}, {"answer": 1}]
+    assert held_out is not None and [prompt.facts for prompt in held_out] == [
+        {"answer": 0},
+        {"answer": 1},
+    ]
     assert training[0].source == "mine"
 
 
 def test_slices_and_absolute_folders(folder):
     source = Hub(id=str(folder / "mine"), split="train[:2]", test_split="test").load()
-    assert len(source.training) == 2 and source.held_out is None and source.test is not None and len(source.test) == 2
+    assert (
+        len(source.training) == 2
+        and source.held_out is None
+        and source.test is not None
+        and len(source.test) == 2
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Splitting prompts: disjoint parts, a held-out part that training never sees, and what is said of too few."""
+"""Splitting prompts: disjoint parts, a held-out part that training never sees, and what
+is said of too few.
+"""
 
 import dataclasses
 
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from equipoise.errors import DataError
 from equipoise.prompts.base import Source
-from equipoise.prompts.builtin import Blank
+from equipoise.prompts.blank import Blank
 from equipoise.prompts.files import Files
 from equipoise.prompts.rows import to_prompt
 from equipoise.prompts.split import Split, content, split
@@ -24,19 +26,34 @@ def numbered(count: int):
 
 @settings(deadline=None)
 @given(
-    st.lists(st.sampled_from([f"{word}{i}" for word in "abAB " for i in range(12)])), st.integers(0, 9), st.booleans()
+    st.lists(st.sampled_from([f"{word}{i}" for word in "abAB " for i in range(12)])),
+    st.integers(0, 9),
+    st.booleans(),
 )
 def test_parts_are_disjoint_and_nothing_is_lost(texts, seed, reuse):
     pool = prompts(*texts)
     try:
-        result = split(Source(pool), generations=3, per_generation=4, held_out=5, seed=seed, reuse=reuse)
+        result = split(
+            Source(pool),
+            generations=3,
+            per_generation=4,
+            held_out=5,
+            seed=seed,
+            reuse=reuse,
+        )
     except DataError:
         distinct = {content(prompt) for prompt in pool}
-        assert len(distinct) < 5 + (4 if reuse else 12) or len({p.id for p in pool}) > len(distinct)
+        assert len(distinct) < 5 + (4 if reuse else 12) or len(
+            {p.id for p in pool}
+        ) > len(distinct)
         return
-    assert [len(part) for part in result.parts] == [4, 4, 4] and len(result.held_out) == 5
+    assert [len(part) for part in result.parts] == [4, 4, 4] and len(
+        result.held_out
+    ) == 5
     kept_apart = {content(prompt) for prompt in result.held_out}
-    assert not kept_apart & {content(prompt) for part in result.parts for prompt in part}
+    assert not kept_apart & {
+        content(prompt) for part in result.parts for prompt in part
+    }
     ids = [prompt.id for part in result.parts for prompt in part]
     assert reuse or len(set(ids)) == 12
     assert all(len({prompt.id for prompt in part}) == 4 for part in result.parts)
@@ -59,14 +76,18 @@ def test_duplicates_and_empty_prompts_are_dropped_and_counted():
 def test_an_own_held_out_part_is_kept_apart_by_content():
     pool = prompts("one", "TWO\n words ", "three", "four")
     own = prompts("two  words", "Three", "five")
-    result = split(Source(pool, own), generations=1, per_generation=2, held_out=2, seed=0)
+    result = split(
+        Source(pool, own), generations=1, per_generation=2, held_out=2, seed=0
+    )
     assert {prompt.messages[0].content for prompt in result.parts[0]} == {"one", "four"}
     assert len(result.held_out) == 2 and result.dropped == {"in_held_out": 2}
 
 
 def test_reuse_plays_every_prompt_before_any_again():
     pool = numbered(10)
-    result = split(Source(pool), generations=5, per_generation=4, held_out=0, seed=0, reuse=True)
+    result = split(
+        Source(pool), generations=5, per_generation=4, held_out=0, seed=0, reuse=True
+    )
     plays = [prompt.id for part in result.parts for prompt in part]
     assert sorted(plays.count(prompt.id) for prompt in pool) == [2] * 10
     assert len({tuple(prompt.id for prompt in part) for part in result.parts}) == 5
@@ -75,9 +96,18 @@ def test_reuse_plays_every_prompt_before_any_again():
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"generations": 3, "per_generation": 4}, "3 generations × 4 prompts need 12, but 8 are there (held out: 2)"),
-        ({"generations": 3, "per_generation": 9, "reuse": True}, "9 prompts a generation need 9, but 8 are there"),
-        ({"generations": 1, "per_generation": 1, "held_out": 20}, "need 1, but 0 are there (held out: 10)"),
+        (
+            {"generations": 3, "per_generation": 4},
+            "3 generations × 4 prompts need 12, but 8 are there (held out: 2)",
+        ),
+        (
+            {"generations": 3, "per_generation": 9, "reuse": True},
+            "9 prompts a generation need 9, but 8 are there",
+        ),
+        (
+            {"generations": 1, "per_generation": 1, "held_out": 20},
+            "need 1, but 0 are there (held out: 10)",
+        ),
     ],
 )
 def test_too_few_prompts(asked, words):
@@ -90,14 +120,33 @@ def test_too_few_prompts(asked, words):
 @pytest.mark.parametrize("own", [[], prompts(" ")])
 def test_an_empty_held_out_part(own):
     with pytest.raises(DataError, match="held-out part is empty"):
-        split(Source(numbered(9), own), generations=1, per_generation=1, held_out=1, seed=0)
-    assert split(Source(numbered(9), own), generations=1, per_generation=1, held_out=0, seed=0).held_out == []
+        split(
+            Source(numbered(9), own),
+            generations=1,
+            per_generation=1,
+            held_out=1,
+            seed=0,
+        )
+    assert (
+        split(
+            Source(numbered(9), own),
+            generations=1,
+            per_generation=1,
+            held_out=0,
+            seed=0,
+        ).held_out
+        == []
+    )
 
 
 def test_a_leak_is_caught():
-    good = split(Source(numbered(9)), generations=2, per_generation=3, held_out=3, seed=0)
+    good = split(
+        Source(numbered(9)), generations=2, per_generation=3, held_out=3, seed=0
+    )
     with pytest.raises(AssertionError, match="generation 1 would train on held-out"):
-        dataclasses.replace(good, held_out=prompts(good.parts[1][0].messages[0].content.upper())).check()
+        dataclasses.replace(
+            good, held_out=prompts(good.parts[1][0].messages[0].content.upper())
+        ).check()
     with pytest.raises(AssertionError, match="twice"):
         Split([good.parts[0], good.parts[0]], []).check()
     Split([good.parts[0], good.parts[0]], []).check(reuse=True)
@@ -106,7 +155,9 @@ def test_a_leak_is_caught():
 def test_blanks_are_distinct_and_last_for_ever():
     source = Blank(per_generation=3, held_out=2)
     loaded = source.load()
-    result = split(loaded, generations=4, per_generation=3, held_out=2, seed=0, reuse=source.reuse)
+    result = split(
+        loaded, generations=4, per_generation=3, held_out=2, seed=0, reuse=source.reuse
+    )
     assert [len(part) for part in result.parts] == [3] * 4 and len(result.held_out) == 2
     assert len({prompt.id for prompt in [*loaded.training, *result.held_out]}) == 5
     assert all(prompt.messages == () for prompt in loaded.training)
@@ -114,7 +165,9 @@ def test_blanks_are_distinct_and_last_for_ever():
 
 def test_wildguard_is_split_without_leak(data):
     folder = data / "gtalign" / "wildguard"
-    source = Files(path="train.parquet", held_out_path="test.parquet", text="single").load(folder)
+    source = Files(
+        path="train.parquet", held_out_path="test.parquet", text="single"
+    ).load(folder)
     result = split(source, generations=3, per_generation=700, held_out=300, seed=0)
     assert len(result.held_out) == 298
     assert result.dropped == {"duplicate": 52, "empty": 1, "in_held_out": 10}
@@ -125,19 +178,38 @@ def texts(part):
 
 
 def test_a_test_is_drawn_from_training_after_the_held_out_part():
-    without = split(Source(numbered(30)), generations=2, per_generation=5, held_out=6, seed=3)
-    result = split(Source(numbered(30)), generations=2, per_generation=5, held_out=6, test=4, seed=3)
-    assert result.held_out == without.held_out and without.test == [] and len(result.test) == 4
+    without = split(
+        Source(numbered(30)), generations=2, per_generation=5, held_out=6, seed=3
+    )
+    result = split(
+        Source(numbered(30)),
+        generations=2,
+        per_generation=5,
+        held_out=6,
+        test=4,
+        seed=3,
+    )
+    assert (
+        result.held_out == without.held_out
+        and without.test == []
+        and len(result.test) == 4
+    )
     parts = [*result.parts, result.held_out, result.test]
     assert len({content(prompt) for part in parts for prompt in part}) == 20
 
 
 def test_a_test_of_its_own_is_kept_out_of_training_and_of_the_held_out_part():
-    source = Source(prompts("one", "TWO", "three", "four"), prompts("Two", "FOUR", "five"), prompts("four ", "six"))
+    source = Source(
+        prompts("one", "TWO", "three", "four"),
+        prompts("Two", "FOUR", "five"),
+        prompts("four ", "six"),
+    )
     result = split(source, generations=1, per_generation=2, held_out=9, test=9, seed=0)
     assert (texts(result.parts[0]), texts(result.held_out), texts(result.test)) == (
-        ["one", "three"], ["Two", "five"], ["four ", "six"],
-    )  # fmt: skip
+        ["one", "three"],
+        ["Two", "five"],
+        ["four ", "six"],
+    )
     assert result.dropped == {"in_held_out": 1, "in_test": 1, "held_out_in_test": 1}
     unused = split(source, generations=1, per_generation=2, held_out=9, seed=0)
     assert unused.test == [] and unused.parts == result.parts
@@ -146,22 +218,54 @@ def test_a_test_of_its_own_is_kept_out_of_training_and_of_the_held_out_part():
 def test_an_own_part_and_a_drawn_one():
     pool = numbered(20)
     for source in (Source(pool, pool[:5]), Source(pool, None, pool[:5])):
-        result = split(source, generations=2, per_generation=5, held_out=5, test=5, seed=0)
+        result = split(
+            source, generations=2, per_generation=5, held_out=5, test=5, seed=0
+        )
         own = result.held_out if source.held_out else result.test
         assert texts(own) == texts(pool[:5])
-        assert len({content(p) for part in [*result.parts, result.held_out, result.test] for p in part}) == 20
+        assert (
+            len(
+                {
+                    content(p)
+                    for part in [*result.parts, result.held_out, result.test]
+                    for p in part
+                }
+            )
+            == 20
+        )
 
 
 def test_an_empty_test():
-    with pytest.raises(DataError, match=r"prompts\.test: 2 prompts are asked for, but the test is empty"):
-        split(Source(numbered(9), None, []), generations=1, per_generation=1, held_out=1, test=2, seed=0)
+    with pytest.raises(
+        DataError,
+        match=r"prompts\.test: 2 prompts are asked for, but the test is empty",
+    ):
+        split(
+            Source(numbered(9), None, []),
+            generations=1,
+            per_generation=1,
+            held_out=1,
+            test=2,
+            seed=0,
+        )
     pool = numbered(9)
-    with pytest.raises(DataError, match=r"held-out part is empty \(2 of its prompts are in the test"):
-        split(Source(pool, pool[:2], pool[:2]), generations=1, per_generation=1, held_out=1, test=2, seed=0)
+    with pytest.raises(
+        DataError, match=r"held-out part is empty \(2 of its prompts are in the test"
+    ):
+        split(
+            Source(pool, pool[:2], pool[:2]),
+            generations=1,
+            per_generation=1,
+            held_out=1,
+            test=2,
+            seed=0,
+        )
 
 
 def test_a_leak_of_the_test_is_caught():
-    good = split(Source(numbered(9)), generations=1, per_generation=3, held_out=3, test=3, seed=0)
+    good = split(
+        Source(numbered(9)), generations=1, per_generation=3, held_out=3, test=3, seed=0
+    )
     with pytest.raises(AssertionError, match="generation 0 would train on test"):
         dataclasses.replace(good, test=good.parts[0][:1]).check()
     with pytest.raises(AssertionError, match="the test would hold held-out"):

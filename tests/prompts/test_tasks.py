@@ -1,4 +1,6 @@
-"""Task rows: what is asked, which fact is the right answer, the parts of a file, and what is said of bad rows."""
+"""Task rows: what is asked, which fact is the right answer, the parts of a file, and
+what is said of bad rows.
+"""
 
 import json
 from collections import Counter
@@ -16,20 +18,41 @@ OPTIONS = "Where?\nA. Rome\nB. Paris"
 # row -> (what is asked, facts)
 ROWS = {
     "options": (
-        {"question": "Where?", "choices": CHOICES, "answer": "B"}, OPTIONS, {"choices": CHOICES, "answer": "B"}
+        {"question": "Where?", "choices": CHOICES, "answer": "B"},
+        OPTIONS,
+        {"choices": CHOICES, "answer": "B"},
     ),
     "options by place": (
-        {"question": "Where?", "choices": ["Rome", "Paris"], "answer": 1, "subject": "geography"},
+        {
+            "question": "Where?",
+            "choices": ["Rome", "Paris"],
+            "answer": 1,
+            "subject": "geography",
+        },
         OPTIONS,
         {"choices": CHOICES, "answer": "B", "subject": "geography"},
     ),
-    "options without answer": ({"question": "Where?", "choices": CHOICES}, OPTIONS, {"choices": CHOICES}),
+    "options without answer": (
+        {"question": "Where?", "choices": CHOICES},
+        OPTIONS,
+        {"choices": CHOICES},
+    ),
     "question": ({"question": "1 + 1?", "answer": "2"}, "1 + 1?", {"answer": "2"}),
     "question, solved": (
-        {"question": "1 + 1?", "answer": "One and one.\n#### 2"}, "1 + 1?", {"answer": "2", "solution": "One and one."}
+        {"question": "1 + 1?", "answer": "One and one.\n#### 2"},
+        "1 + 1?",
+        {"answer": "2", "solution": "One and one."},
     ),
-    "problem": ({"problem": "1 + 1?", "solution": "2!", "answer": None}, "1 + 1?", {"solution": "2!"}),
-    "alpaca": ({"instruction": "Add.", "input": "1, 1", "output": "2"}, "Add.\n\n1, 1", {"completion": "2"}),
+    "problem": (
+        {"problem": "1 + 1?", "solution": "2!", "answer": None},
+        "1 + 1?",
+        {"solution": "2!"},
+    ),
+    "alpaca": (
+        {"instruction": "Add.", "input": "1, 1", "output": "2"},
+        "Add.\n\n1, 1",
+        {"completion": "2"},
+    ),
     "alpaca without input": ({"instruction": "Add.", "input": " "}, "Add.", {}),
     "label": ({"instruction": "Is it?", "label": "no"}, "Is it?", {"answer": "no"}),
     "label among words": (
@@ -37,41 +60,74 @@ ROWS = {
         "Is it?\n Choose from:'Yes', 'No'",
         {"answer": "no", "choices": ["Yes", "No"]},
     ),
-    "gold": ({"prompt": "Where?", "gold": "Rome", "datasplit": "x"}, "Where?", {"answer": "Rome", "datasplit": "x"}),
-    "listed options": (
-        {"prompt": OPTIONS, "completion": "B"}, OPTIONS, {"completion": "B", "choices": CHOICES, "answer": "B"}
+    "gold": (
+        {"prompt": "Where?", "gold": "Rome", "datasplit": "x"},
+        "Where?",
+        {"answer": "Rome", "datasplit": "x"},
     ),
-    "not an option": ({"prompt": OPTIONS, "completion": "Be"}, OPTIONS, {"completion": "Be"}),
+    "listed options": (
+        {"prompt": OPTIONS, "completion": "B"},
+        OPTIONS,
+        {"completion": "B", "choices": CHOICES, "answer": "B"},
+    ),
+    "not an option": (
+        {"prompt": OPTIONS, "completion": "Be"},
+        OPTIONS,
+        {"completion": "Be"},
+    ),
     "checked": (
-        {"input": "1 + 1?", "output": "2", "task_type": "exact_match"}, "1 + 1?",
+        {"input": "1 + 1?", "output": "2", "task_type": "exact_match"},
+        "1 + 1?",
         {"answer": "2", "task_type": "exact_match"},
     ),
     "unchecked": (
-        {"input": "Sing.", "output": "La", "task_type": "reward_model"}, "Sing.",
+        {"input": "Sing.", "output": "La", "task_type": "reward_model"},
+        "Sing.",
         {"reference": "La", "task_type": "reward_model"},
     ),
     "no task": ({"input": "Sing.", "output": "La"}, "Sing.", {"output": "La"}),
     "labelled completions": (
-        {"prompt": "Sing.", "completion": "La", "label": True}, "Sing.", {"completion": "La", "label": True}
+        {"prompt": "Sing.", "completion": "La", "label": True},
+        "Sing.",
+        {"completion": "La", "label": True},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_what_a_row_asks(name):
     row, text, facts = ROWS[name]
     prompt = to_prompt(row, "here", "file")
-    assert prompt.messages[-1].content == text and prompt.facts == facts and prompt.source == "file"
+    assert (
+        prompt.messages[-1].content == text
+        and prompt.facts == facts
+        and prompt.source == "file"
+    )
 
 
 BAD_ROWS = {
     "one option": ({"choices": {"A": "Rome"}}, "choices: needs two options or more"),
-    "options as text": ({"choices": "Rome, Paris"}, "choices: needs two options or more"),
+    "options as text": (
+        {"choices": "Rome, Paris"},
+        "choices: needs two options or more",
+    ),
     "numbers as options": ({"choices": [1, 2]}, "choices: needs two options or more"),
-    "long letters": ({"choices": {"first": "Rome", "second": "Paris"}}, "choices: needs two options or more"),
-    "no such option": ({"choices": CHOICES, "answer": "C"}, "'C', which is none of the choices A, B"),
-    "no such place": ({"choices": ["Rome", "Paris"], "answer": 2}, "2, which is none of the choices A, B"),
-    "instruction": ({"question": None, "instruction": 3, "input": "x"}, "instruction and input must be texts"),
+    "long letters": (
+        {"choices": {"first": "Rome", "second": "Paris"}},
+        "choices: needs two options or more",
+    ),
+    "no such option": (
+        {"choices": CHOICES, "answer": "C"},
+        "'C', which is none of the choices A, B",
+    ),
+    "no such place": (
+        {"choices": ["Rome", "Paris"], "answer": 2},
+        "2, which is none of the choices A, B",
+    ),
+    "instruction": (
+        {"question": None, "instruction": 3, "input": "x"},
+        "instruction and input must be texts",
+    ),
     "number": ({"question": 3}, "needs a text"),
 }
 
@@ -86,13 +142,28 @@ def test_a_malformed_row_is_named(name):
 
 def test_the_parts_of_a_file(tmp_path):
     rows = [{"input": text, "output": text.upper()} for text in "abcd"]
-    whole = {"name": "letters", "task_type": "exact_match", "dev": rows[:1], "test": rows[1:]}
+    whole = {
+        "name": "letters",
+        "task_type": "exact_match",
+        "dev": rows[:1],
+        "test": rows[1:],
+    }
     (tmp_path / "tasks.json").write_text(json.dumps(whole))
-    source = Files(path="tasks.json#test", held_out_path="*.json#dev", test_path=["tasks.json#dev"]).load(tmp_path)
+    source = Files(
+        path="tasks.json#test", held_out_path="*.json#dev", test_path=["tasks.json#dev"]
+    ).load(tmp_path)
     assert [prompt.messages[0].content for prompt in source.training] == ["b", "c", "d"]
-    assert source.training[0].facts == {"dataset": "letters", "task_type": "exact_match", "answer": "B"}
+    assert source.training[0].facts == {
+        "dataset": "letters",
+        "task_type": "exact_match",
+        "answer": "B",
+    }
     assert source.training[0].source == "letters"
-    assert source.held_out == source.test and source.test is not None and len(source.test) == 1
+    assert (
+        source.held_out == source.test
+        and source.test is not None
+        and len(source.test) == 1
+    )
     for path, words in {
         "tasks.json": "lists under dev, test; name the one to read: tasks.json#dev",
         "tasks.json#tset": "no list is under tset; did you mean 'test'",
@@ -101,28 +172,42 @@ def test_the_parts_of_a_file(tmp_path):
         with pytest.raises(DataError, match=words):
             Files(path=path).load(tmp_path)
     (tmp_path / "list.json").write_text(json.dumps(rows))
-    with pytest.raises(DataError, match="one list of rows, without parts; leave out #dev"):
+    with pytest.raises(
+        DataError, match="one list of rows, without parts; leave out #dev"
+    ):
         Files(path="list.json#dev").load(tmp_path)
 
 
 def test_a_single_part_and_rows_by_id(tmp_path):
-    (tmp_path / "one.json").write_text(json.dumps({"train": {"7": {"prompt": "a"}, "8": {"prompt": 3}}, "made": {}}))
-    with pytest.raises(DataError, match=r"one\.json#train: row 8: prompt: needs a text"):
+    (tmp_path / "one.json").write_text(
+        json.dumps({"train": {"7": {"prompt": "a"}, "8": {"prompt": 3}}, "made": {}})
+    )
+    with pytest.raises(
+        DataError, match=r"one\.json#train: row 8: prompt: needs a text"
+    ):
         Files(path="one.json").load(tmp_path)
-    (tmp_path / "odd#name.json").write_text(json.dumps({"train": {"7": {"prompt": "a"}}}))
+    (tmp_path / "odd#name.json").write_text(
+        json.dumps({"train": {"7": {"prompt": "a"}}})
+    )
     (prompt,) = Files(path="odd#name.json").load(tmp_path).training
     assert prompt.messages[0].content == "a" and prompt.facts == {"id": "7"}
 
 
 def test_the_files_of_sparta(data):
     counts = {
-        "gsm8k_questions.json": (400, 0, 0), "math_easy.jsonl": (400, 400, 0), "math_medium.jsonl": (400, 396, 0),
-        "com2.json": (400, 400, 0), "culture_country.json#train": (150, 150, 150),
-        "culturebench_scored.json#dev": (200, 200, 0), "gsm8k_scored.json#test": (300, 300, 0),
-        "math_scored.json#dev": (200, 199, 0), "alpacaeval_scored.json#dev": (200, 0, 0),
-        "truthfulqa.jsonl": (400, 0, 0), "truthfulqa_scored.json#test": (300, 300, 300),
+        "gsm8k_questions.json": (400, 0, 0),
+        "math_easy.jsonl": (400, 400, 0),
+        "math_medium.jsonl": (400, 396, 0),
+        "com2.json": (400, 400, 0),
+        "culture_country.json#train": (150, 150, 150),
+        "culturebench_scored.json#dev": (200, 200, 0),
+        "gsm8k_scored.json#test": (300, 300, 0),
+        "math_scored.json#dev": (200, 199, 0),
+        "alpacaeval_scored.json#dev": (200, 0, 0),
+        "truthfulqa.jsonl": (400, 0, 0),
+        "truthfulqa_scored.json#test": (300, 300, 300),
         "knowledge_crosswords.json": (300, 300, 300),
-    }  # fmt: skip
+    }
     sources = Counter()
     for path, (rows, answers, choices) in counts.items():
         prompts = Files(path=path).load(data / "sparta").training
@@ -130,4 +215,11 @@ def test_the_files_of_sparta(data):
         assert sum("answer" in prompt.facts for prompt in prompts) == answers, path
         assert sum("choices" in prompt.facts for prompt in prompts) == choices, path
         sources.update(prompt.source for prompt in prompts)
-    assert {"gsm8k", "math", "alpacaeval", "truthfulqa", "culturebench_hard", "com2.json"} <= set(sources)
+    assert {
+        "gsm8k",
+        "math",
+        "alpacaeval",
+        "truthfulqa",
+        "culturebench_hard",
+        "com2.json",
+    } <= set(sources)

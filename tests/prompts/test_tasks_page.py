@@ -15,8 +15,12 @@ from equipoise.prompts.files import Files
 from equipoise.prompts.split import split
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tasks.md").read_text()
-SNIPPETS = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
-TABLE = [line.strip("|").split(" | ") for line in PAGE.splitlines() if line.startswith("| `")]
+SNIPPETS = [
+    yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+]
+TABLE = [
+    line.strip("|").split(" | ") for line in PAGE.splitlines() if line.startswith("| `")
+]
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda snippet: "+".join(snippet))
@@ -33,16 +37,31 @@ def test_the_table(data, row):
     first, *others = re.findall(r"`([^`]+)`", files)
     named = set(re.findall(r"`([^`]+)`", re.sub(r"\(.*?\)", "", facts)))
     rule = rule.partition("(")[0].strip("` –").replace("math", "mathematics")
-    for path in (first, *(first.partition("#")[0] + path if path.startswith("#") else path for path in others)):
+    for path in (
+        first,
+        *(
+            first.partition("#")[0] + path if path.startswith("#") else path
+            for path in others
+        ),
+    ):
         prompts = Files(path=path).load(data / "sparta").training
         assert all(named <= set(prompt.facts) | {"answer"} for prompt in prompts), path
         rules = Counter(Gold().rule(prompt) for prompt in prompts)
         assert rules.most_common(1)[0][0] == rule, path
         # A few of MATH's answers are words, or missing.
-        assert len(rules) == 1 or (rule == "mathematics" and rules[rule] > 0.98 * len(prompts)), rules
+        assert len(rules) == 1 or (
+            rule == "mathematics" and rules[rule] > 0.98 * len(prompts)
+        ), rules
 
 
 def test_the_three_parts(data):
     source = TypeAdapter(Prompts).validate_python(SNIPPETS[0]["prompts"])
-    parts = split(source.load(data / "sparta"), generations=4, per_generation=100, held_out=100, test=300, seed=0)
+    parts = split(
+        source.load(data / "sparta"),
+        generations=4,
+        per_generation=100,
+        held_out=100,
+        test=300,
+        seed=0,
+    )
     assert (len(parts.held_out), len(parts.test)) == (100, 300)

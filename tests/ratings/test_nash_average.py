@@ -1,4 +1,6 @@
-"""Nash averaging on populations whose equilibria are known, and against another optimiser."""
+"""Nash averaging on populations whose equilibria are known, and against another
+optimiser.
+"""
 
 import numpy as np
 import pytest
@@ -9,11 +11,20 @@ from equipoise.ratings.base import Outcome, Ratings
 from equipoise.ratings.nash_average import NashAverage, max_entropy_nash
 
 CYCLE = np.array([[0.0, 1.0, -1.0], [-1.0, 0.0, 1.0], [1.0, -1.0, 0.0]])
-RPS = [Outcome("rock", "scissors", 1, 9), Outcome("scissors", "paper", 1, 9), Outcome("paper", "rock", 1, 9)]
+RPS = [
+    Outcome("rock", "scissors", 1, 9),
+    Outcome("scissors", "paper", 1, 9),
+    Outcome("paper", "rock", 1, 9),
+]
 
 
 def antisymmetric(rng, players, whole=False):
-    upper = np.triu(rng.integers(-2, 3, (players, players)) / 2 if whole else rng.normal(size=(players, players)), 1)
+    upper = np.triu(
+        rng.integers(-2, 3, (players, players)) / 2
+        if whole
+        else rng.normal(size=(players, players)),
+        1,
+    )
     return upper - upper.T
 
 
@@ -25,13 +36,18 @@ def antisymmetric(rng, players, whole=False):
         (CYCLE, [1 / 3] * 3),
         (np.array([[0.0, 0.2], [-0.2, 0.0]]), [1, 0]),
         (CYCLE[np.ix_([0, 0, 1, 2], [0, 0, 1, 2])], [1 / 6, 1 / 6, 1 / 3, 1 / 3]),
-        (np.block([[CYCLE, np.ones((3, 1))], [-np.ones((1, 3)), 0.0]]), [1 / 3, 1 / 3, 1 / 3, 0]),
+        (
+            np.block([[CYCLE, np.ones((3, 1))], [-np.ones((1, 3)), 0.0]]),
+            [1 / 3, 1 / 3, 1 / 3, 0],
+        ),
         # b and c tie a, and c beats b: b may be met by nobody, a and c in any shares
         (np.array([[0.0, 0, 0], [0, 0, -1], [0, 1, 0]]), [0.5, 0, 0.5]),
     ],
 )
 def test_known_equilibria(payoff_NN, expected_N):
-    assert max_entropy_nash(payoff_NN) == pytest.approx(np.array(expected_N, float), abs=1e-6)
+    assert max_entropy_nash(payoff_NN) == pytest.approx(
+        np.array(expected_N, float), abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -69,22 +85,42 @@ def test_entropy_is_as_large_as_another_optimiser_finds():
 
 def test_a_copy_of_a_player_changes_nobodys_rating():
     # mean win rates would put whoever beats the copied one first
-    played = [*RPS, Outcome("weak", "rock", 0, 6), Outcome("weak", "scissors", 0, 6), Outcome("weak", "paper", 1, 6)]
+    played = [
+        *RPS,
+        Outcome("weak", "rock", 0, 6),
+        Outcome("weak", "scissors", 0, 6),
+        Outcome("weak", "paper", 1, 6),
+    ]
     copied = played + [
-        Outcome(*("copy" if name == "weak" else name for name in (o.first, o.second)), o.value, o.weight)
+        Outcome(
+            *("copy" if name == "weak" else name for name in (o.first, o.second)),
+            o.value,
+            o.weight,
+        )
         for o in played
         if "weak" in (o.first, o.second)
     ]
     copied.append(Outcome("copy", "weak", 0.5, 6))
-    alone, together = ({r.name: r.value for r in NashAverage(resamples=40).rate(games)} for games in (played, copied))
+    alone, together = (
+        {r.name: r.value for r in NashAverage(resamples=40).rate(games)}
+        for games in (played, copied)
+    )
     assert {name: together[name] for name in alone} == pytest.approx(alone, abs=1e-6)
     assert together["copy"] == pytest.approx(alone["weak"], abs=1e-6)
     assert alone["rock"] == pytest.approx(0, abs=1e-9) and alone["weak"] < 0
 
 
 def test_a_best_player_makes_it_the_result_against_that_one():
-    played = [Outcome("a", "b", 1, 6), Outcome("b", "a", 1, 4), Outcome("a", "c", 1, 9), Outcome("c", "a", 1, 1)]
-    rated = {r.name: r for r in NashAverage(resamples=40).rate([*played, Outcome("c", "b", 1, 10)])}
+    played = [
+        Outcome("a", "b", 1, 6),
+        Outcome("b", "a", 1, 4),
+        Outcome("a", "c", 1, 9),
+        Outcome("c", "a", 1, 1),
+    ]
+    rated = {
+        r.name: r
+        for r in NashAverage(resamples=40).rate([*played, Outcome("c", "b", 1, 10)])
+    }
     assert [rated[name].value for name in "abc"] == pytest.approx([0, -0.2, -0.8])
     assert rated["b"].low < -0.2 < rated["b"].high
 

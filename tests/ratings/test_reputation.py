@@ -1,4 +1,6 @@
-"""Reputation against vectors computed elsewhere, and what the rule promises beside them."""
+"""Reputation against vectors computed elsewhere, and what the rule promises beside
+them.
+"""
 
 from copy import deepcopy
 
@@ -10,9 +12,20 @@ from pydantic import ValidationError
 
 from equipoise.errors import ConfigError, DataError
 from equipoise.ratings.base import Duel, Outcome, Ratings
-from equipoise.ratings.reputation import Reputation, gap_factor, player_weights, weighted_means
+from equipoise.ratings.reputation import (
+    Reputation,
+    gap_factor,
+    player_weights,
+    weighted_means,
+)
 
-CASES = ["normal_iter0", "dynamic_iter0", "dynamic_iter3", "static_iter0", "static_iter3"]
+CASES = [
+    "normal_iter0",
+    "dynamic_iter0",
+    "dynamic_iter3",
+    "static_iter0",
+    "static_iter3",
+]
 
 
 @pytest.fixture(params=CASES)
@@ -31,15 +44,21 @@ def random_duels(count, seed, names="abcde"):
     for _ in range(count):
         i, j = rng.choice(len(names), 2, replace=False)
         judges = [name for k, name in enumerate(names) if k not in (i, j)]
-        scores = {judge: (i + 3 + rng.normal(), j + 3 + rng.normal()) for judge in judges}
+        scores = {
+            judge: (i + 3 + rng.normal(), j + 3 + rng.normal()) for judge in judges
+        }
         duels.append(Duel(names[i], names[j], scores))
     return duels
 
 
 def test_golden_trajectory(case):
     rating = Reputation(kind=case["kind"], weights=case["player_weights"])
-    spelt_out = Reputation(kind=case["kind"], weights=case["player_weights"], **case["params"])
-    assert spelt_out.model_dump() == rating.model_dump() | {"scaling": case["params"]["scaling"]}, "published constants"
+    spelt_out = Reputation(
+        kind=case["kind"], weights=case["player_weights"], **case["params"]
+    )
+    assert spelt_out.model_dump() == rating.model_dump() | {
+        "scaling": case["params"]["scaling"]
+    }, "published constants"
     state = rating.init(list(case["player_weights"]))
     for duel, after in zip(duels_of(case), case["trajectory"], strict=True):
         state = rating.update(state, duel)
@@ -51,22 +70,32 @@ def test_golden_trajectory(case):
 
 def test_golden_player_weights(case):
     weights = player_weights(case["kind"], case["iteration"], case["previous_scores"])
-    assert {name: weights.get(name, 1.0) for name in case["player_weights"]} == case["player_weights"]
+    assert {name: weights.get(name, 1.0) for name in case["player_weights"]} == case[
+        "player_weights"
+    ]
 
 
 def test_golden_preferences(case):
     final = {name: value for name, (value, _) in case["trajectory"][-1].items()}
-    for (first, second, scores), expected in zip(duels_of(case), case["preferences"], strict=True):
+    for (first, second, scores), expected in zip(
+        duels_of(case), case["preferences"], strict=True
+    ):
         a, b = weighted_means(scores, final)
-        assert (expected["winner"], expected["loser"]) == ((first, second) if a > b else (second, first))
+        assert (expected["winner"], expected["loser"]) == (
+            (first, second) if a > b else (second, first)
+        )
         assert abs(a - b) == pytest.approx(expected["margin"], abs=1e-9)
 
 
 def test_golden_through_standing(golden):
     case = golden("sparta_rating.json")["normal_iter0"]
     names = list(case["player_weights"])
-    rated = Ratings.build("reputation").standing(names, [[Duel(*duel) for duel in duels_of(case)]], seed=1)
-    assert {r.name: r.value for r in rated} == pytest.approx({k: v for k, (v, _) in case["trajectory"][-1].items()})
+    rated = Ratings.build("reputation").standing(
+        names, [[Duel(*duel) for duel in duels_of(case)]], seed=1
+    )
+    assert {r.name: r.value for r in rated} == pytest.approx(
+        {k: v for k, (v, _) in case["trajectory"][-1].items()}
+    )
     assert all(r.low <= r.value <= r.high and r.low < r.high for r in rated)
 
 
@@ -84,8 +113,12 @@ def test_an_upset_pays_no_more_than_a_favourites_win(high, low, deviation):
     assert gap_factor(high, low, deviation) == gap_factor(low, high, deviation)
     assert 0 <= gap_factor(high, low, deviation) <= 1
     start = Reputation().init(["x", "y", "j"])
-    state = type(start)({"x": high, "y": low, "j": 100.0}, start.deviations, start.changes)
-    favourite = Reputation().update(state, ("x", "y", {"j": (7, 6)})).ratings["x"] - high
+    state = type(start)(
+        {"x": high, "y": low, "j": 100.0}, start.deviations, start.changes
+    )
+    favourite = (
+        Reputation().update(state, ("x", "y", {"j": (7, 6)})).ratings["x"] - high
+    )
     upset = Reputation().update(state, ("x", "y", {"j": (6, 7)})).ratings["x"] - high
     assert favourite == pytest.approx(-upset, abs=1e-9) or high + upset == 10
 
@@ -97,31 +130,49 @@ def test_reputation_never_falls_below_its_floor():
         state = rating.update(state, ("a", "b", {"j": (1, 10)}))
         assert state.ratings["a"] >= 10
     assert state.ratings["a"] == 10 and state.ratings["b"] > 100
-    assert state.changes["a"][-1] == 0, "a change is what happened to the reputation, after the floor"
+    assert state.changes["a"][-1] == 0, (
+        "a change is what happened to the reputation, after the floor"
+    )
 
 
 def test_those_who_take_no_part_change_nothing():
     duels = random_duels(60, 0, "abcd")
     ends = []
-    for names in (["a", "b", "c", "d"], ["z", "d", "c", "y", "b", "a"], ["x", "a", "c", "b", "d"]):
+    for names in (
+        ["a", "b", "c", "d"],
+        ["z", "d", "c", "y", "b", "a"],
+        ["x", "a", "c", "b", "d"],
+    ):
         rating = Reputation()
         state = rating.init(names)
         for duel in duels:
             state = rating.update(state, duel)
-        ends.append({name: (state.ratings[name], state.deviations[name]) for name in "abcd"})
+        ends.append(
+            {name: (state.ratings[name], state.deviations[name]) for name in "abcd"}
+        )
         assert all(state.ratings[name] == 100 for name in names if name in "xyz")
     assert ends[0] == ends[1] == ends[2]
 
 
 def test_judges_weigh_as_their_reputation():
-    assert weighted_means({"good": (8, 2), "bad": (2, 8)}, {"good": 300, "bad": 100}) == (6.5, 3.5)
+    assert weighted_means(
+        {"good": (8, 2), "bad": (2, 8)}, {"good": 300, "bad": 100}
+    ) == (6.5, 3.5)
 
 
 @pytest.mark.parametrize(
     ("duel", "error", "message"),
     [
-        (("a", "b", {"gpt": (1, 2)}), ConfigError, "judge 'gpt' has no reputation; the players are a, b, j"),
-        (("a", "q", {"j": (1, 2)}), ConfigError, "'q' of the duel 'a' and 'q' is none of the players"),
+        (
+            ("a", "b", {"gpt": (1, 2)}),
+            ConfigError,
+            "judge 'gpt' has no reputation; the players are a, b, j",
+        ),
+        (
+            ("a", "q", {"j": (1, 2)}),
+            ConfigError,
+            "'q' of the duel 'a' and 'q' is none of the players",
+        ),
         (("a", "a", {"j": (1, 2)}), ConfigError, "'a' met itself"),
         (("a", "b", {"j": (1, float("nan"))}), DataError, "no finite number"),
     ],
@@ -133,9 +184,15 @@ def test_impossible_duels_are_named(duel, error, message):
 
 
 def test_kind_may_name_the_scores():
-    assert Reputation(kind="dynamic") == Reputation(scores="dynamic") == Ratings.build(Reputation(kind="dynamic"))  # type: ignore[arg-type]
+    assert (
+        Reputation(kind="dynamic")
+        == Reputation(scores="dynamic")
+        == Ratings.build(Reputation(kind="dynamic"))
+    )  # type: ignore[arg-type]
     assert Reputation(kind="static").settings()["kind"] == "reputation"
-    assert Ratings.build(Reputation(kind="static").settings()) == Reputation(scores="static")
+    assert Ratings.build(Reputation(kind="static").settings()) == Reputation(
+        scores="static"
+    )
     with pytest.raises(ValidationError, match="disagree"):
         Reputation(kind="dynamic", scores="static")
     with pytest.raises(ValidationError, match="rating_floor"):
@@ -143,15 +200,23 @@ def test_kind_may_name_the_scores():
 
 
 def test_weights_by_hand():
-    ends = [{"a": 1, "b": 2, "c": 3, "d": 4}, {"a": 1, "b": 4, "c": 2, "d": 3}, {"a": 4, "b": 1, "c": 2, "d": 3}]
+    ends = [
+        {"a": 1, "b": 2, "c": 3, "d": 4},
+        {"a": 1, "b": 4, "c": 2, "d": 3},
+        {"a": 4, "b": 1, "c": 2, "d": 3},
+    ]
     ones = dict.fromkeys("abcd", 1.0)
     assert player_weights("normal", 4, ends) == player_weights("static", 1, []) | ones
     assert player_weights("static", 3, ends) == ones | {"a": 0.0, "c": 0.1}
     assert player_weights("static", 4, ends) == ones | {"a": 0.0, "c": 0.1, "b": 0.2}
     assert player_weights("dynamic", 4, ends) == ones | {"b": 0.0, "c": 0.1, "d": 0.2}
     assert player_weights("static", 4, ends, until=2) == ones | {"a": 0.0}
-    assert player_weights("dynamic", 4, ends, until=3) == player_weights("dynamic", 3, ends)
-    with pytest.raises(ConfigError, match="needs the ratings at the end of 4 iterations; there are 3"):
+    assert player_weights("dynamic", 4, ends, until=3) == player_weights(
+        "dynamic", 3, ends
+    )
+    with pytest.raises(
+        ConfigError, match="needs the ratings at the end of 4 iterations; there are 3"
+    ):
         player_weights("dynamic", 5, ends)
     with pytest.raises(ConfigError, match="unknown kind of scores 'dynmic'"):
         player_weights("dynmic", 1, [])  # type: ignore[arg-type]
@@ -161,7 +226,11 @@ def test_weights_stop_changing_at_iteration_seven():
     ends = [{f"p{i}": (i * 7 + 3 * t) % 10 for i in range(10)} for t in range(9)]
     for kind in ("static", "dynamic"):
         assert len([w for w in player_weights(kind, 7, ends).values() if w < 1]) == 6
-        assert player_weights(kind, 10, ends) == player_weights(kind, 7, ends) != player_weights(kind, 6, ends)
+        assert (
+            player_weights(kind, 10, ends)
+            == player_weights(kind, 7, ends)
+            != player_weights(kind, 6, ends)
+        )
 
 
 def test_an_unfair_start_has_the_mean_and_spread_of_reputations():
@@ -169,15 +238,17 @@ def test_an_unfair_start_has_the_mean_and_spread_of_reputations():
     values = np.array(list(state.ratings.values()))
     assert values.mean() == pytest.approx(100) and values.std() == pytest.approx(20)
     assert state.ratings["a"] < state.ratings["b"] < state.ratings["c"]
-    assert set(Reputation(initial={"a": 3, "b": 3}).init(["a", "b"]).ratings.values()) == {100}
+    assert set(
+        Reputation(initial={"a": 3, "b": 3}).init(["a", "b"]).ratings.values()
+    ) == {100}
     with pytest.raises(ConfigError, match="no task score of 'c'"):
         Reputation(initial={"a": 3, "b": 3}).init(["a", "b", "c"])
 
 
 def test_frozen_reputations_stay_as_they_start():
-    rated = Reputation(frozen=True, initial={"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}).standing(
-        "abcde", [random_duels(50, 1)]
-    )
+    rated = Reputation(
+        frozen=True, initial={"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
+    ).standing("abcde", [random_duels(50, 1)])
     assert [r.name for r in rated] == list("edcba")
     assert all(r.low == r.value == r.high for r in rated)
     assert rated[0].value == pytest.approx(100 + 20 * 2**0.5)
@@ -195,7 +266,9 @@ def test_generations_carry_on_and_start_their_count_again():
     rated = {r.name: r for r in rating.standing("abcde", [first, second], seed=4)}
     assert {name: r.value for name, r in rated.items()} == dict(carried.ratings)
     assert rating.standing("abcde", [first, second], seed=4) == list(rated.values())
-    assert rated["e"].high > rated["e"].low and rated["e"].value > 100 > rated["a"].value
+    assert (
+        rated["e"].high > rated["e"].low and rated["e"].value > 100 > rated["a"].value
+    )
 
 
 def test_standing_weighs_by_the_ends_before():
@@ -204,14 +277,17 @@ def test_standing_weighs_by_the_ends_before():
     end = {r.name: r.value for r in rating.standing("abcde", [first])}
     weights = player_weights("static", 2, [end])
     weighted = Reputation(scores="static", weights=weights, resamples=40)
-    # the first generation's weights are those of the settings, so only the second may differ
+    # the first generation's weights are those of the settings, so only the second may
+    # differ
     state = rating.init("abcde")
     for duel in first:
         state = rating.update(state, duel)
     state = type(state)(state.ratings, state.deviations, state.changes, 0)
     for duel in second:
         state = weighted.update(state, duel)
-    assert {r.name: r.value for r in rating.standing("abcde", [first, second])} == dict(state.ratings)
+    assert {r.name: r.value for r in rating.standing("abcde", [first, second])} == dict(
+        state.ratings
+    )
     assert weights[min(end, key=end.__getitem__)] == 0.0
 
 
@@ -219,10 +295,19 @@ def test_who_had_no_duel_keeps_its_value_without_an_interval():
     duels = [Duel("a", "b", {"c": (3, 7), "d": (4, 6)})] * 5
     rated = {r.name: r for r in Reputation(resamples=40).standing("abcd", [duels])}
     assert all(np.isnan([rated[name].low, rated[name].high]).all() for name in "cd")
-    assert all(rated[name].low <= rated[name].value <= rated[name].high for name in "ab")
-    rated = {r.name: r for r in Reputation(resamples=40).standing("abcd", [duels, duels, [Duel("a", "b", {})]])}
+    assert all(
+        rated[name].low <= rated[name].value <= rated[name].high for name in "ab"
+    )
+    rated = {
+        r.name: r
+        for r in Reputation(resamples=40).standing(
+            "abcd", [duels, duels, [Duel("a", "b", {})]]
+        )
+    }
     assert rated["c"].value == 100 and rated["b"].value > 100
-    assert all(np.isnan([r.low, r.high]).all() for r in rated.values()), "the last generation judged nothing"
+    assert all(np.isnan([r.low, r.high]).all() for r in rated.values()), (
+        "the last generation judged nothing"
+    )
 
 
 def test_outcomes_are_not_enough():

@@ -1,4 +1,5 @@
-"""The page in a real browser: charts are drawn, texts are only read, filters filter, and nothing is fetched.
+"""The page in a real browser: charts are drawn, texts are only read, filters filter,
+and nothing is fetched.
 
 Chromium is spoken to over its debugging pipe. Skipped where there is no chromium.
 """
@@ -15,20 +16,27 @@ import assistance_run
 import pytest
 import siege_run
 
-from equipoise.report import attack, records
+from equipoise.environments.red_team import page as attack
+from equipoise.report import records
 from equipoise.report.facts import Answer, Attack, Facts, MatchCard, Part
 from equipoise.report.html import render
 from equipoise.report.section import clean
 from equipoise.types import Message
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
+    None,
+)
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update "
     "--disable-sync --disable-extensions --disable-dev-shm-usage --window-size=1280,900 --remote-debugging-pipe"
 )
 PATIENCE = 60  # seconds until a browser that does not answer is given up
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome is installed")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None,
+    reason="no chromium, chromium-browser or google-chrome is installed",
+)
 
 
 class Browser:
@@ -38,10 +46,19 @@ class Browser:
         assert CHROMIUM is not None
         reads, self._write = os.pipe()
         self._read, writes = os.pipe()
-        # The pipe's ends are descriptors 3 and 4 in chromium; the shell puts them there, whatever they are here.
+        # The pipe's ends are descriptors 3 and 4 in chromium; the shell puts them
+        # there, whatever they are here.
         command = f'exec "$0" "$@" 3<&{reads} 4>&{writes}'
         self._process = subprocess.Popen(
-            ["/bin/bash", "-c", command, CHROMIUM, *FLAGS.split(), f"--user-data-dir={profile}", "about:blank"],
+            [
+                "/bin/bash",
+                "-c",
+                command,
+                CHROMIUM,
+                *FLAGS.split(),
+                f"--user-data-dir={profile}",
+                "about:blank",
+            ],
             pass_fds=(reads, writes),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -51,8 +68,14 @@ class Browser:
         os.set_blocking(self._read, False)
         self._buffer, self._number, self._session = b"", 0, None
         self.events: list[dict[str, Any]] = []
-        [page] = [t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page"]
-        attached = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)
+        [page] = [
+            t
+            for t in self.call("Target.getTargets")["targetInfos"]
+            if t["type"] == "page"
+        ]
+        attached = self.call(
+            "Target.attachToTarget", targetId=page["targetId"], flatten=True
+        )
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
@@ -74,7 +97,9 @@ class Browser:
     def _message(self) -> dict[str, Any]:
         until = time.monotonic() + PATIENCE
         while b"\0" not in self._buffer:
-            assert time.monotonic() < until and self._process.poll() is None, "chromium does not answer"
+            assert time.monotonic() < until and self._process.poll() is None, (
+                "chromium does not answer"
+            )
             try:
                 self._buffer += os.read(self._read, 1 << 20)
             except BlockingIOError:
@@ -84,7 +109,9 @@ class Browser:
 
     def do(self, script: str) -> Any:
         """The value of a JavaScript expression in the page, awaited if it is a promise."""
-        found = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        found = self.call(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
@@ -92,7 +119,9 @@ class Browser:
         """Load a page and wait until it is drawn."""
         self.events.clear()
         self.call("Page.navigate", url=path.as_uri())
-        self.until("document.readyState === 'complete' && location.protocol === 'file:'")
+        self.until(
+            "document.readyState === 'complete' && location.protocol === 'file:'"
+        )
         self.until(
             "[...document.querySelectorAll('.chart')].every((c) => c.querySelector('.mlayer path, .mlayer image'))"
         )
@@ -107,13 +136,25 @@ class Browser:
     def complaints(self) -> list[dict[str, Any]]:
         """Console messages, errors and refused requests."""
         self.do("0")
-        names = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
+        names = (
+            "Runtime.consoleAPICalled",
+            "Runtime.exceptionThrown",
+            "Log.entryAdded",
+        )
         return [event["params"] for event in self.events if event["method"] in names]
 
     def requests(self) -> list[str]:
         """Addresses that were asked for, the page itself and inline data left out."""
-        sent = [e["params"]["request"]["url"] for e in self.events if e["method"] == "Network.requestWillBeSent"]
-        return [url for url in sent if not url.startswith(("data:", "blob:")) and not url.endswith(".html")]
+        sent = [
+            e["params"]["request"]["url"]
+            for e in self.events
+            if e["method"] == "Network.requestWillBeSent"
+        ]
+        return [
+            url
+            for url in sent
+            if not url.startswith(("data:", "blob:")) and not url.endswith(".html")
+        ]
 
     def close(self) -> None:
         """End chromium."""
@@ -156,13 +197,26 @@ def test_a_fault_would_be_noticed(browser, tmp_path):
 def test_every_chart_is_drawn_without_complaint_or_request(browser, pages):
     browser.open(pages["full"])
     assert browser.do("document.querySelectorAll('.chart').length") == 15
-    assert browser.do("document.querySelectorAll('.chart .scatterlayer .trace').length") >= 10
+    assert (
+        browser.do("document.querySelectorAll('.chart .scatterlayer .trace').length")
+        >= 10
+    )
     assert browser.do("document.querySelector('.chart .heatmaplayer image') !== null")
-    assert browser.do("document.querySelectorAll('.chart .barlayer .point').length") == 4
+    assert (
+        browser.do("document.querySelectorAll('.chart .barlayer .point').length") == 4
+    )
     cells = browser.do(TEXTS.format("#payoffs .heatmap-label"))
     assert "+0.52 ± 0.04" in cells and len([cell for cell in cells if cell]) == 14
-    assert browser.do(TEXTS.format("#standing .annotation-text")) == ["sums", "asker", "guard"]  # from low to high
-    assert browser.do(TEXTS.format("#standing .legendtext")) == ["sums", "asker", "guard"]
+    assert browser.do(TEXTS.format("#standing .annotation-text")) == [
+        "sums",
+        "asker",
+        "guard",
+    ]  # from low to high
+    assert browser.do(TEXTS.format("#standing .legendtext")) == [
+        "sums",
+        "asker",
+        "guard",
+    ]
     assert len(browser.do(TEXTS.format("#match-ups .heatmap-label"))) == 6
     assert browser.complaints() == []
     assert browser.requests() == []
@@ -171,10 +225,26 @@ def test_every_chart_is_drawn_without_complaint_or_request(browser, pages):
 def test_hostile_texts_are_shown_and_do_nothing(browser, pages, hostile):
     browser.open(pages["hostile"])
     assert browser.do("document.title") == hostile.title
-    for tag in ("iframe", "marquee", "object", "plaintext", "textarea", "img", "a[href^=javascript]"):
+    for tag in (
+        "iframe",
+        "marquee",
+        "object",
+        "plaintext",
+        "textarea",
+        "img",
+        "a[href^=javascript]",
+    ):
         assert browser.do(f"document.querySelectorAll('{tag}').length") == 0, tag
-    assert browser.do("[...document.querySelectorAll('*')].some((e) => e.onerror || e.onload || e.onfocus)") is False
-    shown = [text.replace("\u00a0", " ") for text in browser.do(TEXTS.format(".answer .text"))]
+    assert (
+        browser.do(
+            "[...document.querySelectorAll('*')].some((e) => e.onerror || e.onload || e.onfocus)"
+        )
+        is False
+    )
+    shown = [
+        text.replace("\u00a0", " ")
+        for text in browser.do(TEXTS.format(".answer .text"))
+    ]
     assert shown == [clean(text) for text in hostile.warnings]
     assert browser.complaints() == []
     assert browser.requests() == []
@@ -188,7 +258,12 @@ def test_hostile_names_are_labels_letter_by_letter(browser, pages, hostile):
         line = " ".join(clean(name).split())
         if len(line) <= 48:
             assert line in {text.replace("\u00a0", " ") for text in drawn}, line
-    assert browser.do("document.querySelectorAll('.ytick a, .xtick a, .ytick [style*=bold]').length") == 0
+    assert (
+        browser.do(
+            "document.querySelectorAll('.ytick a, .xtick a, .ytick [style*=bold]').length"
+        )
+        == 0
+    )
     browser.do(
         "Plotly.Fx.hover([...document.querySelectorAll('.chart')].find((c) => c.querySelector('.barlayer .point')),"
         " [{curveNumber: 0, pointNumber: 0}])"
@@ -213,12 +288,20 @@ SET = (
         ("f.elements.generation.value = '2'", lambda m: m.generation == 2),
         ("f.elements.split.value = 'held_out'", lambda m: m.split == "held_out"),
         ("f.elements.verdict.value = 'unjudged'", lambda m: m.answers[0].score is None),
-        ("f.elements.verdict.value = 'apart'", lambda m: m.answers[0].score != m.answers[1].score),
+        (
+            "f.elements.verdict.value = 'apart'",
+            lambda m: m.answers[0].score != m.answers[1].score,
+        ),
         (
             "f.elements.high.value = '0.5'",
-            lambda m: m.answers[0].score is not None and max(a.score for a in m.answers) < 0.5,
+            lambda m: (
+                m.answers[0].score is not None and max(a.score for a in m.answers) < 0.5
+            ),
         ),
-        ("f.elements.text.value = 'THIN wires'", lambda m: any("thin wires" in a.text for a in m.answers)),
+        (
+            "f.elements.text.value = 'THIN wires'",
+            lambda m: any("thin wires" in a.text for a in m.answers),
+        ),
         ("f.elements.text.value = '<nothing>'", lambda m: False),
     ],
 )
@@ -237,8 +320,13 @@ def test_filters_count_what_they_should(browser, pages, facts, change, keep):
 def test_pages_turn_and_finds_are_marked(browser, pages, facts):
     browser.open(pages["full"])
     browser.do("document.querySelector('.pager [name=next]').click()")
-    assert browser.do("document.querySelector('.shown').textContent").startswith("21–40 of 300 shown")
-    assert browser.do("document.querySelector('.card .id').textContent") == facts.matches[20].id
+    assert browser.do("document.querySelector('.shown').textContent").startswith(
+        "21–40 of 300 shown"
+    )
+    assert (
+        browser.do("document.querySelector('.card .id').textContent")
+        == facts.matches[20].id
+    )
     browser.do(SET.format("f.elements.text.value = 'neighbour'"))
     assert set(browser.do(TEXTS.format("mark"))) == {"neighbour"}
     browser.do(SET.format("f.elements.order.value = 'gap'"))
@@ -251,11 +339,18 @@ def test_pages_turn_and_finds_are_marked(browser, pages, facts):
 
 
 def test_attacks_are_shown_when_they_are_asked_for_and_only_as_text(browser, tmp_path):
-    answers = (Answer("red@1", siege_run.ATTACK, 1.0), Answer("blue@1", siege_run.LONG, 0.0))
+    answers = (
+        Answer("red@1", siege_run.ATTACK, 1.0),
+        Answer("blue@1", siege_run.LONG, 0.0),
+    )
     cards = (MatchCard("m1", 3, "train", (Message("seed prompt", "s"),), answers),)
     path = tmp_path / "attacks.html"
-    content = Facts("siege", attack=Attack(cards=cards, seen=7), sample=(9, 9), matches=cards)
-    path.write_text(render(content, (attack.attacks, records.matches)), encoding="utf-8")
+    content = Facts(
+        "siege", attack=Attack(cards=cards, seen=7), sample=(9, 9), matches=cards
+    )
+    path.write_text(
+        render(content, (attack.attacks, records.matches)), encoding="utf-8"
+    )
     browser.open(path)
     visible = "[...document.querySelectorAll('.card')].filter((e) => e.checkVisibility()).length"
     assert browser.do(visible) == 0
@@ -264,24 +359,58 @@ def test_attacks_are_shown_when_they_are_asked_for_and_only_as_text(browser, tmp
     browser.until(
         "document.querySelectorAll('#attacks .unfold').length === 1"
     )  # of the long answer, now that it is seen
-    assert browser.do(TEXTS.format("#attacks .text")) == ["s", siege_run.ATTACK, siege_run.LONG]
-    assert browser.do(TEXTS.format("#attacks .shown")) == ["1–1 of 1 shown, from 1 of 7 attacks of the run."]
-    assert browser.do("document.title") == "siege" and browser.do("document.querySelectorAll('.card b').length") == 0
+    assert browser.do(TEXTS.format("#attacks .text")) == [
+        "s",
+        siege_run.ATTACK,
+        siege_run.LONG,
+    ]
+    assert browser.do(TEXTS.format("#attacks .shown")) == [
+        "1–1 of 1 shown, from 1 of 7 attacks of the run."
+    ]
+    assert (
+        browser.do("document.title") == "siege"
+        and browser.do("document.querySelectorAll('.card b').length") == 0
+    )
     assert browser.complaints() == []
 
 
 def test_blocks_are_shown_apart_and_only_as_text(browser, tmp_path):
     matrix = (("", "DA", "<i>CQ</i>"), ("VQ user", "1", "[2]"))
-    parts = (Part("faults", "no <b>end</b>"), Part("payoff", rows=matrix), Part("response", assistance_run.HOSTILE))
-    cards = (MatchCard("m1", 3, "train", (Message("user", "q"),), (Answer("policy@1", "unseen", 1.0, "", parts),)),)
+    parts = (
+        Part("faults", "no <b>end</b>"),
+        Part("payoff", rows=matrix),
+        Part("response", assistance_run.HOSTILE),
+    )
+    cards = (
+        MatchCard(
+            "m1",
+            3,
+            "train",
+            (Message("user", "q"),),
+            (Answer("policy@1", "unseen", 1.0, "", parts),),
+        ),
+    )
     path = tmp_path / "blocks.html"
-    path.write_text(render(Facts("talk", matches=cards), (records.matches,)), encoding="utf-8")
+    path.write_text(
+        render(Facts("talk", matches=cards), (records.matches,)), encoding="utf-8"
+    )
     browser.open(path)
     assert browser.do(TEXTS.format(".part .role")) == ["faults", "payoff", "response"]
-    assert browser.do(TEXTS.format(".part .text")) == ["no <b>end</b>", assistance_run.HOSTILE]
-    assert browser.do(TEXTS.format(".part tr:first-child")) == [" DA<i>CQ</i>", "VQ user1[2]"]
-    assert browser.do("document.title") == "talk" and browser.do("document.querySelectorAll('.card b, i').length") == 0
-    assert browser.do(SET.format("f.elements.text.value = 'unseen'")).startswith("None shown")
+    assert browser.do(TEXTS.format(".part .text")) == [
+        "no <b>end</b>",
+        assistance_run.HOSTILE,
+    ]
+    assert browser.do(TEXTS.format(".part tr:first-child")) == [
+        " DA<i>CQ</i>",
+        "VQ user1[2]",
+    ]
+    assert (
+        browser.do("document.title") == "talk"
+        and browser.do("document.querySelectorAll('.card b, i').length") == 0
+    )
+    assert browser.do(SET.format("f.elements.text.value = 'unseen'")).startswith(
+        "None shown"
+    )
     assert "1–1 of 1" in browser.do(SET.format("f.elements.text.value = 'PWNED'"))
     assert browser.do(TEXTS.format(".part mark")) == ["pwned"]
     assert browser.complaints() == [] and browser.requests() == []
@@ -295,17 +424,24 @@ def test_charts_follow_light_and_dark_and_paper(browser, pages):
     ink = "getComputedStyle(document.body).color"
     seen = {}
     for scheme, blue in (("light", "rgb(31, 111, 181)"), ("dark", "rgb(95, 168, 230)")):
-        browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        browser.call(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": scheme}],
+        )
         browser.until(f"{line} === '{blue}'")
         seen[scheme] = browser.do(ink)
     assert seen["light"] != seen["dark"]
     browser.do("dispatchEvent(new Event('beforeprint'))")
     browser.until(f"{line} === 'rgb(31, 111, 181)'")
-    browser.until("document.querySelector('.wide > .chart .main-svg').getAttribute('width') === '660'")
+    browser.until(
+        "document.querySelector('.wide > .chart .main-svg').getAttribute('width') === '660'"
+    )
     assert browser.do(ink) == seen["light"]
     browser.do("dispatchEvent(new Event('afterprint'))")
     browser.until(f"{line} === 'rgb(95, 168, 230)'")
-    browser.until("document.querySelector('.wide > .chart .main-svg').getAttribute('width') > 700")
+    browser.until(
+        "document.querySelector('.wide > .chart .main-svg').getAttribute('width') > 700"
+    )
     assert browser.do(ink) == seen["dark"]
     browser.call("Emulation.setEmulatedMedia", features=[])
     assert browser.complaints() == []

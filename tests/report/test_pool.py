@@ -5,18 +5,21 @@ import math
 
 import numpy as np
 
-from equipoise.evaluate.statistics import Interval
+from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.table import Result, tally
 from equipoise.report import cost, curves, judging, learning, population, standing
 from equipoise.report.facts import Account, Curve, Facts, Selection, Tokens
 from equipoise.report.figures import heat_map
-from equipoise.report.played import Sample, met
 from equipoise.report.section import Figure, Table
+from equipoise.run.sampled_matches import Sample, met
 from equipoise.types import Judgement, Match, PlayerId
 
 
 def lines(ends: list[float], x: tuple[float, ...] = (0.0, 1.0)) -> list[Curve]:
-    return [Curve(f"p{i}", "", x, (5.0, end), (4.0, end - 1), (6.0, end + 1)) for i, end in enumerate(ends)]
+    return [
+        Curve(f"p{i}", "", x, (5.0, end), (4.0, end - 1), (6.0, end + 1))
+        for i, end in enumerate(ends)
+    ]
 
 
 def test_every_player_keeps_its_colour_and_toggles_with_its_band():
@@ -26,15 +29,27 @@ def test_every_player_keeps_its_colour_and_toggles_with_its_band():
     assert len({trace["line"]["color"] for trace in named}) == 3
     assert [b["legendgroup"] for b in bands] == [n["legendgroup"] for n in named]
     assert not any(band["showlegend"] for band in bands)
-    assert figure.table is not None and figure.table.rows[1] == ("1", "1 (0 to 2)", "5 (4 to 6)", "9 (8 to 10)")
+    assert figure.table is not None and figure.table.rows[1] == (
+        "1",
+        "1 (0 to 2)",
+        "5 (4 to 6)",
+        "9 (8 to 10)",
+    )
 
 
 def test_labels_at_the_ends_do_not_overlap_or_are_left_out():
     words = curves.lines_figure("a", lines([5.0, 5.0, 5.0])).layout["annotations"]
     assert np.diff([word["yshift"] for word in words]).min() >= 14
-    assert curves.lines_figure("a", lines([5.0 + i / 100 for i in range(12)])).layout["annotations"] == []
+    assert (
+        curves.lines_figure("a", lines([5.0 + i / 100 for i in range(12)])).layout[
+            "annotations"
+        ]
+        == []
+    )
     ended = [*lines([1.0, 9.0]), *lines([5.0], (0.0, 0.5))]
-    assert [word["text"] for word in curves.lines_figure("a", ended).layout["annotations"]] == ["p0", "p1"]
+    assert [
+        word["text"] for word in curves.lines_figure("a", ended).layout["annotations"]
+    ] == ["p0", "p1"]
     lone = [Curve("p", "", (0.0,), (1.0,)), Curve("q", "", (0.0,), (math.nan,))]
     assert len(curves.lines_figure("a", lone).layout["annotations"]) == 1
 
@@ -42,31 +57,63 @@ def test_labels_at_the_ends_do_not_overlap_or_are_left_out():
 def test_many_lines_differ_and_leave_their_bands_to_the_table():
     figure = curves.lines_figure("a", lines([float(i) for i in range(20)]))
     assert len(figure.data) == 20 and "intervals are in the table" in figure.note
-    assert len({(trace["line"]["color"], trace["line"]["dash"]) for trace in figure.data}) == 20
+    assert (
+        len({(trace["line"]["color"], trace["line"]["dash"]) for trace in figure.data})
+        == 20
+    )
 
 
 def test_a_heat_map_need_not_be_square_nor_around_zero():
     value = np.array([[1.0, 3.0, np.nan]])
-    figure = heat_map("t", ["judge"], ["a", "b", "c"], value, [["1", "3", ""]], [["", "", ""]], ("j", "p"), False)
+    figure = heat_map(
+        "t",
+        ["judge"],
+        ["a", "b", "c"],
+        value,
+        [["1", "3", ""]],
+        [["", "", ""]],
+        ("j", "p"),
+        False,
+    )
     [trace] = figure.data
     assert (trace["zmin"], trace["zmax"], trace["z"]) == (1, 3, [[1, 3, None]])
     assert (trace["x"], trace["y"], len(trace["colorscale"])) == ([0, 1, 2], [0], 2)
-    same = heat_map("t", ["j"], ["a"], np.array([[2.0]]), [["2"]], [[""]], ("", ""), False).data[0]
+    same = heat_map(
+        "t", ["j"], ["a"], np.array([[2.0]]), [["2"]], [[""]], ("", ""), False
+    ).data[0]
     assert same["zmax"] > same["zmin"] == 2
-    nothing = heat_map("t", ["j"], ["a"], np.array([[np.nan]]), [[""]], [[""]], ("", ""), False).data[0]
+    nothing = heat_map(
+        "t", ["j"], ["a"], np.array([[np.nan]]), [[""]], [[""]], ("", ""), False
+    ).data[0]
     assert nothing["zmax"] > nothing["zmin"]
 
 
 def test_match_ups_say_who_met_and_who_was_not_judged():
-    met = tally([Result("a", "b", 1.0), Result("a", "b", 0.0), Result("b", "c", None)], ["a", "b", "c"])
-    section = standing.match_ups(Facts("t", pool=("a", "b", "c"), met=met, met_judge="clerk", sample=(3, 3)))
-    assert section is not None and "judge clerk" in section.lead and "sample" not in section.lead
+    met = tally(
+        [Result("a", "b", 1.0), Result("a", "b", 0.0), Result("b", "c", None)],
+        ["a", "b", "c"],
+    )
+    section = standing.match_ups(
+        Facts("t", pool=("a", "b", "c"), met=met, met_judge="clerk", sample=(3, 3))
+    )
+    assert (
+        section is not None
+        and "judge clerk" in section.lead
+        and "sample" not in section.lead
+    )
     figure = section.blocks[0]
     assert isinstance(figure, Figure)
     trace = figure.data[0]
-    assert trace["text"] == [["", "+0.50 (2)", ""], ["−0.50 (2)", "", "– (1)"], ["", "– (1)", ""]]
+    assert trace["text"] == [
+        ["", "+0.50 (2)", ""],
+        ["−0.50 (2)", "", "– (1)"],
+        ["", "– (1)", ""],
+    ]
     assert trace["z"][0] == [None, 0.5, None] and trace["z"][1][2] is None
-    assert "<b>no judged meeting</b><br>in 1 matches, 1 of them not judged" in trace["hovertext"][1][2]
+    assert (
+        "<b>no judged meeting</b><br>in 1 matches, 1 of them not judged"
+        in trace["hovertext"][1][2]
+    )
     assert standing.match_ups(Facts("t", pool=("a",))) is None
 
 
@@ -82,13 +129,23 @@ def test_judges_on_different_scales_are_drawn_apart(facts):
     section = judging.who_judged_whom(facts)
     assert section is not None and "1,000 of the run's 48,210" in section.lead
     assert [block.title for block in section.blocks if isinstance(block, Figure)] == [
-        "Mean score given", "Mean score by peers",
-    ]  # fmt: skip
+        "Mean score given",
+        "Mean score by peers",
+    ]
     peers = section.blocks[1]
     assert isinstance(peers, Figure)
-    assert peers.data[0]["z"][0] == [2.1, 2.2, None]  # asker, guard, sums; sums did not judge itself
-    assert peers.data[0]["hovertext"][0][0] == "sums on asker<br><b>2.10</b><br>5 answers"
-    assert peers.data[0]["hovertext"][0][2] == "sums on sums<br><b>never judged</b><br>0 answers"
+    assert peers.data[0]["z"][0] == [
+        2.1,
+        2.2,
+        None,
+    ]  # asker, guard, sums; sums did not judge itself
+    assert (
+        peers.data[0]["hovertext"][0][0] == "sums on asker<br><b>2.10</b><br>5 answers"
+    )
+    assert (
+        peers.data[0]["hovertext"][0][2]
+        == "sums on sums<br><b>never judged</b><br>0 answers"
+    )
     alone = {"clerk": {"who_judged_whom": {"clerk": {"policy": {"mean": 0.5, "n": 3}}}}}
     left_out = judging.who_judged_whom(Facts("t", judges=alone))
     assert left_out is not None and not left_out.blocks and left_out.reason
@@ -101,21 +158,40 @@ def test_every_judge_and_every_voter_has_its_line_and_every_column_its_words(fac
     assert isinstance(table, Table) and isinstance(legend, Table)
     assert table.columns[1:] == tuple(row[0] for row in legend.rows)
     rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
-    assert list(rows) == ["peers", "·\u00a0sums", "·\u00a0asker", "·\u00a0guard", "clerk"]
-    assert rows["peers"]["unjudged"] == "25.0 %" and rows["·\u00a0sums"]["unjudged"] == "–"
+    assert list(rows) == [
+        "peers",
+        "·\u00a0sums",
+        "·\u00a0asker",
+        "·\u00a0guard",
+        "clerk",
+    ]
+    assert (
+        rows["peers"]["unjudged"] == "25.0 %" and rows["·\u00a0sums"]["unjudged"] == "–"
+    )
     assert rows["peers"]["agreement"] == "0.62" and rows["peers"]["own answers"] == "–"
-    assert rows["·\u00a0sums"]["own answers"] == rows["clerk"]["own answers"] == "+0.75 (−0.25)"
+    assert (
+        rows["·\u00a0sums"]["own answers"]
+        == rows["clerk"]["own answers"]
+        == "+0.75 (−0.25)"
+    )
     assert rows["·\u00a0asker"]["own answers"] == "–"
-    assert rows["clerk"]["first preferred"] == "60 % (50 to 70)" and rows["clerk"]["inconsistent"] == "–"
+    assert (
+        rows["clerk"]["first preferred"] == "60 % (50 to 70)"
+        and rows["clerk"]["inconsistent"] == "–"
+    )
     assert rows["clerk"]["length"] == "−0.38" and rows["clerk"]["tokens"] == "3,072"
 
 
 def test_cost_is_told_even_where_nothing_was_paid():
-    free = cost.cost(Facts("t", tokens=(Tokens("a", 2, 30, 4), Tokens("rule")), sample=(2, 2)))
+    free = cost.cost(
+        Facts("t", tokens=(Tokens("a", 2, 30, 4), Tokens("rule")), sample=(2, 2))
+    )
     assert free is not None and "no endpoint was asked" in free.lead
     [table] = free.blocks
     assert isinstance(table, Table) and table.rows == (("a", "2", "30", "4", "0"),)
-    paid = cost.cost(Facts("t", accounts=(Account("x", 2, 10, 0.5), Account("y", 1, 5, 0.25))))
+    paid = cost.cost(
+        Facts("t", accounts=(Account("x", 2, 10, 0.5), Account("y", 1, 5, 0.25)))
+    )
     assert paid is not None and isinstance(paid.blocks[0], Table)
     assert paid.blocks[0].rows[-1] == ("all", "3", "15", "0.75")
     nothing = cost.cost(Facts("t"))
@@ -132,12 +208,29 @@ def test_a_start_that_was_not_beaten_is_said():
 
 
 def test_two_players_that_fill_several_seats_meet_once_a_match():
-    seats = {"1": PlayerId("b"), "2": PlayerId("a"), "3": PlayerId("b"), "4": PlayerId("a", 3)}
+    seats = {
+        "1": PlayerId("b"),
+        "2": PlayerId("a"),
+        "3": PlayerId("b"),
+        "4": PlayerId("a", 3),
+    }
     match = Match("m", 3, "train", "answers", "p", seats, 0)
-    scores = {seat: {"score": value} for seat, value in (("1", 0.0), ("2", 1.0), ("3", 1.0))}
-    sample = Sample([match, Match("n", 3, "held_out", "answers", "p", seats, 0)], [Judgement("j", "m", "x", scores)], 2)
+    scores = {
+        seat: {"score": value} for seat, value in (("1", 0.0), ("2", 1.0), ("3", 1.0))
+    }
+    sample = Sample(
+        [match, Match("n", 3, "held_out", "answers", "p", seats, 0)],
+        [Judgement("j", "m", "x", scores)],
+        2,
+    )
     table = met(sample, ["a", "b"], "x", "score")
     assert table is not None and table.count_NN.tolist() == [[0, 1], [1, 0]]
-    assert table.payoff_NN[0, 1] == 0.5  # a@0 beats one b and ties with the other; a@3 was not judged
+    assert (
+        table.payoff_NN[0, 1] == 0.5
+    )  # a@0 beats one b and ties with the other; a@3 was not judged
     silent = met(sample, ["a", "b"], "y", "score")
-    assert silent is not None and silent.unjudged_NN[0, 1] == 1 and math.isnan(silent.payoff_NN[0, 1])
+    assert (
+        silent is not None
+        and silent.unjudged_NN[0, 1] == 1
+        and math.isnan(silent.payoff_NN[0, 1])
+    )

@@ -1,4 +1,6 @@
-"""The server over HTTP: the official client and curl are answered, and every misuse with the protocol's own error."""
+"""The server over HTTP: the official client and curl are answered, and every misuse
+with the protocol's own error.
+"""
 
 import asyncio
 import json
@@ -10,7 +12,7 @@ import threading
 import httpx
 import pytest
 
-from equipoise.players.base import Shelf
+from equipoise.players.base import Resources
 from equipoise.players.local import Local
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.engine import EngineError, Piece, Refused
@@ -19,7 +21,9 @@ from equipoise.types import View, user
 ASK = {"model": "talker", "messages": [{"role": "user", "content": "How are you?"}]}
 
 
-def refused(response: httpx.Response, status: int, code: str, param: str | None = None) -> str:
+def refused(
+    response: httpx.Response, status: int, code: str, param: str | None = None
+) -> str:
     """The message of an error in the protocol's shape."""
     assert response.status_code == status, response.text
     error = response.json()["error"]
@@ -32,11 +36,15 @@ def refused(response: httpx.Response, status: int, code: str, param: str | None 
 def test_the_official_client_is_answered_as_the_player_answers(model_folder, serving):
     from openai import OpenAI
 
-    player, shelf = Local(model=str(model_folder("llama")), max_new_tokens=16, temperature=0.9), Shelf()
-    actor = player.open(None, shelf)
-    with serving(Catalogue.of_player("tiny", player)) as address, OpenAI(
-        base_url=address.url, api_key="secret", max_retries=0
-    ) as client:  # fmt: skip
+    player, resources = (
+        Local(model=str(model_folder("llama")), max_new_tokens=16, temperature=0.9),
+        Resources(),
+    )
+    actor = player.open(None, resources)
+    with (
+        serving(Catalogue.of_player("tiny", player)) as address,
+        OpenAI(base_url=address.url, api_key="secret", max_retries=0) as client,
+    ):
         assert [model.id for model in client.models.list()] == ["tiny"]
         assert client.models.retrieve("tiny").id == "tiny"
         for seed in range(3):
@@ -44,26 +52,45 @@ def test_the_official_client_is_answered_as_the_player_answers(model_folder, ser
             whole = client.chat.completions.create(
                 model="tiny", messages=[{"role": "user", "content": "Why?"}], seed=seed
             )
-            assert whole.choices[0].message.content == move.text and whole.choices[0].finish_reason == move.finish
+            assert (
+                whole.choices[0].message.content == move.text
+                and whole.choices[0].finish_reason == move.finish
+            )
             assert whole.usage is not None
-            assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (move.prompt_tokens, move.tokens)
+            assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (
+                move.prompt_tokens,
+                move.tokens,
+            )
             chunks = list(
                 client.chat.completions.create(
-                    model="tiny", messages=[{"role": "user", "content": "Why?"}], seed=seed, stream=True,
+                    model="tiny",
+                    messages=[{"role": "user", "content": "Why?"}],
+                    seed=seed,
+                    stream=True,
                     stream_options={"include_usage": True},
                 )
-            )  # fmt: skip
-            assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == move.text
-            assert chunks[-2].choices[0].finish_reason == move.finish and chunks[-1].usage == whole.usage
+            )
+            assert (
+                "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+                == move.text
+            )
+            assert (
+                chunks[-2].choices[0].finish_reason == move.finish
+                and chunks[-1].usage == whole.usage
+            )
         several = client.chat.completions.create(
             model="tiny", messages=[{"role": "user", "content": "Why?"}], seed=2, n=3
         )
         texts = [choice.message.content for choice in several.choices]
         assert texts[0] == whole.choices[0].message.content and len(set(texts)) == 3
         long = httpx.post(
-            f"{address.url}/chat/completions", headers={"authorization": "Bearer secret"},
-            json={"model": "tiny", "messages": [{"role": "user", "content": "word " * 900}]},
-        )  # fmt: skip
+            f"{address.url}/chat/completions",
+            headers={"authorization": "Bearer secret"},
+            json={
+                "model": "tiny",
+                "messages": [{"role": "user", "content": "word " * 900}],
+            },
+        )
         refused(long, 400, "context_length_exceeded", "messages")
 
 
@@ -71,17 +98,41 @@ def test_the_official_client_is_answered_as_the_player_answers(model_folder, ser
 def test_curl_is_answered(serving, talker, shop):
     def curl(*arguments: str) -> str:
         return subprocess.run(
-            ["curl", "-sS", *arguments], capture_output=True, text=True, check=True, timeout=30
+            ["curl", "-sS", *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=30,
         ).stdout
 
     with serving(shop({"talker": talker()})) as address:
-        key, url = ("-H", "Authorization: Bearer secret"), f"{address.url}/chat/completions"
-        assert json.loads(curl(*key, url, "-d", json.dumps(ASK)))["choices"][0]["message"]["content"] == "one two three"
-        lines = curl("-N", *key, url, "-d", json.dumps(ASK | {"stream": True})).split("\n\n")
-        assert lines[-2:] == ["data: [DONE]", ""] and all(line.startswith("data: {") for line in lines[:-2])
+        key, url = (
+            ("-H", "Authorization: Bearer secret"),
+            f"{address.url}/chat/completions",
+        )
+        assert (
+            json.loads(curl(*key, url, "-d", json.dumps(ASK)))["choices"][0]["message"][
+                "content"
+            ]
+            == "one two three"
+        )
+        lines = curl("-N", *key, url, "-d", json.dumps(ASK | {"stream": True})).split(
+            "\n\n"
+        )
+        assert lines[-2:] == ["data: [DONE]", ""] and all(
+            line.startswith("data: {") for line in lines[:-2]
+        )
         events = [json.loads(line[6:]) for line in lines[:-2]]
-        assert [e["choices"][0]["delta"].get("content", "") for e in events] == ["", "one ", "two ", "three", ""]
-        assert {e["object"] for e in events} == {"chat.completion.chunk"} and len({e["id"] for e in events}) == 1
+        assert [e["choices"][0]["delta"].get("content", "") for e in events] == [
+            "",
+            "one ",
+            "two ",
+            "three",
+            "",
+        ]
+        assert {e["object"] for e in events} == {"chat.completion.chunk"} and len(
+            {e["id"] for e in events}
+        ) == 1
         assert "usage" not in events[0]
         for trick in (
             "/models/../../etc/passwd",
@@ -98,30 +149,78 @@ def test_curl_is_answered(serving, talker, shop):
 def test_each_answer_has_the_settings_that_were_asked_for(serving, talker, shop):
     engine = talker()
     with serving(shop({"talker": engine})) as address:
-        given = {"temperature": 0, "top_p": 0.5, "top_k": -1, "max_tokens": 7, "stop": ["a", "b"], "seed": -3}
+        given = {
+            "temperature": 0,
+            "top_p": 0.5,
+            "top_k": -1,
+            "max_tokens": 7,
+            "stop": ["a", "b"],
+            "seed": -3,
+        }
         chat = [
             {"role": "developer", "content": "Be brief."},
-            {"role": "user", "content": [{"type": "text", "text": "How "}, {"type": "text", "text": "so?"}]},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "How "},
+                    {"type": "text", "text": "so?"},
+                ],
+            },
             {"role": "assistant", "content": "It is"},
         ]
-        body = {"model": "talker", "messages": chat, **given, "user": "me", "metadata": {"a": 1}, "tools": []}
+        body = {
+            "model": "talker",
+            "messages": chat,
+            **given,
+            "user": "me",
+            "metadata": {"a": 1},
+            "tools": [],
+        }
         assert address.post(body | {"continue_final_message": True}).status_code == 200
         asked = engine.asked[0]
-        assert [(m.role, m.content) for m in asked.messages] == [("system", "Be brief."), ("user", "How so?")]
-        assert (asked.prefix, asked.temperature, asked.top_p, asked.top_k) == ("It is", 0.0, 0.5, 0)
+        assert [(m.role, m.content) for m in asked.messages] == [
+            ("system", "Be brief."),
+            ("user", "How so?"),
+        ]
+        assert (asked.prefix, asked.temperature, asked.top_p, asked.top_k) == (
+            "It is",
+            0.0,
+            0.5,
+            0,
+        )
         assert (asked.max_tokens, asked.stop, asked.seed) == (7, ("a", "b"), -3)
-        address.post(ASK | {"stop": "x", "max_completion_tokens": 9, "max_tokens": None})
+        address.post(
+            ASK | {"stop": "x", "max_completion_tokens": 9, "max_tokens": None}
+        )
         address.post(ASK)
-        assert (engine.asked[1].stop, engine.asked[1].max_tokens, engine.asked[2].max_tokens) == (("x",), 9, 50)
-        assert engine.asked[1].seed != engine.asked[2].seed, "without a seed every request has its own dice"
+        assert (
+            engine.asked[1].stop,
+            engine.asked[1].max_tokens,
+            engine.asked[2].max_tokens,
+        ) == (("x",), 9, 50)
+        assert engine.asked[1].seed != engine.asked[2].seed, (
+            "without a seed every request has its own dice"
+        )
 
 
 BAD = [
     ({"messages": []}, "invalid_value", "messages"),
     ({"messages": "hi"}, "invalid_type", "messages"),
-    ({"messages": [{"role": "user"}]}, "missing_required_parameter", "messages[0].content"),
-    ({"messages": [{"role": "wizard", "content": "a"}]}, "invalid_value", "messages[0].role"),
-    ({"messages": [{"role": "user", "content": None}]}, "invalid_type", "messages[0].content"),
+    (
+        {"messages": [{"role": "user"}]},
+        "missing_required_parameter",
+        "messages[0].content",
+    ),
+    (
+        {"messages": [{"role": "wizard", "content": "a"}]},
+        "invalid_value",
+        "messages[0].role",
+    ),
+    (
+        {"messages": [{"role": "user", "content": None}]},
+        "invalid_type",
+        "messages[0].content",
+    ),
     ({"model": 3}, "invalid_type", "model"),
     ({"temperature": "hot"}, "invalid_type", "temperature"),
     ({"temperature": 2.1}, "invalid_value", "temperature"),
@@ -135,7 +234,11 @@ BAD = [
     ({"n": True}, "invalid_type", "n"),
     ({"stop": 5}, "invalid_type", "stop"),
     ({"tools": [{"type": "function"}]}, "unsupported_value", "tools"),
-    ({"response_format": {"type": "json_object"}}, "unsupported_value", "response_format"),
+    (
+        {"response_format": {"type": "json_object"}},
+        "unsupported_value",
+        "response_format",
+    ),
     ({"logprobs": True}, "unsupported_value", "logprobs"),
     ({"presence_penalty": 0.5}, "unsupported_value", "presence_penalty"),
     ({"steering": {"pricing": "latency"}}, "unsupported_value", "steering"),
@@ -146,18 +249,46 @@ def test_misuse_is_answered_in_the_protocols_own_shape(serving, talker, shop):
     with serving(shop({"talker": talker()}), body_bytes=5000) as address:
         for change, code, param in BAD:
             refused(address.post(ASK | change), 400, code, param)
-        for body in (b"{nope", b"", b"[1]", b'"\xff"', b"[" * 4000, b'{"model": "\\ud800"}', b'{"seed": NaN}'):
+        for body in (
+            b"{nope",
+            b"",
+            b"[1]",
+            b'"\xff"',
+            b"[" * 4000,
+            b'{"model": "\\ud800"}',
+            b'{"seed": NaN}',
+        ):
             refused(address.post(content=body), 400, "invalid_json")
-        refused(address.post({"messages": ASK["messages"]}), 400, "missing_required_parameter", "model")
+        refused(
+            address.post({"messages": ASK["messages"]}),
+            400,
+            "missing_required_parameter",
+            "model",
+        )
         for name in ("Talker", "talker:subscription", "../talker", ""):
-            assert "talker" in refused(address.post(ASK | {"model": name}), 404, "model_not_found", "model")
-        for wrong in ("Bearer wrong", "secret", "Basic secret", "Bearer secret2", "Bearer \u00e9".encode()):
-            refused(address.post(ASK, headers={"authorization": wrong}), 401, "invalid_api_key")
+            assert "talker" in refused(
+                address.post(ASK | {"model": name}), 404, "model_not_found", "model"
+            )
+        for wrong in (
+            "Bearer wrong",
+            "secret",
+            "Basic secret",
+            "Bearer secret2",
+            "Bearer \u00e9".encode(),
+        ):
+            refused(
+                address.post(ASK, headers={"authorization": wrong}),
+                401,
+                "invalid_api_key",
+            )
         refused(httpx.get(f"{address.url}/models"), 401, "invalid_api_key")
         refused(httpx.get(f"{address.url}/nothing"), 401, "invalid_api_key")
         refused(address.post(ASK, path="/models"), 405, "method_not_allowed")
         refused(address.post(ASK, path="/completions"), 404, "not_found")
-        assert address.post(ASK, headers={"authorization": "bearer secret"}).status_code == 200
+        assert (
+            address.post(ASK, headers={"authorization": "bearer secret"}).status_code
+            == 200
+        )
 
 
 def test_a_long_body_is_not_held(serving, talker, shop):
@@ -171,9 +302,22 @@ def test_a_long_body_is_not_held(serving, talker, shop):
 def test_without_a_token_only_this_machine_is_served(serving, talker, shop):
     with serving(shop({"talker": talker()}), token=None) as address:
         assert httpx.get(f"{address.url}/models").status_code == 200
-        assert httpx.get(f"{address.url}/models", headers={"origin": "http://localhost:3000"}).status_code == 200
-        for header in ({"origin": "https://evil.example"}, {"origin": "null"}, {"host": "evil.example:8000"}):
-            refused(httpx.post(f"{address.url}/chat/completions", json=ASK, headers=header), 403, "forbidden")
+        assert (
+            httpx.get(
+                f"{address.url}/models", headers={"origin": "http://localhost:3000"}
+            ).status_code
+            == 200
+        )
+        for header in (
+            {"origin": "https://evil.example"},
+            {"origin": "null"},
+            {"host": "evil.example:8000"},
+        ):
+            refused(
+                httpx.post(f"{address.url}/chat/completions", json=ASK, headers=header),
+                403,
+                "forbidden",
+            )
 
 
 def test_what_an_engine_does_wrong_is_said_plainly(serving, talker, shop):
@@ -191,12 +335,29 @@ def test_what_an_engine_does_wrong_is_said_plainly(serving, talker, shop):
     with serving(shop(engines)) as address:
         for stream in (False, True):
             ask = ASK | {"stream": stream}
-            assert refused(address.post(ask | {"model": "refuses"}), 400, "invalid_value", "messages") == "no such role"
-            assert "out of memory" in refused(address.post(ask | {"model": "fails"}), 500, "engine_error")
-            assert "secret" not in refused(address.post(ask | {"model": "crashes"}), 500, "internal_error")
+            assert (
+                refused(
+                    address.post(ask | {"model": "refuses"}),
+                    400,
+                    "invalid_value",
+                    "messages",
+                )
+                == "no such role"
+            )
+            assert "out of memory" in refused(
+                address.post(ask | {"model": "fails"}), 500, "engine_error"
+            )
+            assert "secret" not in refused(
+                address.post(ask | {"model": "crashes"}), 500, "internal_error"
+            )
         refused(address.post(ASK | {"model": "breaks"}), 500, "engine_error")
-        events = address.post(ASK | {"model": "breaks", "stream": True}).text.split("\n\n")
-        assert json.loads(events[-2][6:])["error"]["code"] == "engine_error" and "half" in events[1]
+        events = address.post(ASK | {"model": "breaks", "stream": True}).text.split(
+            "\n\n"
+        )
+        assert (
+            json.loads(events[-2][6:])["error"]["code"] == "engine_error"
+            and "half" in events[1]
+        )
 
 
 def test_places_and_queue_are_bounded(serving, talker, shop):
@@ -204,13 +365,23 @@ def test_places_and_queue_are_bounded(serving, talker, shop):
     with serving(shop({"talker": engine}), concurrency=2, queue=3) as address:
 
         async def ask() -> list[httpx.Response]:
-            async with httpx.AsyncClient(headers={"authorization": "Bearer secret"}, timeout=30) as client:
+            async with httpx.AsyncClient(
+                headers={"authorization": "Bearer secret"}, timeout=30
+            ) as client:
                 return await asyncio.gather(
-                    *(client.post(f"{address.url}/chat/completions", json=ASK | {"seed": n}) for n in range(9))
+                    *(
+                        client.post(
+                            f"{address.url}/chat/completions", json=ASK | {"seed": n}
+                        )
+                        for n in range(9)
+                    )
                 )
 
         found = asyncio.run(ask())
-        assert sorted(r.status_code for r in found) == [200] * 5 + [429] * 4 and engine.most_under_way == 2
+        assert (
+            sorted(r.status_code for r in found) == [200] * 5 + [429] * 4
+            and engine.most_under_way == 2
+        )
         late = next(r for r in found if r.status_code == 429)
         refused(late, 429, "rate_limit_exceeded")
         assert late.headers["retry-after"] == "1"
@@ -223,9 +394,13 @@ def test_time_is_limited(serving, talker, shop, until):
     with serving(shop({"talker": engine}), seconds=0.3) as address:
         refused(address.post(ASK), 408, "timeout")
         events = address.post(ASK | {"stream": True}).text.split("\n\n")
-        assert json.loads(events[-2][6:])["error"]["code"] == "timeout" and len(events) > 3
+        assert (
+            json.loads(events[-2][6:])["error"]["code"] == "timeout" and len(events) > 3
+        )
         until(lambda: engine.under_way == 0)
-        with socket.create_connection(("127.0.0.1", int(address.url.split(":")[2][:-3]))) as slow:
+        with socket.create_connection(
+            ("127.0.0.1", int(address.url.split(":")[2][:-3]))
+        ) as slow:
             head = "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer secret\r\n"
             slow.sendall(f"{head}content-length: 100\r\n\r\n{{".encode())
             assert b"408" in slow.recv(100)
@@ -235,7 +410,9 @@ def test_time_is_limited(serving, talker, shop, until):
 def test_a_client_that_goes_away_ends_its_answer(serving, talker, shop, until, stream):
     engine = talker(words=("a ",) * 10_000, pause=0.01)
     with serving(shop({"talker": engine}), concurrency=1) as address:
-        with socket.create_connection(("127.0.0.1", int(address.url.split(":")[2][:-3]))) as client:
+        with socket.create_connection(
+            ("127.0.0.1", int(address.url.split(":")[2][:-3]))
+        ) as client:
             body = json.dumps(ASK | {"stream": stream, "seed": 5}).encode()
             head = "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer secret\r\n"
             client.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
@@ -245,7 +422,9 @@ def test_a_client_that_goes_away_ends_its_answer(serving, talker, shop, until, s
         assert health == {"status": "ok", "running": 0, "waiting": 0}
 
 
-def test_what_is_under_way_is_finished_when_the_server_stops(serving, talker, shop, until):
+def test_what_is_under_way_is_finished_when_the_server_stops(
+    serving, talker, shop, until
+):
     engine, found = talker(pause=0.15), []
     with serving(shop({"talker": engine})) as address:
         asking = threading.Thread(target=lambda: found.append(address.post(ASK)))
@@ -263,7 +442,11 @@ def test_what_outlasts_the_grace_is_cut_off(serving, talker, shop, until):
     with serving(shop({"talker": engine}), grace=0) as address:
         headers = {"authorization": "Bearer secret"}
         with httpx.stream(
-            "POST", f"{address.url}/chat/completions", json=ASK | {"stream": True}, headers=headers, timeout=30
+            "POST",
+            f"{address.url}/chat/completions",
+            json=ASK | {"stream": True},
+            headers=headers,
+            timeout=30,
         ) as reply:
             lines = reply.iter_lines()
             next(lines)
@@ -275,7 +458,9 @@ def test_what_outlasts_the_grace_is_cut_off(serving, talker, shop, until):
 
 def _listens(url: str) -> bool:
     try:
-        socket.create_connection(("127.0.0.1", int(url.split(":")[2][:-3])), timeout=1).close()
+        socket.create_connection(
+            ("127.0.0.1", int(url.split(":")[2][:-3])), timeout=1
+        ).close()
     except OSError:
         return False
     return True

@@ -5,11 +5,11 @@ import shutil
 
 import pytest
 
-from equipoise import config
 from equipoise.errors import RunError
-from equipoise.players.base import Shelf
+from equipoise.players.base import Resources
 from equipoise.players.endpoint import Endpoint
-from equipoise.run import Run
+from equipoise.run import config
+from equipoise.run.directory import Run
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.engine import Asked, Refused
 from equipoise.serve.protocol import Problem
@@ -18,12 +18,23 @@ from equipoise.types import View, user
 
 @pytest.fixture
 def folder(tmp_path, model_folder, adapter_folder):
-    """A run of a tiny model, as after three generations of which the second was not kept."""
-    settings = [f"policy.model={model_folder('llama')}", "policy.lora={r: 2, alpha: 4}", "policy.max_new_tokens=8"]
+    """A run of a tiny model, as after three generations of which the second was not
+    kept.
+    """
+    settings = [
+        f"policy.model={model_folder('llama')}",
+        "policy.lora={r: 2, alpha: 4}",
+        "policy.max_new_tokens=8",
+    ]
     with Run.create(config.load("quickstart", settings), tmp_path / "run") as run:
         for generation in (1, 3):
-            shutil.copytree(adapter_folder("llama", generation)[1], run.folder / "players/policy" / str(generation))
-        run.ledger.finish("0/measure", 0, "measure", {"mixture": {"policy@0": 1.0}}, 0.0)
+            shutil.copytree(
+                adapter_folder("llama", generation)[1],
+                run.folder / "players/policy" / str(generation),
+            )
+        run.ledger.finish(
+            "0/measure", 0, "measure", {"mixture": {"policy@0": 1.0}}, 0.0
+        )
         mixture = {"policy@0": 0.0, "policy@1": 0.25, "policy@3": 0.75}
         run.ledger.finish("3/measure", 3, "measure", {"mixture": mixture}, 0.0)
     return tmp_path / "run"
@@ -32,7 +43,9 @@ def folder(tmp_path, model_folder, adapter_folder):
 async def said(catalogue: Catalogue, model: str, seed: int) -> tuple[str, str]:
     found = await catalogue.find(model, seed)
     question = Asked((user("Why?"),), seed=seed, max_tokens=found.given.max_tokens)
-    return found.name, "".join([piece.text async for piece in found.engine.generate(question)])
+    return found.name, "".join(
+        [piece.text async for piece in found.engine.generate(question)]
+    )
 
 
 def test_a_run_offers_every_kept_generation(folder):
@@ -50,9 +63,12 @@ def test_a_run_offers_every_kept_generation(folder):
         player = run.config.players["policy"]
     for generation in (0, 1, 3):
         weights = folder / "players/policy" / str(generation) if generation else None
-        move = player.open(weights, Shelf()).act([View((user("Why?"),))], [5])[0]
+        move = player.open(weights, Resources()).act([View((user("Why?"),))], [5])[0]
         assert found[f"policy@{generation}"] == (f"policy@{generation}", move.text)
-    assert found["policy"] == found["policy@3"] and found["mixture"] in (found["policy@1"], found["policy@3"])
+    assert found["policy"] == found["policy@3"] and found["mixture"] in (
+        found["policy@1"],
+        found["policy@3"],
+    )
 
 
 def test_the_mixture_is_drawn_by_the_requests_seed(folder):
@@ -86,7 +102,11 @@ def test_a_name_with_a_suffix_and_a_field_are_steered(talker, shop):
         return engine if how is None else talker(words=("steered",))
 
     plain = talker()
-    catalogue = shop({"policy@1": plain, "qwen:8b": talker()}, aliases={"policy": "policy@1"}, steer=steer)
+    catalogue = shop(
+        {"policy@1": plain, "qwen:8b": talker()},
+        aliases={"policy": "policy@1"},
+        steer=steer,
+    )
 
     async def ask() -> None:
         assert (await catalogue.find("policy", 0)).engine is plain
@@ -115,7 +135,9 @@ def test_a_name_with_a_suffix_and_a_field_are_steered(talker, shop):
         None,
         "latency",
     ]
-    assert [report for _, report in seen].index(True) == 2 and sum(report for _, report in seen) == 1
+    assert [report for _, report in seen].index(True) == 2 and sum(
+        report for _, report in seen
+    ) == 1
 
 
 def test_a_server_that_does_not_steer_says_so(talker, shop):
@@ -131,10 +153,22 @@ def test_a_server_before_a_server_says_what_that_says(serving, talker, shop):
     with serving(shop({"talker": engine}), token=None) as behind:
         player = Endpoint.model_validate({"base_url": behind.url, "model": "talker"})
         with serving(Catalogue.of_player("front", player)) as address:
-            chat = [{"role": "user", "content": "How are you?"}, {"role": "assistant", "content": "I am"}]
-            body = {"model": "front", "messages": chat, "seed": 7, "stop": "x", "continue_final_message": True}
+            chat = [
+                {"role": "user", "content": "How are you?"},
+                {"role": "assistant", "content": "I am"},
+            ]
+            body = {
+                "model": "front",
+                "messages": chat,
+                "seed": 7,
+                "stop": "x",
+                "continue_final_message": True,
+            }
             reply = address.post(body).json()
-            assert reply["choices"][0]["message"]["content"] == "one two three" and reply["model"] == "front"
+            assert (
+                reply["choices"][0]["message"]["content"] == "one two three"
+                and reply["model"] == "front"
+            )
             asked = engine.asked[0]
             assert (asked.prefix, asked.seed, asked.stop) == ("I am", 7, ("x",))
             assert address.post({**body, "messages": []}).status_code == 400

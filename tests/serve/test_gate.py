@@ -19,9 +19,14 @@ def test_places_are_given_in_order_and_given_back():
 
         first = asyncio.create_task(ask("first", 1))
         await asyncio.sleep(0)
-        waiting = [asyncio.create_task(ask(name, n)) for name, n in (("both", 2), ("small", 1), ("gone", 1))]
+        waiting = [
+            asyncio.create_task(ask(name, n))
+            for name, n in (("both", 2), ("small", 1), ("gone", 1))
+        ]
         await asyncio.sleep(0)
-        assert entered == ["first"], "who asks for little does not overtake who asks for much"
+        assert entered == ["first"], (
+            "who asks for little does not overtake who asks for much"
+        )
         assert (gate.running, gate.waiting) == (1, 3)
         with pytest.raises(Problem, match="too many"):
             await ask("late", 1)

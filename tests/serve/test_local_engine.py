@@ -1,12 +1,14 @@
-"""A served answer is the player's own answer, whoever else is being answered, and whenever it joined."""
+"""A served answer is the player's own answer, whoever else is being answered, and
+whenever it joined.
+"""
 
 import asyncio
 import contextlib
 
 import pytest
 
-from equipoise.players.adapters import Lora
-from equipoise.players.base import Shelf
+from equipoise.models.adapters import Lora
+from equipoise.players.base import Resources
 from equipoise.players.local import Local
 from equipoise.serve.engine import Asked, EngineError, Refused
 from equipoise.serve.local_engine import LocalEngine
@@ -25,16 +27,29 @@ def player(folder, **settings) -> Local:
 
 def asked(number: int, settings: Local, **more) -> Asked:
     return Asked(
-        **{"messages": CHATS[number % 3], "seed": number, "temperature": settings.temperature, "top_p": settings.top_p,
-           "top_k": settings.top_k, "max_tokens": settings.max_new_tokens, **more}
-    )  # fmt: skip
+        **{
+            "messages": CHATS[number % 3],
+            "seed": number,
+            "temperature": settings.temperature,
+            "top_p": settings.top_p,
+            "top_k": settings.top_k,
+            "max_tokens": settings.max_new_tokens,
+            **more,
+        }
+    )
 
 
-async def answer(engine: LocalEngine, question: Asked, after: float = 0) -> tuple[str, str, int]:
+async def answer(
+    engine: LocalEngine, question: Asked, after: float = 0
+) -> tuple[str, str, int]:
     await asyncio.sleep(after)
     pieces = [piece async for piece in engine.generate(question)]
     assert [piece.finish for piece in pieces[:-1]] == [None] * (len(pieces) - 1)
-    return "".join(p.text for p in pieces), pieces[-1].finish or "", sum(p.tokens for p in pieces)
+    return (
+        "".join(p.text for p in pieces),
+        pieces[-1].finish or "",
+        sum(p.tokens for p in pieces),
+    )
 
 
 def expected(actor, settings: Local, seeds) -> list[tuple[str, str, int]]:
@@ -43,55 +58,85 @@ def expected(actor, settings: Local, seeds) -> list[tuple[str, str, int]]:
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gemma3"])
-@pytest.mark.parametrize("cut", [{}, {"temperature": 0.0}, {"top_p": 0.8, "top_k": 40, "temperature": 0.7}])
+@pytest.mark.parametrize(
+    "cut", [{}, {"temperature": 0.0}, {"top_p": 0.8, "top_k": 40, "temperature": 0.7}]
+)
 def test_what_is_served_is_what_the_player_answers(model_folder, family, cut):
-    settings, shelf = player(model_folder(family), **cut), Shelf()
-    engine = LocalEngine(settings, None, shelf)
+    settings, resources = player(model_folder(family), **cut), Resources()
+    engine = LocalEngine(settings, None, resources)
 
     async def ask() -> list[tuple[str, str, int]]:
-        found = await asyncio.gather(*(answer(engine, asked(n, settings), n * 0.002) for n in range(12)))
+        found = await asyncio.gather(
+            *(answer(engine, asked(n, settings), n * 0.002) for n in range(12))
+        )
         await engine.close()
         return found
 
-    assert asyncio.run(ask()) == expected(settings.open(None, shelf), settings, range(12))
+    assert asyncio.run(ask()) == expected(
+        settings.open(None, resources), settings, range(12)
+    )
 
 
 def test_questions_with_other_settings_share_a_round(model_folder):
-    shelf = Shelf()
-    kinds = [player(model_folder("llama"), **s) for s in ({}, {"temperature": 0.0}, {"top_k": 5, "max_new_tokens": 7})]
-    engine = LocalEngine(kinds[0], None, shelf)
+    resources = Resources()
+    kinds = [
+        player(model_folder("llama"), **s)
+        for s in ({}, {"temperature": 0.0}, {"top_k": 5, "max_new_tokens": 7})
+    ]
+    engine = LocalEngine(kinds[0], None, resources)
 
     async def ask() -> list[tuple[str, str, int]]:
-        return await asyncio.gather(*(answer(engine, asked(n, kinds[n % 3])) for n in range(9)))
+        return await asyncio.gather(
+            *(answer(engine, asked(n, kinds[n % 3])) for n in range(9))
+        )
 
     found = asyncio.run(ask())
     for n in range(9):
-        assert [found[n]] == expected(kinds[n % 3].open(None, shelf), kinds[n % 3], [n])
+        assert [found[n]] == expected(
+            kinds[n % 3].open(None, resources), kinds[n % 3], [n]
+        )
 
 
 def test_adapters_of_one_model_share_it(model_folder, adapter_folder):
-    settings, shelf = player(model_folder("llama"), lora=Lora(r=2, alpha=4)), Shelf()
+    settings, resources = (
+        player(model_folder("llama"), lora=Lora(r=2, alpha=4)),
+        Resources(),
+    )
     folders = [None, adapter_folder("llama", 1)[1], adapter_folder("llama", 2)[1]]
-    engines = [LocalEngine(settings, folder, shelf) for folder in folders]
+    engines = [LocalEngine(settings, folder, resources) for folder in folders]
     assert len({id(engine._worker) for engine in engines}) == 1
 
     async def ask() -> list[tuple[str, str, int]]:
-        return await asyncio.gather(*(answer(engines[n % 3], asked(n, settings), n * 0.003) for n in range(9)))
+        return await asyncio.gather(
+            *(answer(engines[n % 3], asked(n, settings), n * 0.003) for n in range(9))
+        )
 
     found = asyncio.run(ask())
-    texts = [expected(settings.open(folder, Shelf()), settings, range(9)) for folder in folders]
+    texts = [
+        expected(settings.open(folder, Resources()), settings, range(9))
+        for folder in folders
+    ]
     assert found == [texts[n % 3][n] for n in range(9)]
     assert texts[0] != texts[1] != texts[2]
 
 
 def test_an_answer_goes_on_from_its_own_beginning():
-    """Where the beginning is tokenised as it was sampled, the rest is what it would have been."""
-    settings, shelf = player("builtin", max_new_tokens=10), Shelf()
-    engine, encoding = LocalEngine(settings, None, shelf), settings.encoding()
-    moves = settings.open(None, shelf).act([View(CHATS[n % 3]) for n in range(40)], range(40))
+    """Where the beginning is tokenised as it was sampled, the rest is what it would
+    have been.
+    """
+    settings, resources = player("builtin", max_new_tokens=10), Resources()
+    engine, encoding = LocalEngine(settings, None, resources), settings.encoding()
+    moves = settings.open(None, resources).act(
+        [View(CHATS[n % 3]) for n in range(40)], range(40)
+    )
 
     async def rest(seed: int, cut: int) -> tuple[str, str, int]:
-        question = asked(seed, settings, prefix=encoding.decode(moves[seed].token_ids[:cut]), max_tokens=10 - cut)
+        question = asked(
+            seed,
+            settings,
+            prefix=encoding.decode(moves[seed].token_ids[:cut]),
+            max_tokens=10 - cut,
+        )
         return await answer(engine, question)
 
     async def ask() -> int:
@@ -101,7 +146,11 @@ def test_an_answer_goes_on_from_its_own_beginning():
             begun = encoding.decode(move.token_ids[:cut])
             if tuple(encoding.text_ids(begun)) == move.token_ids[:cut]:
                 text, finish, tokens = await rest(seed, cut)
-                assert (begun + text, finish, cut + tokens) == (move.text, move.finish, move.tokens)
+                assert (begun + text, finish, cut + tokens) == (
+                    move.text,
+                    move.finish,
+                    move.tokens,
+                )
                 same += 1
         return same
 
@@ -134,7 +183,9 @@ def test_who_goes_away_frees_the_place(model_folder):
         await stream.aclose()
         with contextlib.suppress(StopAsyncIteration):
             await anext(stream)
-        assert (await asyncio.wait_for(waiting, 20))[0] == expected(settings.open(None, Shelf()), settings, [1])[0][0]
+        assert (await asyncio.wait_for(waiting, 20))[0] == expected(
+            settings.open(None, Resources()), settings, [1]
+        )[0][0]
         while engine._worker.rows:
             await asyncio.sleep(0.001)
         await engine.close()
@@ -154,14 +205,19 @@ def test_what_cannot_be_answered_is_refused(model_folder):
         return caught.value
 
     assert asyncio.run(ask(user("word " * 500))).code == "context_length_exceeded"
-    assert asyncio.run(ask(user("hi"), prefix="word " * 500)).code == "context_length_exceeded"
+    assert (
+        asyncio.run(ask(user("hi"), prefix="word " * 500)).code
+        == "context_length_exceeded"
+    )
     assert asyncio.run(ask()).code == "invalid_value"
     assert asyncio.run(ask(Message("assistant", "first"))).code == "invalid_value"
     assert asyncio.run(ask(user("hi"), seed=2**63)).param == "seed"
     assert engine.count(CHATS[0]) == len(settings.encoding().prompt_ids(CHATS[0]))
 
 
-def test_a_failure_ends_the_answers_that_it_befell_and_no_others(model_folder, monkeypatch, caplog):
+def test_a_failure_ends_the_answers_that_it_befell_and_no_others(
+    model_folder, monkeypatch, caplog
+):
     settings = player(model_folder("llama"))
     engine = LocalEngine(settings)
 
@@ -172,7 +228,9 @@ def test_a_failure_ends_the_answers_that_it_befell_and_no_others(model_folder, m
         with monkeypatch.context() as patch:
             patch.setattr("equipoise.serve.local_engine.Cohort.round", broken)
             pieces = [piece async for piece in engine.generate(asked(0, settings))]
-        assert [piece.finish for piece in pieces] == ["error"] and "MemoryError" in pieces[0].error
+        assert [piece.finish for piece in pieces] == [
+            "error"
+        ] and "MemoryError" in pieces[0].error
         assert (await answer(engine, asked(1, settings)))[2] > 0
 
     asyncio.run(ask())

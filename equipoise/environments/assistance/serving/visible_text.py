@@ -1,0 +1,95 @@
+"""The response block of an output that comes in pieces: what a client sees, and what
+stays hidden.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from equipoise.environments.assistance.blocks import BLOCKS
+from equipoise.serve.decoding import Stops
+
+OPEN, CLOSE = "<response>", "</response>"
+_HIDDEN = re.compile(r"<(thinking|payoff|analyze)>.*?</\1>", re.DOTALL)
+_TAGS = tuple(f"<{name}>" for name in BLOCKS)
+
+
+class Response:
+    """Takes an output in pieces of any cut and gives the text of its response block,
+    stripped, as soon as it is sure.
+
+    `output` is all that was written so far, `opened` whether the block has begun,
+    `ended` whether it, or the answer by one of the client's stop texts, has come to its
+    end: what follows is dropped.
+    """
+
+    def __init__(self, stop: Sequence[str] = (), *, plain: bool = False) -> None:
+        """With `plain`, an output that does not begin with a block's tag is all
+        response.
+        """
+        self.output, self.opened, self.ended = "", False, False
+        self._plain, self._stop = plain, stop
+        self._stops = Stops((CLOSE, *stop))
+        self._begun, self._space = False, ""
+
+    def begin(self, output: str) -> str:
+        """Take `output` for all that was written so far."""
+        self.output = ""
+        return self.add(output)
+
+    def add(self, text: str) -> str:
+        """What a client may see once `text` has come."""
+        if self.ended:
+            return ""
+        searched = max(0, len(self.output) - len(OPEN) + 1)
+        self.output += text
+        if not self.opened:
+            place = self.output.find(OPEN, searched)
+            if self._plain and not _may_be_blocks(self.output):
+                self.opened, text = True, self.output
+            elif place >= 0:
+                self.opened, text = True, self.output[place + len(OPEN) :]
+            else:
+                return ""
+        said, self.ended = self._stops.add(text)
+        return self._trimmed(said)
+
+    def end(self) -> str:
+        """What was held back, once no more comes. A closing tag that was cut short is
+        dropped.
+        """
+        if self.ended or not self.opened:
+            return ""
+        self.ended = True
+        held = self._stops.end()
+        return self._trimmed("" if len(held) > 1 and CLOSE.startswith(held) else held)
+
+    def whole(self) -> str:
+        """An output that has no response block, as a response: without its hidden
+        blocks if anything else is there.
+        """
+        said, _ = Stops(self._stop).add(
+            _HIDDEN.sub("", self.output).strip() or self.output.strip()
+        )
+        return said
+
+    @property
+    def begins_blocks(self) -> bool:
+        """Whether the output has a tag of the four blocks."""
+        return any(tag in self.output for tag in _TAGS)
+
+    def _trimmed(self, text: str) -> str:
+        """`text` without white space before the first word, and with that at its end
+        kept back.
+        """
+        text = self._space + text if self._begun else text.lstrip()
+        self._begun = self._begun or bool(text)
+        kept = text.rstrip()
+        self._space = text[len(kept) :]
+        return kept
+
+
+def _may_be_blocks(output: str) -> bool:
+    text = output.lstrip()
+    return any(tag.startswith(text) or text.startswith(tag) for tag in _TAGS)

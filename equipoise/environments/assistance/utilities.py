@@ -1,0 +1,208 @@
+"""What an output is worth to the user who reads it and to the provider who pays for it.
+
+    B(n; a, b) = σ(s·(n − a)) · σ(s·(b − n))                      about 1 inside the window [a, b], 0 far outside
+    user = ε + 0.5·Q_user + 0.2·B(words of the response) + 0.3·exp(−characters before it / 500)
+    llm  = ε + 0.4·Q_llm + 0.2·B(words of the output) + 0.2·format + 0.2·matrix
+
+Source: GTAlign (arXiv 2510.08872), section 4 and its released code. A second published
+variant asks a judge besides whether <analyze> names an action on the true frontier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import exp, sqrt
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from equipoise.component import Settings
+from equipoise.environments.assistance.blocks import Matrix, Parsed
+
+Variant = Literal["corrected", "as_released", "frontier"]
+Window = tuple[float, float]
+
+
+class Terms(Settings):
+    """Weights and windows of the reward. The defaults are the published ones."""
+
+    epsilon: float = Field(
+        1e-4, ge=0, description="added to both utilities, so that a product is never 0"
+    )
+    user_quality: float = Field(
+        0.5, ge=0, description="weight of the response's quality to the user"
+    )
+    user_length: float = Field(
+        0.2, ge=0, description="weight of a response that is not too short or long"
+    )
+    user_wait: float = Field(
+        0.3, ge=0, description="weight of little text before the response"
+    )
+    llm_quality: float = Field(
+        0.4, ge=0, description="weight of the response's quality to the model"
+    )
+    llm_length: float = Field(
+        0.2, ge=0, description="weight of an output that is not too short or long"
+    )
+    llm_format: float = Field(
+        0.2, ge=0, description="weight of four blocks in order, with nothing outside"
+    )
+    llm_matrix: float = Field(
+        0.2,
+        ge=0,
+        description="weight of a matrix that tells the user and the model apart",
+    )
+    llm_frontier: float = Field(
+        0.0,
+        ge=0,
+        description="weight of a choice on the matrix's frontier, as a judge says",
+    )
+    round_cost: float = Field(
+        0.0, ge=0, description="taken off the user's utility for each further turn"
+    )
+    response_words: Window = Field(
+        (20, 500), description="window of the response's length, in words"
+    )
+    output_words: Window = Field(
+        (500, 1000), description="window of the whole output's length, in words"
+    )
+    steepness: float = Field(0.005, gt=0, description="of the windows' edges, per word")
+    wait: float = Field(
+        500.0,
+        gt=0,
+        description="characters before the response at which its value is 1/e",
+    )
+
+    @field_validator("response_words", "output_words")
+    @classmethod
+    def _in_order(cls, window: Window) -> Window:
+        if window[0] >= window[1]:
+            raise ValueError(
+                f"the window begins at {window[0]:g} and must end above it, not at {window[1]:g}"
+            )
+        return window
+
+
+VARIANTS: dict[str, Terms] = {
+    "corrected": Terms.model_validate({}),
+    "as_released": Terms.model_validate({}),
+    "frontier": Terms.model_validate(
+        {"llm_quality": 0.35, "llm_length": 0.05, "llm_frontier": 0.2}
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """What an output is worth to either side, with its `parts`, each before its weight."""
+
+    user: float
+    llm: float
+    parts: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def welfare(self) -> float:
+        """√(user · llm), what the published reward is."""
+        return sqrt(max(self.user, 0.0) * max(self.llm, 0.0))
+
+
+def reward(
+    parsed: Parsed,
+    quality_user: float | None,
+    quality_llm: float | None,
+    variant: Variant = "corrected",
+    *,
+    frontier: float | None = None,
+    terms: Terms | None = None,
+    earlier: Sequence[Parsed] = (),
+) -> Reward | None:
+    """The utilities of an output whose response has these qualities in [0, 1], or None
+    where one of them is missing.
+
+    An output without a response or a readable matrix is worth 0 to both, whatever a
+    judge said. In the published variants a missing quality counts as 0, as their code
+    has it: on a harmful prompt that may *pay* the user. `frontier` is the judge's word
+    on the choice, 0, ½ or 1; `terms` replaces the variant's; `earlier` are the
+    assistant's outputs before this one in the same match: their length and waiting
+    count, the last one's form does. Raises ValueError for an unknown variant.
+    """
+    if variant not in VARIANTS:
+        raise ValueError(
+            f"variant: unknown variant {variant!r}; known: {', '.join(VARIANTS)}"
+        )
+    told = terms or VARIANTS[variant]
+    if not readable(parsed):
+        return Reward(0.0, 0.0, {})
+    asked = [quality_user, quality_llm, *([frontier] if told.llm_frontier else [])]
+    if None in asked and variant == "corrected":
+        return None
+    for_user, for_llm, on_frontier = (
+        value or 0.0 for value in (quality_user, quality_llm, frontier)
+    )
+    turns = [*earlier, parsed]
+    parts = {
+        "quality_user": for_user,
+        "quality_llm": for_llm,
+        "response_length": within(
+            sum(len((turn.response or "").split()) for turn in turns),
+            told.response_words,
+            told,
+        ),
+        "output_length": within(
+            sum(len(turn.text.split()) for turn in turns), told.output_words, told
+        ),
+        "wait": exp(-sum(turn.before for turn in turns) / told.wait),
+        "format": float(parsed.well_formed and parsed.matrix is not None),
+        "matrix": 0.0 if parsed.matrix is None else told_apart(parsed.matrix),
+    }
+    user = (
+        told.epsilon
+        + told.user_quality * for_user
+        + told.user_length * parts["response_length"]
+        + told.user_wait * parts["wait"]
+        - told.round_cost * len(earlier)
+    )
+    llm = (
+        told.epsilon
+        + told.llm_quality * for_llm
+        + told.llm_length * parts["output_length"]
+        + told.llm_format * parts["format"]
+        + told.llm_matrix * parts["matrix"]
+    )
+    if told.llm_frontier:
+        parts["frontier"] = on_frontier
+        llm += told.llm_frontier * on_frontier
+    return Reward(user, llm, parts)
+
+
+def readable(parsed: Parsed) -> bool:
+    """Whether an output can be paid at all: it has a response and, unless no blocks
+    were asked for, a matrix.
+    """
+    return parsed.response is not None and (
+        parsed.matrix is not None or not parsed.faults
+    )
+
+
+def within(count: float, window: Window, terms: Terms) -> float:
+    """B(n; a, b) = σ(s·(n − a)) · σ(s·(b − n))."""
+    low, high = window
+    return _sigmoid(terms.steepness * (count - low)) * _sigmoid(
+        terms.steepness * (high - count)
+    )
+
+
+def told_apart(matrix: Matrix) -> float:
+    """Σ over the six cells of 1/12·[u ≠ l] + 1/12·[|u − l| / max(|u|, |l|, 1e-8) >
+    0.1], in [0, 1].
+    """
+    found = 0
+    for user, llm in matrix.values():
+        found += user != llm
+        found += abs(user - llm) / max(abs(user), abs(llm), 1e-8) > 0.1
+    return found / 12
+
+
+def _sigmoid(value: float) -> float:
+    return 1 / (1 + exp(-value)) if value >= 0 else exp(value) / (1 + exp(value))

@@ -1,0 +1,59 @@
+"""The pay-offs that the desk's clerk writes: a few drawn matrices in which the chosen
+cell has the largest sum.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from equipoise.environments.assistance.blocks import CELLS, Cell, Matrix
+
+# (user, llm) of the cells DQ_AQ DQ_CQ DQ_DA VQ_AQ VQ_CQ VQ_DA, by the cell that is
+# right. In the second of each the
+# model would gain by another move: two cells are on the front.
+DRAWN: dict[str, tuple[tuple[tuple[float, float], ...], ...]] = {
+    "DQ_DA": (
+        ((2.5, 1.5), (-0.5, 1.0), (4.0, 3.5), (1.0, 0.5), (2.0, 1.5), (-1.5, -0.5)),
+        ((2.0, 1.0), (0.5, 3.0), (4.0, 2.5), (1.0, 1.5), (1.5, 2.0), (-1.0, 0.5)),
+    ),
+    "VQ_CQ": (
+        ((1.0, 0.5), (-0.5, 0.5), (2.5, 2.0), (2.0, 1.0), (3.5, 4.0), (-2.0, -1.0)),
+        ((1.5, 0.5), (0.5, 1.0), (2.0, 2.5), (3.0, 1.0), (2.5, 4.0), (-1.5, 0.5)),
+    ),
+}
+NOISE = 2  # tenths, either way
+
+
+def matrix(cell: str, dice: np.random.Generator, equal: float = 0.0) -> Matrix:
+    """A matrix in which `cell` has the largest sum of all; with probability `equal` a
+    cell gives both sides one value.
+
+    Where the type's right move is another, the two change places. The least sums lie
+    0.7 below the largest.
+    """
+    best = "VQ_CQ" if cell.startswith("VQ") else "DQ_DA"
+    values = dict(zip(CELLS, DRAWN[best][dice.integers(2)], strict=True))
+    values[cell], values[best] = values[best], values[cell]
+    drawn: dict[str, Cell] = {}
+    for name, pair in values.items():
+        noise, same = dice.integers(-NOISE, NOISE + 1, 2) / 10, dice.random() < equal
+        user, llm = (
+            round(float(value + shift), 1)
+            for value, shift in zip(pair, noise, strict=True)
+        )
+        if same:  # upwards for the chosen cell and downwards for others, so that it stays the best
+            user = llm = max(user, llm) if name == cell else min(user, llm)
+        drawn[name] = Cell(user, llm)
+    return drawn
+
+
+def front(values: Matrix) -> list[str]:
+    """The cells that no other one beats: as good for both sides, and better for one."""
+    return [
+        name
+        for name, cell in values.items()
+        if not any(
+            o.user >= cell.user and o.llm >= cell.llm and o != cell
+            for o in values.values()
+        )
+    ]

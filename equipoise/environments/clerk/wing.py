@@ -1,0 +1,32 @@
+"""What this environment adds to the rooms: the built-in world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+KINDS: Mapping[str, Mapping[str, str]] = {
+    "Judge": {
+        "clerk": "equipoise.environments.clerk.judge:Clerk",
+        "desk": "equipoise.environments.clerk.assistance_judge:Desk",
+        "clerk_guard": "equipoise.environments.clerk.guard:ClerkGuard",
+    },
+    "Prompts": {
+        "world": "equipoise.environments.clerk.prompts:World",
+        "siege": "equipoise.environments.clerk.prompts:Siege",
+    },
+}
+COMMANDS: Mapping[str, str] = {}
+MODELS: Mapping[str, str] = {
+    "builtin": "model",
+    "builtin/pool": "pool/base",
+    "builtin/siege": "red_team_model",
+    "builtin/desk": "assistance_model",
+}
+ADAPTERS: Mapping[str, str] = {
+    "builtin/asker": "pool/asker",
+    "builtin/guard": "pool/guard",
+    "builtin/helper": "pool/helper",
+    "builtin/novice": "pool/novice",
+    "builtin/sums": "pool/sums",
+    "builtin/veteran": "pool/veteran",
+}

@@ -1,0 +1,58 @@
+"""The judge of finite games: the rules themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pydantic import PrivateAttr
+
+from equipoise.errors import ConfigError
+from equipoise.games.base import Game
+from equipoise.judges.base import Judge, JudgeContext
+from equipoise.types import Judgement, Match, Prompt
+
+
+class MatrixPayoff(Judge):
+    """Scores each seat what the game's rules pay it. A match with a failed or illegal
+    move is unjudged.
+    """
+
+    kind: Literal["matrix"] = "matrix"
+    _game: Game | None = PrivateAttr(None)
+
+    def at(self, judge_context: JudgeContext) -> MatrixPayoff:
+        """This judge, knowing the rules. Raises ConfigError for a game that is not
+        finite.
+        """
+        if judge_context.game.payoff_AM() is None:
+            raise ConfigError(
+                f"judge: 'matrix' judges finite games; '{judge_context.game.kind}' is none"
+            )
+        seated = self.model_copy()
+        seated._game = judge_context.game
+        return seated
+
+    def judge(
+        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
+    ) -> list[Judgement]:
+        """One judgement per match: seat -> {"score": its pay-off}."""
+        if self._game is None:
+            raise ConfigError(
+                "judge: 'matrix' must be told the game: use judge.at(bench)"
+            )
+        return [self._one(self._game, match) for match in matches]
+
+    def _one(self, game: Game, match: Match) -> Judgement:
+        for turn in match.turns:
+            if turn.move.finish == "error":
+                return self.judgement(
+                    match, None, f"{turn.seat} did not move: {turn.move.error}"
+                )
+        try:
+            payoffs = game.outcome({turn.seat: turn.move.text for turn in match.turns})
+        except ValueError as error:
+            return self.judgement(match, None, str(error))
+        return self.judgement(
+            match, {seat: {"score": payoff} for seat, payoff in payoffs.items()}
+        )

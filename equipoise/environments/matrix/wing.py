@@ -1,0 +1,13 @@
+"""What this environment adds to the rooms: two-player games given by a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+KINDS: Mapping[str, Mapping[str, str]] = {
+    "Judge": {"matrix": "equipoise.environments.matrix.judge:MatrixPayoff"},
+    "Game": {"matrix": "equipoise.environments.matrix.game:Matrix"},
+}
+COMMANDS: Mapping[str, str] = {}
+MODELS: Mapping[str, str] = {}
+ADAPTERS: Mapping[str, str] = {}

@@ -1,0 +1,18 @@
+"""What this environment adds to the rooms: the adversary that writes prompts and the
+defender that answers them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+KINDS: Mapping[str, Mapping[str, str]] = {
+    "Evaluation": {"red_team": "equipoise.environments.red_team.measures:RedTeaming"},
+    "Judge": {"red_team": "equipoise.environments.red_team.judge:RedTeamJudge"},
+    "Game": {"red_team": "equipoise.environments.red_team.game:RedTeam"},
+}
+COMMANDS: Mapping[str, str] = {
+    "crossplay": "equipoise.environments.red_team.command:crossplay"
+}
+MODELS: Mapping[str, str] = {}
+ADAPTERS: Mapping[str, str] = {}

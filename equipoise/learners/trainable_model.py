@@ -1,0 +1,161 @@
+"""The model that a learner in memory trains: all of it, or an adapter on a base that it
+shares with other learners.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from equipoise import seeds
+from equipoise.learners.gradient import model_to_train
+from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.models.adapters import add_adapter, load_adapter, resolve
+from equipoise.models.loading import Dtype, load_model, quiet
+from equipoise.players.base import Resources
+from equipoise.players.local import Local
+
+
+class Body:
+    """The weights of one learner, and those that it started from."""
+
+    def __init__(
+        self,
+        settings: PolicyGradient,
+        player: Local,
+        name: str,
+        seed: int,
+        device: torch.device,
+        resources: Resources,
+    ) -> None:
+        """`resources` holds the bases that learners with adapters share. Raises
+        ConfigError, ModelError.
+        """
+        self.player, self.name = player, name
+        self._base: SharedBase | None = None
+        self._start: Any = None
+        if player.lora is None:
+            model, _, _ = model_to_train(
+                settings, settings.precision, name, player, player.start, seed
+            )
+            self.model: Any = model.to(device)
+            if settings.kl:
+                self._start = load_model(
+                    player.model,
+                    player.start,
+                    dtype="float32",
+                    device=str(device),
+                    attention=player.attention,
+                )
+        else:
+            dtype: Dtype = "bfloat16" if settings.precision == "bf16" else "float32"
+            key = (
+                "learners' base",
+                resolve(player.model),
+                dtype,
+                str(device),
+                player.attention,
+            )
+            self._base = resources.get(key, lambda: SharedBase(player, dtype, device))
+            self._base.add(name, player, seed, bool(settings.kl))
+            self.model = self._base.model
+        if settings.gradient_checkpointing:
+            self.model.activation_checkpointing_enable({"use_reentrant": False})
+            self.model.enable_input_require_grads()
+        self.mine()
+
+    @property
+    def width(self) -> int:
+        """Of the hidden states."""
+        return self.model.config.get_text_config().hidden_size
+
+    def mine(self) -> Any:
+        """The model with this learner's own weights in force, ready to train."""
+        if self._base is not None:
+            self._base.model.set_adapter(self.name)
+        return self.model
+
+    def sampler(self) -> Any:
+        """The model as it samples, without PEFT around it."""
+        model = self.mine()
+        return model if self._base is None else model.get_base_model()
+
+    @contextmanager
+    def reference(self) -> Iterator[Any]:
+        """The model with the weights that the learner started from."""
+        if self._base is None:
+            yield self._start
+        elif self.player.start is None:
+            with self.mine().disable_adapter():
+                yield self.model
+        else:
+            self._base.model.set_adapter(started(self.name), inference_mode=True)
+            yield self.model
+            self.mine()
+
+    def trained(self) -> dict[str, nn.Parameter]:
+        """The weights that are trained, by name."""
+        return {
+            name: weight
+            for name, weight in self.mine().named_parameters()
+            if weight.requires_grad
+        }
+
+    def save(self, folder: Path) -> None:
+        """Write the model or the adapter into `folder`, as `from_pretrained` reads it."""
+        with quiet():
+            if self._base is None:
+                self.model.save_pretrained(str(folder))
+                return
+            self.mine().save_pretrained(str(folder), selected_adapters=[self.name])
+        for file in (
+            folder / self.name
+        ).iterdir():  # where PEFT puts an adapter that is not called "default"
+            file.rename(folder / file.name)
+        shutil.rmtree(folder / self.name)
+
+
+class SharedBase:
+    """One base model in memory and the adapters of the learners on it, one of them in
+    force at a time.
+    """
+
+    def __init__(self, player: Local, dtype: Dtype, device: torch.device) -> None:
+        self.model: Any = load_model(
+            player.model, dtype=dtype, device=str(device), attention=player.attention
+        )
+
+    def add(self, name: str, player: Local, seed: int, with_start: bool) -> None:
+        """The adapter `name` as the player starts, in place of one of that name; and a
+        frozen copy of a given start.
+        """
+        from transformers import set_seed
+
+        assert player.lora is not None
+        for old in (name, started(name)):
+            if old in getattr(self.model, "peft_config", {}):
+                self.model.delete_adapter(old)
+        set_seed(
+            seeds.child(seed, "adapter") % 2**32
+        )  # a fresh adapter is drawn from torch's generator
+        if player.start is None:
+            self.model = add_adapter(self.model, player.lora, name).eval()
+            return
+        self.model = load_adapter(
+            self.model, player.model, player.start, name, trainable=True
+        ).eval()
+        if with_start:
+            self.model = load_adapter(
+                self.model, player.model, player.start, started(name)
+            ).eval()
+
+
+def started(name: str) -> str:
+    """What the frozen copy of a learner's first adapter is called."""
+    return f"{name}_as_given"

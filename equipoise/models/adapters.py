@@ -1,0 +1,186 @@
+"""LoRA adapters on a base model: made, read, and held against the base they were made
+for.
+
+Nothing here imports torch before a model is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import Field
+
+from equipoise.component import Settings, nearest, wings
+from equipoise.errors import ModelError, first_line
+
+NOT_AN_ADAPTER = "name a folder that holds adapter_config.json"
+
+
+class Lora(Settings):
+    """A low-rank adapter (PEFT LoRA) in place of full weights."""
+
+    r: int = Field(16, ge=1, description="rank of the two factors")
+    alpha: float = Field(32.0, gt=0, description="the update is scaled by alpha / r")
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="dropout on the adapter's input while training"
+    )
+    target_modules: str | list[str] = Field(
+        "all-linear",
+        description="'all-linear' (all but the output head) or the names of modules, as PEFT reads them",
+    )
+
+
+@cache
+def packaged_models() -> dict[str, Path]:
+    """Models that come with the package, by name, with their folders."""
+    return {
+        name: home / folder
+        for home, wing in _homes()
+        for name, folder in wing.MODELS.items()
+    }
+
+
+@cache
+def packaged_adapters() -> dict[str, Path]:
+    """Adapters that come with the package, by name, with their folders."""
+    return {
+        name: home / folder
+        for home, wing in _homes()
+        for name, folder in wing.ADAPTERS.items()
+    }
+
+
+def _homes() -> list[tuple[Path, ModuleType]]:
+    return [(Path(str(wing.__file__)).parent, wing) for wing in wings()]
+
+
+def resolve(model: str) -> str:
+    """The folder of a packaged model, an existing folder's absolute path, or a hub id
+    unchanged.
+
+    Raises ModelError.
+    """
+    if model in packaged_models():
+        return str(packaged_models()[model])
+    path = Path(model).expanduser()
+    if path.is_dir():
+        return str(path.resolve())
+    if path.is_file():
+        raise ModelError(
+            f"model '{model}' is a file; name the folder that holds config.json and the weights"
+        )
+    if path.is_absolute() or model.startswith((".", "~")) or model.count("/") > 1:
+        raise ModelError(f"model folder '{model}' does not exist")
+    return model
+
+
+def resolve_adapter(adapter: str) -> Path:
+    """The folder of an adapter, or of the packaged one that `builtin/NAME` names.
+    Raises ModelError.
+    """
+    folder = packaged_adapters().get(adapter, Path(adapter).expanduser().resolve())
+    if not (folder / "adapter_config.json").is_file():
+        known = sorted(packaged_adapters())
+        hint = (
+            nearest(adapter, known)
+            if adapter.startswith("builtin/")
+            else NOT_AN_ADAPTER
+        )
+        raise ModelError(f"adapter '{adapter}' is none; {hint}")
+    return folder
+
+
+def holds_adapter(weights: Path, lora: Lora | None) -> bool:
+    """Whether a generation folder holds an adapter, not a whole model. Raises
+    ModelError unless `lora` says so too.
+    """
+    adapter = (weights / "adapter_config.json").is_file()
+    if not adapter and not (weights / "config.json").is_file():
+        raise ModelError(
+            f"{weights} holds neither a model (config.json) nor an adapter (adapter_config.json)"
+        )
+    if adapter != (lora is not None):
+        found, asked = (
+            ("an adapter", "full weights")
+            if adapter
+            else ("full weights", "an adapter (lora)")
+        )
+        raise ModelError(
+            f"{weights} holds {found}, but the player is configured for {asked}"
+        )
+    return adapter
+
+
+def add_adapter(base: Any, lora: Lora, name: str = "default") -> Any:
+    """`base`, a plain model or a PEFT model with other adapters, with a fresh one to be
+    trained; a PEFT model.
+    """
+    from peft import LoraConfig, PeftModel, get_peft_model
+
+    settings = LoraConfig(
+        task_type="CAUSAL_LM",
+        r=lora.r,
+        lora_alpha=lora.alpha,  # pyright: ignore[reportArgumentType]  # PEFT divides it by r; a float serves
+        lora_dropout=lora.dropout,
+        target_modules=lora.target_modules,
+    )
+    try:
+        if isinstance(base, PeftModel):
+            base.add_adapter(name, settings)
+            return base
+        return get_peft_model(base, settings, name)
+    except ValueError as error:
+        raise ModelError(
+            f"lora.target_modules = {lora.target_modules!r}: {first_line(error)}"
+        ) from error
+
+
+def load_adapter(
+    base: Any, model: str, folder: Path, name: str, *, trainable: bool = False
+) -> Any:
+    """The adapter in `folder` added under `name` to `base`, a plain model or a PEFT
+    model with other adapters.
+
+    Returns the PEFT model. Raises ModelError when the adapter was made for another
+    base.
+    """
+    from peft import PeftConfig, PeftModel, get_peft_model
+
+    _same_base(model, folder)
+    try:
+        if not isinstance(base, PeftModel):
+            settings = PeftConfig.from_pretrained(str(folder))
+            settings.inference_mode = not trainable
+            settings.base_model_name_or_path = base.name_or_path
+            base = get_peft_model(base, settings, name)
+        result = base.load_adapter(str(folder), name, is_trainable=trainable)
+    except (RuntimeError, ValueError, KeyError, OSError) as error:
+        raise ModelError(
+            f"adapter {folder} does not fit model '{model}': {first_line(error)}"
+        ) from error
+    if result.missing_keys or result.unexpected_keys:
+        raise ModelError(
+            f"adapter {folder} does not fit model '{model}': its weights are of other modules"
+        )
+    return base
+
+
+def _same_base(model: str, folder: Path) -> None:
+    """Raises ModelError when an adapter names another base; a base folder that is gone
+    from there is not compared.
+    """
+    base = (
+        json.loads((folder / "adapter_config.json").read_text()).get(
+            "base_model_name_or_path"
+        )
+        or ""
+    )
+    moved = Path(base).is_absolute() and not Path(base).is_dir()
+    if base and not moved and resolve(base) != resolve(model):
+        raise ModelError(
+            f"adapter {folder} was made for '{base}', but the player's model is '{model}'"
+        )

@@ -1,0 +1,73 @@
+"""Where tensors live: the one place that chooses a device, and says why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from equipoise.errors import ModelError, first_line
+
+
+def choose_device(name: str = "auto") -> Any:
+    """The torch device for "auto" (an accelerator that works here, else the CPU), or
+    for a device's name.
+
+    Raises ModelError for a name that torch does not know, or an accelerator that is not
+    there.
+    """
+    import torch
+
+    if name == "auto":
+        return _accelerator() or torch.device("cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ModelError(
+            f"device '{name}' is not known: {first_line(error)}"
+        ) from error
+    working = _accelerator()
+    if device.type not in ("cpu", "meta") and (
+        working is None or working.type != device.type
+    ):
+        raise ModelError(
+            f"device '{name}' is asked for, but {explain_device()}; use cpu or auto"
+        )
+    return device
+
+
+def explain_device() -> str:
+    """What "auto" chooses on this machine and why, in one line."""
+    import torch
+
+    working = _accelerator()
+    if working is not None:
+        count = torch.accelerator.device_count()
+        return f"{working.type} is used: torch {torch.__version__} finds {count} × {_model_name(working)}"
+    threads = f"the CPU is used, with {torch.get_num_threads()} threads"
+    built_for = torch.accelerator.current_accelerator()
+    if built_for is None:
+        return f"{threads}: torch {torch.__version__} is built for CPUs alone"
+    missing = (
+        "NVIDIA driver"
+        if built_for.type == "cuda"
+        else f"working {built_for.type} device"
+    )
+    return f"{threads}: torch {torch.__version__} is built for {built_for.type} and finds no {missing}"
+
+
+def _accelerator() -> Any:
+    """The accelerator that torch was built for, where it also works; a build without a
+    driver has none.
+    """
+    import torch
+
+    return (
+        torch.accelerator.current_accelerator()
+        if torch.accelerator.is_available()
+        else None
+    )
+
+
+def _model_name(device: Any) -> str:
+    import torch
+
+    return torch.cuda.get_device_name() if device.type == "cuda" else device.type

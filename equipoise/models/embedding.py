@@ -1,0 +1,159 @@
+"""Embeddings: configurations that open into a function from texts to unit vectors,
+whose product is a cosine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from equipoise.component import Component
+from equipoise.errors import ConfigError, ModelError, first_line
+from equipoise.models.adapters import resolve
+from equipoise.models.device import choose_device
+from equipoise.models.hashing import hashed
+from equipoise.models.loading import Dtype, quiet
+from equipoise.players.base import Resources
+
+if TYPE_CHECKING:
+    from equipoise.models.text_encoder import TextEncoder
+
+Embed = Callable[[Sequence[str]], np.ndarray]
+
+
+class Embedding(Component):
+    """How texts become vectors."""
+
+    KINDS: ClassVar = {
+        "hashed": "equipoise.models.embedding:Hashed",
+        "encoder": "equipoise.models.embedding:Encoder",
+        "sentence_transformer": "equipoise.models.embedding:SentenceTransformer",
+    }
+
+    def open(self, resources: Resources) -> Embed:
+        """A function from B texts to unit vectors [B, D]; what it loads is shared
+        through the shelf.
+        """
+        raise TypeError(f"{type(self).__name__} must define open()")
+
+
+class Hashed(Embedding):
+    """Hashed words and character n-grams: no model, so nearness is that of spelling,
+    not of meaning.
+    """
+
+    kind: Literal["hashed"] = "hashed"
+
+    def open(self, resources: Resources) -> Embed:
+        """The function; a text of whitespace alone has the zero vector."""
+        return hashed
+
+
+class Encoder(Embedding):
+    """The mean of a transformers model's last hidden states over a text's tokens."""
+
+    kind: Literal["encoder"] = "encoder"
+    model: str = Field(
+        description="a folder or Hugging Face id of an encoder: BERT, E5, BGE, GTE …"
+    )
+    dtype: Dtype = Field(
+        "auto",
+        description="of the weights; auto: their own on an accelerator, float32 on a CPU",
+    )
+    device: str = Field(
+        "auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …"
+    )
+    max_length: int | None = Field(
+        None,
+        ge=2,
+        description="tokens of a text, cut beyond; null: the model's context, at most 2048",
+    )
+    batch_size: int = Field(64, ge=1, description="texts that are read at once")
+    prefix: str = Field(
+        "",
+        description="put before every text, where the model was trained so: E5 takes 'query: '",
+    )
+    trust_remote_code: bool = Field(
+        False, description="let Python code of the model's own folder run here"
+    )
+
+    def open(self, resources: Resources) -> Embed:
+        """The function; the model is gone with the shelf. Raises ModelError."""
+        makings = (self.dtype, self.device, self.max_length, self.trust_remote_code)
+        encoder = resources.get(("encoder", resolve(self.model), *makings), self._load)
+        return partial(encoder.embed, batch_size=self.batch_size, prefix=self.prefix)
+
+    def _load(self) -> TextEncoder:
+        from equipoise.models.text_encoder import TextEncoder
+
+        return TextEncoder.load(
+            self.model,
+            max_length=self.max_length,
+            dtype=self.dtype,
+            device=self.device,
+            trust_remote_code=self.trust_remote_code,
+        )
+
+
+class SentenceTransformer(Embedding):
+    """A model of the sentence-transformers library, with the pooling and prompts of its
+    own configuration.
+    """
+
+    kind: Literal["sentence_transformer"] = "sentence_transformer"
+    model: str = Field(
+        description="a folder or Hugging Face id of a sentence-transformers model"
+    )
+    device: str = Field(
+        "auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …"
+    )
+    batch_size: int = Field(64, ge=1, description="texts that are read at once")
+    trust_remote_code: bool = Field(
+        False, description="let Python code of the model's own folder run here"
+    )
+
+    def open(self, resources: Resources) -> Embed:
+        """The function. Raises ConfigError where the library is not installed,
+        ModelError for an unusable model.
+        """
+        makings = (resolve(self.model), self.device, self.trust_remote_code)
+        model = resources.get(("sentence_transformer", *makings), self._load)
+        return partial(_encode, model, self.batch_size)
+
+    def _load(self) -> Any:
+        try:
+            import sentence_transformers  # pyright: ignore[reportMissingImports]
+        except ImportError as error:
+            raise ConfigError(
+                "embedding: kind 'sentence_transformer' needs the package sentence-transformers, which cannot be "
+                f"imported ({first_line(error)}); pip install sentence-transformers, or take kind: encoder"
+            ) from error
+        device = str(choose_device(self.device))
+        try:
+            with quiet():
+                return sentence_transformers.SentenceTransformer(
+                    resolve(self.model),
+                    device=device,
+                    trust_remote_code=self.trust_remote_code,
+                )
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise ModelError(
+                f"model '{self.model}' cannot be loaded by sentence-transformers: {first_line(error)}"
+            ) from error
+
+
+def _encode(model: Any, batch_size: int, texts: Sequence[str]) -> np.ndarray:
+    if not len(texts):
+        return _encode(model, batch_size, [""])[:0]
+    vector_BD = model.encode(
+        list(texts),
+        batch_size=batch_size,
+        normalize_embeddings=True,
+        convert_to_numpy=True,
+        show_progress_bar=False,
+    )
+    return np.asarray(vector_BD, float)

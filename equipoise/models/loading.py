@@ -1,0 +1,387 @@
+"""Models, adapters and tokenizers from a folder or the Hugging Face hub, with errors a
+user can act on.
+
+A generation folder is what `save_pretrained` writes: a whole model, or a PEFT adapter
+of the base named in the configuration. The tokenizer, and so the encoding, always comes
+from the base: every generation shares it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from equipoise.errors import ModelError, first_line
+from equipoise.models.adapters import (
+    Lora,
+    add_adapter,
+    holds_adapter,
+    load_adapter,
+    packaged_models,
+    resolve,
+)
+from equipoise.models.device import choose_device
+from equipoise.models.encoding import Encoding
+
+T = TypeVar("T")
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+READERS = {
+    "AutoModelForCausalLM": "causal language model",
+    "AutoModelForSequenceClassification": "reward model",
+    "AutoModel": "text encoder",
+}
+OWN_CODE = "It brings Python code of its own, which runs here only where trust_remote_code: true says that it may"
+LONGEST = 2048  # tokens of prompt and answer where the configuration does not say, or the model's context if shorter
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A model's size, for planning.
+
+    `trainable` of the parameters are trained; `kv_numbers` numbers of cache are kept
+    for each token of a context.
+    """
+
+    parameters: int
+    hidden: int
+    layers: int
+    vocabulary: int
+    context: int | None
+    kv_numbers: int
+    trainable: int
+
+
+def load_tokenizer(model: str, trust_remote_code: bool = False) -> Any:
+    """The tokenizer of a model folder or hub id. Raises ModelError."""
+    from transformers import AutoTokenizer
+
+    place = resolve(model)
+    try:
+        return _fetch(model, place, AutoTokenizer.from_pretrained, trust_remote_code)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModelError(
+            f"model '{model}' has no usable tokenizer (tokenizer.json beside config.json): {first_line(error)}"
+        ) from error
+
+
+def load_encoding(
+    model: str,
+    max_length: int | None = None,
+    template: str | None = None,
+    template_options: Mapping[str, Any] | None = None,
+    trust_remote_code: bool = False,
+) -> Encoding:
+    """The encoding that every generation of a player on `model` shares.
+
+    `max_length` None means the model's context, at most 2048 tokens. Raises ModelError
+    when it is beyond the context.
+    """
+    length = row_length(model, max_length, trust_remote_code)
+    tokenizer = load_tokenizer(model, trust_remote_code)
+    return Encoding(
+        tokenizer, length, template, template_options, _generation_stops(model)
+    )
+
+
+def row_length(
+    model: str, max_length: int | None, trust_remote_code: bool = False
+) -> int:
+    """Tokens that a row may have: `max_length`, or where that is None the model's
+    context, at most 2048.
+
+    Raises ModelError when it is beyond the context.
+    """
+    context = _context(load_config(model, trust_remote_code))
+    if max_length is not None and context is not None and max_length > context:
+        raise ModelError(
+            f"max_length = {max_length} is beyond the context of model '{model}', {context} tokens"
+        )
+    return max_length or min(context or LONGEST, LONGEST)
+
+
+def load_config(model: str, trust_remote_code: bool = False) -> Any:
+    """The model's transformers configuration. Raises ModelError."""
+    from transformers import AutoConfig
+
+    place = resolve(model)
+    try:
+        return _fetch(model, place, AutoConfig.from_pretrained, trust_remote_code)
+    except (ValueError, KeyError) as error:
+        raise ModelError(
+            f"model '{model}' has no usable config.json: {first_line(error)}"
+        ) from error
+
+
+def load_model(
+    model: str,
+    weights: Path | None = None,
+    lora: Lora | None = None,
+    *,
+    dtype: Dtype = "auto",
+    device: str = "auto",
+    attention: str = "auto",
+    trainable: bool = False,
+) -> Any:
+    """A causal language model, in evaluation mode.
+
+    `weights` is a generation folder (None: the model as given). With `lora` the result
+    is a PEFT model, its adapter read from `weights` or, when `trainable`, fresh (a
+    fresh adapter changes nothing until it is trained; its first factor is drawn from
+    torch's generator); without weights and not `trainable` it is the base alone.
+    `dtype` auto is, on an accelerator, that of the model as given, for all its
+    generations; on a CPU float32. Raises ModelError.
+    """
+    if weights is not None and holds_adapter(weights, lora):
+        base = load_model(model, dtype=dtype, device=device, attention=attention)
+        return load_adapter(base, model, weights, "default", trainable=trainable).eval()
+    target = choose_device(device)
+    kind = _dtype(dtype, target, lambda: load_config(model))
+    base = _load_whole(
+        model if weights is None else str(weights), kind, target, attention
+    )
+    if not trainable:
+        return base.requires_grad_(
+            False
+        )  # torch multiplies by weights in another order where they want gradients
+    return base if lora is None else add_adapter(base, lora).eval()
+
+
+def load_classifier(
+    model: str,
+    *,
+    dtype: Dtype = "auto",
+    device: str = "auto",
+    attention: str = "auto",
+    head: str | None = None,
+    trust_remote_code: bool = False,
+) -> Any:
+    """A sequence classification model (a reward or preference model), in evaluation
+    mode, every weight of it found.
+
+    `head` is what the weights call the last layer where that is not its name in the
+    architecture. `dtype` auto as in `load_model`. A language model without such a head
+    is refused: transformers would give it a random one. Raises ModelError.
+    """
+    config = load_config(model, trust_remote_code)
+    own_code = "AutoModelForSequenceClassification" in (
+        getattr(config, "auto_map", None) or {}
+    )
+    target = choose_device(device)
+    extra: dict[str, Any] = (
+        {} if head is None else {"key_mapping": {rf"^{re.escape(head)}\.": "score."}}
+    )
+    kind = _dtype(dtype, target, lambda: config)
+    reader = "AutoModelForSequenceClassification"
+    try:
+        built = _load_whole(
+            model, kind, target, attention, reader, trust_remote_code, **extra
+        )
+    except ModelError as error:
+        if own_code and not trust_remote_code:
+            raise ModelError(f"{error}. {OWN_CODE}") from error
+        raise
+    return built.requires_grad_(False)
+
+
+def load_encoder(
+    model: str,
+    *,
+    dtype: Dtype = "auto",
+    device: str = "auto",
+    attention: str = "auto",
+    trust_remote_code: bool = False,
+) -> Any:
+    """A model that gives a vector a token, in evaluation mode; of its weights only a
+    pooler's may be absent.
+
+    `dtype` auto as in `load_model`. Raises ModelError.
+    """
+    config = load_config(model, trust_remote_code)
+    if config.is_encoder_decoder:
+        raise ModelError(
+            f"model '{model}' is an encoder with a decoder behind it; name an encoder, such as a BERT"
+        )
+    target = choose_device(device)
+    kind = _dtype(dtype, target, lambda: config)
+    built = _load_whole(
+        model, kind, target, attention, "AutoModel", trust_remote_code, ("pooler.",)
+    )
+    return built.requires_grad_(False)
+
+
+def describe(model: str, lora: Lora | None = None) -> Description:
+    """A model's size from its configuration alone; no weights are loaded. Raises
+    ModelError.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    config = load_config(model)
+    try:
+        with torch.device("meta"):
+            built = AutoModelForCausalLM.from_config(config)
+    except ValueError as error:
+        raise ModelError(
+            f"model '{model}' is not a causal language model: {first_line(error)}"
+        ) from error
+    parameters = built.num_parameters()
+    text = config.get_text_config()
+    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    width = (
+        getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    )
+    trainable = parameters
+    if lora is not None:
+        with torch.device("meta"):
+            trainable = sum(
+                p.numel()
+                for p in add_adapter(built, lora).parameters()
+                if p.requires_grad
+            )
+    return Description(
+        parameters=parameters,
+        hidden=text.hidden_size,
+        layers=text.num_hidden_layers,
+        vocabulary=text.vocab_size,
+        context=_context(config),
+        kv_numbers=2 * text.num_hidden_layers * heads * width,
+        trainable=trainable,
+    )
+
+
+def _load_whole(
+    model: str,
+    dtype: Any,
+    device: Any,
+    attention: str,
+    reader: str = "AutoModelForCausalLM",
+    trust_remote_code: bool = False,
+    unneeded: tuple[str, ...] = (),
+    **extra: Any,
+) -> Any:
+    """The model of a folder or hub id on `device`, every weight of it found. Raises
+    ModelError.
+
+    `reader` is the class of transformers that reads it; `extra` goes to its
+    `from_pretrained`. Weights whose names begin as one of `unneeded` may be absent.
+    """
+    import transformers
+
+    place = resolve(model)
+    if attention != "auto":
+        extra["attn_implementation"] = attention
+
+    read = partial(
+        getattr(transformers, reader).from_pretrained,
+        dtype=dtype,
+        output_loading_info=True,
+        **extra,
+    )
+    try:
+        built, found = _fetch(model, place, read, trust_remote_code)
+    except (ValueError, KeyError, RuntimeError, ImportError) as error:
+        what = (
+            f"is not a {READERS[reader]}"
+            if "configuration class" in str(error)
+            else "cannot be loaded"
+        )
+        raise ModelError(f"model '{model}' {what}: {first_line(error)}") from error
+    if missing := sorted(
+        key for key in found["missing_keys"] if not key.startswith(unneeded)
+    ):
+        unread = (
+            f"; its weight {min(found['unexpected_keys'])} was not read"
+            if found["unexpected_keys"]
+            else ""
+        )
+        raise ModelError(
+            f"model '{model}', read as a {READERS[reader]}, lacks {len(missing)} of its weights, the first of them "
+            f"{missing[0]}{unread}"
+        )
+    return built.to(device).eval()
+
+
+def _dtype(name: Dtype, device: Any, config: Callable[[], Any]) -> Any:
+    """The torch dtype for "auto" (the model's own on an accelerator, float32 on a CPU),
+    or for a dtype's name.
+    """
+    import torch
+
+    if name != "auto":
+        return getattr(torch, name)
+    return (device.type != "cpu" and config().dtype) or torch.float32
+
+
+def _fetch(
+    model: str, place: str, read: Callable[..., T], trust_remote_code: bool = False
+) -> T:
+    """What `read` makes of `place`, from the local cache of the hub first. What is not
+    found is a ModelError.
+    """
+    load = partial(
+        read, place, trust_remote_code=trust_remote_code
+    )  # said either way: left out, it would be asked for
+    with quiet():
+        try:
+            try:
+                return load(local_files_only=True)
+            except OSError as missing:
+                if Path(place).is_dir() or model in packaged_models():
+                    raise ModelError(
+                        f"model '{model}' cannot be read from {place}: {first_line(missing)}"
+                    ) from missing
+            try:
+                return load()
+            except OSError as error:
+                raise ModelError(
+                    f"there is no folder '{model}' here, and the hub did not give a model of that name "
+                    f"({first_line(error)}); without a connection, name a local folder"
+                ) from error
+        except ValueError as error:
+            if "trust_remote_code=True" in str(error):
+                raise ModelError(
+                    f"model '{model}' cannot be read without more: {OWN_CODE}"
+                ) from error
+            raise
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without transformers' progress bars and load reports: what matters of them is
+    raised.
+    """
+    from transformers.utils import logging
+
+    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _context(config: Any) -> int | None:
+    """How many tokens the model was made for, where its configuration says so."""
+    return getattr(config.get_text_config(), "max_position_embeddings", None)
+
+
+def _generation_stops(model: str) -> list[int]:
+    """The end tokens of the model's generation configuration; a model without one has
+    none.
+    """
+    from transformers import GenerationConfig
+
+    place = resolve(model)
+    try:
+        end = _fetch(model, place, GenerationConfig.from_pretrained).eos_token_id
+    except ModelError:
+        return []
+    return end if isinstance(end, list) else [] if end is None else [end]

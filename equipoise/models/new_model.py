@@ -1,0 +1,195 @@
+"""A language model from nothing: a tokenizer fitted to a corpus, and a small Llama with
+random weights by seed.
+
+The folder is a standard one (`AutoTokenizer` and `AutoModelForCausalLM` open it), with
+a chat template, so that a run can start without any hub. Left out: pre-training.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from equipoise.component import nearest
+from equipoise.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+PAD, END, ROLES = "<|pad|>", "<|end|>", ("system", "user", "assistant")
+SPECIAL = (PAD, END, *(f"<|{role}|>" for role in ROLES))
+SMALLEST_VOCABULARY = 256 + len(SPECIAL)
+# How byte-level BPE splits a text into words, numbers and marks (GPT-2's expression).
+WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+TEMPLATE = (
+    "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The shape of a Llama: width, depth, attention heads, and the width of its
+    feed-forward layers.
+    """
+
+    hidden: int
+    layers: int
+    heads: int
+    feed_forward: int
+
+
+SIZES = {
+    "tiny": Size(128, 4, 4, 384),
+    "small": Size(320, 7, 5, 896),
+    "medium": Size(512, 12, 8, 1408),
+}
+
+
+def resize(
+    size: str,
+    *,
+    hidden: int | None = None,
+    layers: int | None = None,
+    heads: int | None = None,
+) -> Size:
+    """The size of that name with some of its numbers replaced; the feed-forward width
+    follows the hidden one.
+
+    Raises ConfigError for an unknown name, suggesting the nearest.
+    """
+    if size not in SIZES:
+        raise ConfigError(f"size: unknown size '{size}'; {nearest(size, list(SIZES))}")
+    base = SIZES[size]
+    width = hidden or base.hidden
+    feed_forward = base.feed_forward * width // base.hidden
+    return Size(width, layers or base.layers, heads or base.heads, feed_forward)
+
+
+@dataclass(frozen=True, slots=True)
+class NewModel:
+    """What was made: the folder, its parameter count, the tokens of its vocabulary, the
+    tokens of the corpus.
+    """
+
+    folder: Path
+    parameters: int
+    vocabulary: int
+    corpus_tokens: int
+
+
+def fit_tokenizer(
+    texts: Sequence[str], vocabulary: int, context: int, pieces: str = ""
+) -> PreTrainedTokenizerFast:
+    """A byte-level BPE tokenizer of exactly `vocabulary` tokens, with the chat
+    template.
+
+    What the regular expression `pieces` matches is cut out of a text before it is split
+    into words, numbers and marks, so that a frequent one can be a single token. Raises
+    ConfigError for a vocabulary below the 256 bytes and special tokens, or above what
+    the corpus yields.
+    """
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    if vocabulary < SMALLEST_VOCABULARY:
+        raise ConfigError(
+            f"vocabulary: {vocabulary} is too small; bytes and special tokens alone are {SMALLEST_VOCABULARY}"
+        )
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if pieces:
+        cut = [pieces, rf"\A(?:{pieces})\z|{WORDS}"]
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in cut]
+            + [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+        )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    reached = tokenizer.get_vocab_size()
+    if reached < vocabulary:
+        raise ConfigError(
+            f"vocabulary: the corpus supports no more than {reached} tokens, {vocabulary} asked;"
+            f" ask for {reached} or fewer, or give a larger corpus"
+        )
+    fitted = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        eos_token=END,
+        additional_special_tokens=[f"<|{role}|>" for role in ROLES],
+        model_max_length=context,
+        clean_up_tokenization_spaces=False,
+    )
+    fitted.chat_template = TEMPLATE
+    return fitted
+
+
+def new_model(
+    texts: Iterable[str],
+    out: Path,
+    *,
+    vocabulary: int = 3000,
+    size: Size = SIZES["tiny"],
+    context: int = 512,
+    seed: int = 0,
+    pieces: str = "",
+) -> NewModel:
+    """Fit a tokenizer to `texts`, draw a Llama's weights from `seed`, and save both in
+    `out`.
+
+    Args: vocabulary and context in tokens; the size's heads must divide its hidden
+    width into even parts; `pieces` as for `fit_tokenizer`. Equal arguments give equal
+    files. Raises DataError for an empty corpus, ConfigError for sizes that do not fit.
+    """
+    import torch
+    from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
+
+    from equipoise.models.loading import quiet
+
+    texts = [text for text in texts if text.strip()]
+    if not texts:
+        raise DataError("corpus: no text in it")
+    if size.hidden % (2 * size.heads):
+        raise ConfigError(
+            f"heads: {size.heads} do not divide a hidden width of {size.hidden} into even parts"
+        )
+    tokenizer = fit_tokenizer(texts, vocabulary, context, pieces)
+    end, pad = (
+        SPECIAL.index(END),
+        SPECIAL.index(PAD),
+    )  # special tokens come first, in their order
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=size.hidden,
+        intermediate_size=size.feed_forward,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        num_key_value_heads=size.heads,
+        max_position_embeddings=context,
+        tie_word_embeddings=True,
+        initializer_range=1 / math.sqrt(size.hidden) / 2,
+        bos_token_id=None,
+        eos_token_id=end,
+        pad_token_id=pad,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = LlamaForCausalLM(config)
+    model.generation_config = GenerationConfig(eos_token_id=end, pad_token_id=pad)
+    out.mkdir(parents=True, exist_ok=True)
+    with quiet():
+        model.save_pretrained(out)
+        tokenizer.save_pretrained(out)
+    corpus_tokens = sum(
+        len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]
+    )
+    return NewModel(out, model.num_parameters(), vocabulary, corpus_tokens)

@@ -1,0 +1,217 @@
+"""Means that say how far to trust them: intervals for held-out scores, win rates and
+numbers over seeds.
+
+Answers to one prompt are not independent of each other, so the unit that is counted is
+the prompt (the cluster), not the answer. The obvious mean ± 1.96·se is too narrow with
+few clusters and has no width at all when every answer is right; t quantiles mend the
+first, Wilson's score interval the second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean with its interval and the number of values it was taken over; what is not
+    known is NaN.
+    """
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+    def text(self, unit: str = "") -> str:
+        """`0.861 (0.830 to 0.889)`; with unit "%" the values are shares in [0, 1]:
+        `86.1 % (83.0 to 88.9)`.
+
+        Decimals are chosen so that half the interval's width shows two digits.
+        """
+        if math.isnan(self.mean):
+            return "–"
+        scale, digits = (100.0, 1) if unit == "%" else (1.0, 3)
+        half = scale * (self.high - self.low) / 2
+        if math.isfinite(half) and half > 0 and unit != "%":
+            digits = min(max(1 - math.floor(math.log10(half)), 0), 6)
+        mean, low, high = (
+            f"{scale * value:.{digits}f}" for value in (self.mean, self.low, self.high)
+        )
+        ending = f" {unit}" if unit else ""
+        return (
+            f"{mean}{ending} (n = {self.n}, no interval)"
+            if math.isnan(half)
+            else f"{mean}{ending} ({low} to {high})"
+        )
+
+    def percent(self) -> str:
+        """A share as percent: `86.1 % (83.0 to 88.9)`."""
+        return self.text("%")
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def _norm(share: float) -> float:
+    """The standard normal quantile."""
+    from scipy.special import (
+        ndtri,
+    )  # here, and not from scipy.stats, which takes a second to import
+
+    return float(ndtri(share))
+
+
+def _student(share: float, freedom: float) -> float:
+    """The quantile of Student's t with `freedom` degrees of freedom."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, share))
+
+
+def _finite(values: Sequence[float] | np.ndarray) -> np.ndarray:
+    value_B = np.asarray(values, float)
+    if value_B.ndim != 1:
+        raise ValueError(
+            f"values must be one list of numbers, not of shape {value_B.shape}"
+        )
+    if not np.isfinite(value_B).all():
+        raise ValueError(
+            "values hold NaN or infinity; leave out what is missing, and count it, before taking the mean"
+        )
+    return value_B
+
+
+def _wilson(mean: float, n: float, level: float) -> tuple[float, float]:
+    """Score interval of a proportion; `n` may be fractional (an effective number of
+    independent values).
+    """
+    z2 = _norm(0.5 + level / 2) ** 2
+    centre = (mean + z2 / (2 * n)) / (1 + z2 / n)
+    half = math.sqrt(z2 * (mean * (1 - mean) / n + z2 / (4 * n * n))) / (1 + z2 / n)
+    return max(centre - half, 0.0), min(centre + half, 1.0)
+
+
+def mean_interval(
+    values: Sequence[float] | np.ndarray,
+    clusters: Sequence[Hashable] | None = None,
+    level: float = 0.95,
+    *,
+    share: bool = False,
+) -> Interval:
+    """The mean of `values` and an interval that counts clusters, not values, as
+    independent.
+
+        se² = G/(G−1) · Σ_g (Σ_{i in g} (v_i − mean))² / n²;   mean ± t_{G−1} · se
+
+    Values that are all 0 or 1, or any values of [0, 1] under `share`, get Wilson's
+    interval at the effective number n* = mean·(1−mean)/se² · (z/t_{G−1})² instead,
+    which stays inside [0, 1] and keeps a width at 0 and 1; plain Wilson when there is
+    one 0/1 value a cluster. Without any spread n* = G.
+
+    Args: values [n]; clusters: one label a value (the prompt's id), None: every value
+    its own; level: coverage. Returns the interval; NaN bounds with a single cluster
+    that tells nothing of the spread, NaN mean without values. Raises ValueError for
+    missing values, unequal lengths, or a share outside [0, 1]. Source: Liang & Zeger,
+    Biometrika 73 (1986); Wilson, JASA 22 (1927); Korn & Graubard, Survey Methodology 24
+    (1998).
+    """
+    value_B = _finite(values)
+    n = len(value_B)
+    if clusters is not None and len(clusters) != n:
+        raise ValueError(f"{n} values but {len(clusters)} cluster labels")
+    if share and n and (value_B.min() < 0 or value_B.max() > 1):
+        raise ValueError(
+            f"shares must lie in [0, 1]; these reach from {value_B.min():g} to {value_B.max():g}"
+        )
+    if n == 0:
+        return Interval(math.nan, math.nan, math.nan, 0)
+    labels = range(n) if clusters is None else clusters
+    number = {label: g for g, label in enumerate(dict.fromkeys(labels))}
+    groups = len(number)
+    mean = float(value_B.mean())
+    binary = bool(np.isin(value_B, (0.0, 1.0)).all())
+    if binary and groups == n:
+        return Interval(mean, *_wilson(mean, n, level), n)
+    if groups == 1:
+        return Interval(mean, math.nan, math.nan, n)
+    deviation_G = np.bincount(
+        [number[label] for label in labels], value_B - mean, groups
+    )
+    se = math.sqrt(groups / (groups - 1) * float(deviation_G @ deviation_G)) / n
+    t = _student(0.5 + level / 2, groups - 1)
+    if not (binary or share):
+        return Interval(mean, mean - t * se, mean + t * se, n)
+    z = _norm(0.5 + level / 2)
+    effective = mean * (1 - mean) / se**2 * (z / t) ** 2 if se > 1e-12 else groups
+    return Interval(mean, *_wilson(mean, effective, level), n)
+
+
+def over_seeds(values: Sequence[float] | np.ndarray, level: float = 0.95) -> Interval:
+    """The mean over independent repetitions with Student's t interval; NaN bounds for a
+    single seed.
+
+    mean ± t_{n−1} · s/√n. Raises ValueError for missing values.
+    """
+    value_S = _finite(values)
+    n = len(value_S)
+    if n < 2:
+        return Interval(float(value_S[0]) if n else math.nan, math.nan, math.nan, n)
+    mean = float(value_S.mean())
+    half = float(_student(0.5 + level / 2, n - 1) * value_S.std(ddof=1)) / math.sqrt(n)
+    return Interval(mean, mean - half, mean + half, n)
+
+
+def win_rate(
+    values: Sequence[float] | np.ndarray,
+    prompts: Sequence[Hashable] | None = None,
+    level: float = 0.95,
+) -> Interval:
+    """How often the first side wins, a tie counting half: the mean of (v + 1)/2 with
+    its interval in [0, 1].
+
+    Args: values in [−1, 1], one a match: 1 the first side won, −1 it lost, 0 a judged
+    tie; prompts: the prompt of each match, so that several matches on one prompt count
+    as one cluster; level: coverage. Raises ValueError for values outside [−1, 1] or
+    missing.
+    """
+    value_B = _finite(values)
+    if len(value_B) and np.abs(value_B).max() > 1:
+        raise ValueError(
+            f"preference values must lie in [-1, 1]; found {value_B[np.abs(value_B).argmax()]:g}"
+        )
+    return mean_interval((value_B + 1) / 2, prompts, level, share=True)
+
+
+def fitted_exponent(
+    rounds_R: Sequence[float] | np.ndarray,
+    gap_R: Sequence[float] | np.ndarray,
+    level: float = 0.95,
+) -> tuple[float, float, float]:
+    """(slope, low, high) of gap ∝ rounds^slope: least squares on logarithms, with
+    Student's t interval on R − 2.
+
+    The interval takes what is left over as independent from point to point; it does not
+    see a bend in the curve. Raises ValueError for unequal lengths, fewer than three
+    points, one number of rounds alone, or what is not above 0.
+    """
+    x_R, y_R = _finite(rounds_R), _finite(gap_R)
+    if len(x_R) != len(y_R) or len(x_R) < 3:
+        raise ValueError(
+            f"an exponent needs three points or more; there are {len(x_R)} rounds and {len(y_R)} gaps"
+        )
+    if min(x_R.min(), y_R.min()) <= 0 or not np.ptp(x_R):
+        raise ValueError(
+            "rounds and gaps must be above zero, and rounds must differ: the fit is on their logarithms"
+        )
+    x_R, y_R = np.log(x_R) - np.log(x_R).mean(), np.log(y_R) - np.log(y_R).mean()
+    slope, freedom = float(x_R @ y_R / (x_R @ x_R)), len(x_R) - 2
+    error = math.sqrt(
+        float(np.sum((y_R - slope * x_R) ** 2)) / freedom / float(x_R @ x_R)
+    )
+    half = _student(0.5 + level / 2, freedom) * error
+    return slope, slope - half, slope + half

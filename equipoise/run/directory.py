@@ -1,0 +1,156 @@
+"""A run directory is the run: create it, open it, lock it, keep its metrics.
+
+config.yaml     the resolved configuration
+ledger.sqlite   every record
+players/NAME/GENERATION/   a standard PEFT adapter or save_pretrained model (tabular players: policy.json)
+metrics.jsonl   one line a measurement, each with the stage that wrote it
+report.html     written when the run ends, or by `equipoise report`
+logs/           what went wrong, with tracebacks
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from equipoise.component import FREE
+from equipoise.errors import ConfigError, RunError
+from equipoise.run import config as configuration
+from equipoise.run.config import RunConfig
+from equipoise.run.ledger import Ledger
+
+
+class Run:
+    """An open run directory. `Run.create` and `Run.open` are context managers that hold
+    the run's lock.
+    """
+
+    def __init__(self, folder: Path, config: RunConfig, ledger: Ledger) -> None:
+        self.folder, self.config, self.ledger = folder, config, ledger
+
+    @classmethod
+    @contextmanager
+    def create(
+        cls, config: RunConfig, folder: Path, overwrite: bool = False
+    ) -> Iterator[Run]:
+        """A new run in `folder`. Raises RunError when something is there and
+        `overwrite` is false, or it is in use.
+
+        Raises DataError, before anything is written, for a game whose files cannot be
+        used.
+        """
+        config.game.check()
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            if not overwrite:
+                raise RunError(
+                    f"{folder}: exists; `equipoise resume {folder}`, or --overwrite, or another --out"
+                )
+            if folder.is_dir() and not (folder / "config.yaml").exists():
+                raise RunError(
+                    f"{folder}: is not a run directory, so it is not overwritten; choose another --out"
+                )
+        if folder.is_dir():
+            with _locked(folder):
+                shutil.rmtree(folder)
+        # The directory appears complete or not at all, so that a kill during creation
+        # leaves nothing to repair.
+        draft = folder.parent / f".{folder.name}.{os.getpid()}"
+        draft.mkdir(parents=True)
+        try:
+            (draft / "config.yaml").write_text(config.yaml(), encoding="utf-8")
+            Ledger.create(draft / "ledger.sqlite", directory=str(Path.cwd())).close()
+            draft.rename(folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        with cls.open(folder) as run:
+            yield run
+
+    @classmethod
+    @contextmanager
+    def open(cls, folder: Path) -> Iterator[Run]:
+        """The run in `folder`, locked against a second process. Raises RunError when it
+        is none, busy or too new.
+        """
+        with cls.read(folder) as run, _locked(folder):
+            run._drop_unfinished_metrics()
+            yield run
+
+    @classmethod
+    @contextmanager
+    def read(cls, folder: Path) -> Iterator[Run]:
+        """The run in `folder` for reading only; allowed while another process runs it."""
+        path = folder / "config.yaml"
+        if not path.is_file():
+            raise RunError(f"{folder}: no run here (config.yaml is missing)")
+        with Ledger.open(folder / "ledger.sqlite") as ledger:
+            yield cls(
+                folder, configuration.build(configuration.read(path), str(path)), ledger
+            )
+
+    def allow(self, overrides: Sequence[str]) -> None:
+        """Change settings that decide how far and how a run may go, not what it
+        computes; kept in config.yaml.
+
+        Raises ConfigError for any other setting, since records made before would not
+        belong to it.
+        """
+        for text in overrides:
+            if not set(text.partition("=")[0].split(".")) & FREE:
+                raise ConfigError(
+                    f"-s {text}: this would change what the run computes; a run that has begun takes only "
+                    f"{', '.join(sorted(FREE))}. Start a new run for the rest"
+                )
+        path = self.folder / "config.yaml"
+        values = configuration.read(path)
+        self.config = configuration.build(
+            values, str(path), configuration.override(values, overrides)
+        )
+        draft = self.folder / ".config.yaml"
+        draft.write_text(self.config.yaml(), encoding="utf-8")
+        draft.rename(path)
+
+    def metric(self, stage: str, **numbers: Any) -> None:
+        """Append one line to metrics.jsonl."""
+        with (self.folder / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps({"stage": stage, **numbers}) + "\n")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All lines of metrics.jsonl; a last line cut short by a crash is left out."""
+        path = self.folder / "metrics.jsonl"
+        lines = (
+            path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+        )
+        return [json.loads(line) for line in lines]
+
+    def _drop_unfinished_metrics(self) -> None:
+        """Forget what an interrupted stage had logged; the stage will log it again."""
+        done = {key for key, *_ in self.ledger.stages()}
+        kept = [
+            json.dumps(line) + "\n" for line in self.metrics() if line["stage"] in done
+        ]
+        draft = self.folder / ".metrics.jsonl"
+        draft.write_text("".join(kept), encoding="utf-8")
+        draft.rename(self.folder / "metrics.jsonl")
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the run's lock; the system frees it when the process ends, however it ends."""
+    with (folder / ".lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            raise RunError(
+                f"{folder}: in use by another process ({file.read().strip() or 'unknown'})"
+            ) from error
+        file.truncate(0)
+        file.write(f"pid {os.getpid()}")
+        file.flush()
+        yield

@@ -1,0 +1,316 @@
+"""The ledger as Parquet files in shapes that other tools load.
+
+prompts.parquet    TRL's conversational prompt-only format, with split, generation and facts (JSON)
+pairs.parquet      TRL's conversational preference format: prompt, chosen, rejected, and both scores
+episodes.parquet   one row a paid move: its match and turn, its reward, and the parts of that (JSON)
+matches.parquet    one row a match
+turns.parquet      one row a move: seat, player, text, finish, tokens
+scores.parquet     one row a (match, judge, seat, utility); a judgement without scores is one row with its reason
+votes.parquet      one row a reading behind a judgement: who said what of which seat, and what it took
+replies.parquet    one row a paid answer of an endpoint, by the hash of what was asked
+players.parquet, stages.parquet, logprobs.parquet   as in the ledger
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from equipoise.run.ledger import Ledger
+from equipoise.types import Episode, Judgement, Match, Message, Pair, Prompt
+
+Row = dict[str, Any]
+CHUNK = 10_000  # rows held in memory at a time
+
+
+def export(ledger: Ledger, folder: Path) -> dict[Path, int]:
+    """Write every table into `folder`; returns file -> rows. Existing files of those
+    names are replaced.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written: dict[Path, int] = {}
+    for name, (columns, rows) in TABLES.items():
+        path = folder / f"{name}.parquet"
+        schema = pa.schema([(column, _arrow(kind)) for column, kind in columns.items()])
+        written[path] = 0
+        with pq.ParquetWriter(path, schema) as file:
+            source = rows(ledger)
+            while part := list(islice(source, CHUNK)):
+                file.write_table(pa.Table.from_pylist(part, schema=schema))
+                written[path] += len(part)
+    return written
+
+
+def _arrow(kind: str) -> Any:
+    import pyarrow as pa
+
+    chat = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+    return {
+        "text": pa.string(),
+        "int": pa.int64(),
+        "float": pa.float64(),
+        "bool": pa.bool_(),
+        "chat": chat,
+    }[kind]
+
+
+def _chat(messages: Iterable[Message]) -> list[dict[str, str]]:
+    return [{"role": message.role, "content": message.content} for message in messages]
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _prompts(ledger: Ledger) -> Iterator[Row]:
+    for split, generation, record in ledger.rows(
+        "SELECT split, generation, record FROM prompts ORDER BY rowid"
+    ):
+        prompt = msgspec.json.decode(record, type=Prompt)
+        yield {
+            "id": prompt.id,
+            "split": split,
+            "generation": generation,
+            "prompt": _chat(prompt.messages),
+            "source": prompt.source,
+            "facts": _json(prompt.facts),
+        }
+
+
+def _pairs(ledger: Ledger) -> Iterator[Row]:
+    for learner, record in ledger.rows(
+        "SELECT learner, record FROM pairs ORDER BY rowid"
+    ):
+        pair = msgspec.json.decode(record, type=Pair)
+        yield {
+            "id": pair.id,
+            "generation": pair.generation,
+            "learner": learner,
+            "match": pair.match,
+            "prompt": _chat(pair.messages),
+            "chosen": _chat([Message("assistant", pair.chosen)]),
+            "rejected": _chat([Message("assistant", pair.rejected)]),
+            "score_chosen": pair.chosen_score,
+            "score_rejected": pair.rejected_score,
+        }
+
+
+def _episodes(ledger: Ledger) -> Iterator[Row]:
+    decode = msgspec.json.Decoder(Episode).decode
+    for learner, record in ledger.rows(
+        "SELECT learner, record FROM episodes ORDER BY rowid"
+    ):
+        episode = decode(record)
+        yield {
+            **msgspec.structs.asdict(episode),
+            "learner": learner,
+            "parts": _json(episode.parts),
+        }
+
+
+def _every_match(ledger: Ledger) -> Iterator[Match]:
+    decode = msgspec.json.Decoder(Match).decode
+    for (record,) in ledger.rows("SELECT record FROM matches ORDER BY rowid"):
+        yield decode(record)
+
+
+def _matches(ledger: Ledger) -> Iterator[Row]:
+    for match in _every_match(ledger):
+        yield {
+            "id": match.id,
+            "generation": match.generation,
+            "split": match.split,
+            "game": match.game,
+            "prompt": match.prompt,
+            "seed": match.seed,
+            "seats": _json({seat: str(player) for seat, player in match.seats.items()}),
+        }
+
+
+def _turns(ledger: Ledger) -> Iterator[Row]:
+    for match in _every_match(ledger):
+        for number, turn in enumerate(match.turns):
+            yield {
+                "match": match.id,
+                "turn": number,
+                "seat": turn.seat,
+                "player": str(match.seats[turn.seat]),
+                "text": turn.move.text,
+                "finish": turn.move.finish,
+                "error": turn.move.error,
+                "prompt_tokens": turn.move.prompt_tokens,
+                "answer_tokens": turn.move.tokens,
+                "cost": turn.move.cost,
+            }
+
+
+def _every_judgement(ledger: Ledger) -> Iterator[Judgement]:
+    decode = msgspec.json.Decoder(Judgement).decode
+    for (record,) in ledger.rows("SELECT record FROM judgements ORDER BY rowid"):
+        yield decode(record)
+
+
+def _votes(ledger: Ledger) -> Iterator[Row]:
+    for word in _every_judgement(ledger):
+        for vote in word.votes:
+            yield {
+                "match": word.match,
+                "judge": word.judge,
+                **msgspec.structs.asdict(vote),
+            }
+
+
+def _scores(ledger: Ledger) -> Iterator[Row]:
+    for word in _every_judgement(ledger):
+        common = {"match": word.match, "judge": word.judge, "reason": word.reason}
+        if word.scores is None:
+            yield {**common, "seat": None, "utility": None, "value": None}
+            continue
+        for seat, utilities in word.scores.items():
+            for utility, value in utilities.items():
+                yield {**common, "seat": seat, "utility": utility, "value": value}
+
+
+def _plain(table: str, columns: Iterable[str]) -> Callable[[Ledger], Iterator[Row]]:
+    names = list(columns)
+
+    def rows(ledger: Ledger) -> Iterator[Row]:
+        for values in ledger.rows(f"SELECT {', '.join(names)} FROM {table}"):
+            yield dict(zip(names, values, strict=True))
+
+    return rows
+
+
+_LINEAGE = {
+    "name": "text",
+    "generation": "int",
+    "parent": "text",
+    "learner": "text",
+    "facts": "text",
+}
+_STAGES = {
+    "key": "text",
+    "generation": "int",
+    "stage": "text",
+    "facts": "text",
+    "seconds": "float",
+}
+_REPLIES = {
+    "key": "text",
+    "account": "text",
+    "tokens": "int",
+    "cost": "float",
+    "record": "text",
+}
+_LOGPROBS = {
+    "player": "text",
+    "encoding": "text",
+    "text": "text",
+    "total": "float",
+    "tokens": "int",
+}
+
+TABLES: dict[str, tuple[dict[str, str], Callable[[Ledger], Iterator[Row]]]] = {
+    "prompts": (
+        {
+            "id": "text",
+            "split": "text",
+            "generation": "int",
+            "prompt": "chat",
+            "source": "text",
+            "facts": "text",
+        },
+        _prompts,
+    ),
+    "pairs": (
+        {
+            "id": "text",
+            "generation": "int",
+            "learner": "text",
+            "match": "text",
+            "prompt": "chat",
+            "chosen": "chat",
+            "rejected": "chat",
+            "score_chosen": "float",
+            "score_rejected": "float",
+        },
+        _pairs,
+    ),
+    "episodes": (
+        {
+            "id": "text",
+            "generation": "int",
+            "learner": "text",
+            "match": "text",
+            "turn": "int",
+            "role": "text",
+            "group": "text",
+            "reward": "float",
+            "parts": "text",
+        },
+        _episodes,
+    ),
+    "matches": (
+        {
+            "id": "text",
+            "generation": "int",
+            "split": "text",
+            "game": "text",
+            "prompt": "text",
+            "seed": "int",
+            "seats": "text",
+        },
+        _matches,
+    ),
+    "turns": (
+        {
+            "match": "text",
+            "turn": "int",
+            "seat": "text",
+            "player": "text",
+            "text": "text",
+            "finish": "text",
+            "error": "text",
+            "prompt_tokens": "int",
+            "answer_tokens": "int",
+            "cost": "float",
+        },
+        _turns,
+    ),
+    "scores": (
+        {
+            "match": "text",
+            "judge": "text",
+            "reason": "text",
+            "seat": "text",
+            "utility": "text",
+            "value": "float",
+        },
+        _scores,
+    ),
+    "votes": (
+        {
+            "match": "text",
+            "judge": "text",
+            "by": "text",
+            "seat": "text",
+            "other": "text",
+            "value": "float",
+            "reason": "text",
+            "tokens": "int",
+            "cost": "float",
+        },
+        _votes,
+    ),
+    "replies": (_REPLIES, _plain("replies", _REPLIES)),
+    "players": (_LINEAGE, _plain("players", _LINEAGE)),
+    "stages": (_STAGES, _plain("stages", _STAGES)),
+    "logprobs": (_LOGPROBS, _plain("logprobs", _LOGPROBS)),
+}

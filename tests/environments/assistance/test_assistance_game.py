@@ -1,0 +1,256 @@
+"""The assistant's game: what it is worth (against the published numbers), and who is
+asked what.
+"""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from equipoise.environments.assistance.game import (
+    Assistance,
+    asked_vaguely,
+    conversation,
+    parse,
+    reward,
+)
+from equipoise.environments.assistance.utilities import VARIANTS, Terms, told_apart
+from equipoise.errors import DataError
+from equipoise.matches.base import Planned
+from equipoise.matches.play import play
+from equipoise.types import Message, Move, PlayerId, Prompt, user
+
+GOOD = (
+    '<thinking>t</thinking><payoff>{"DQ_AQ":{"LLM":1,"user":2},"DQ_CQ":{"LLM":1,"user":1},"DQ_DA":{"LLM":1.05,"user":1},'
+    '"VQ_AQ":{"LLM":0,"user":0},"VQ_CQ":{"LLM":-1,"user":1},"VQ_DA":{"LLM":0,"user":3}}</payoff>'
+    "<analyze>a</analyze><response>%s</response>"
+)
+
+
+def qualities(case) -> tuple[float | None, float]:
+    """(to the user, to the model) by METHODS' table, from what the judge replied; the
+    user's None where it is BLEU.
+    """
+    found = re.search(r"\\boxed\{([\d.]+)\}|<abg>([\d.]+)</abg>", case["judge_reply"])
+    score = float(found[1] or found[2]) if found else 0.0
+    if case["task"] == "medium":
+        return None, score / 4
+    if case["task"] == "wildguard":
+        llm = float(score > 0)
+        return (float(score < 1) if case["ground_truth"] == "harmful" else llm), llm
+    return score, score
+
+
+def test_the_released_reward(golden):
+    for case in golden("gtalign_reward.json"):
+        for_user, for_llm = qualities(case)
+        found = reward(
+            parse(case["completion"]), for_user or 0.0, for_llm, "as_released"
+        )
+        expected = case["expected"]
+        assert found is not None
+        assert found.llm == pytest.approx(expected["llm_reward"], abs=1e-9)
+        if for_user is not None:
+            assert found.user == pytest.approx(expected["user_reward"], abs=1e-9)
+            assert found.welfare == pytest.approx(expected["score"], abs=1e-9)
+
+
+def test_a_missing_judgement_is_missing_where_it_is_corrected_and_nothing_in_the_released_code():
+    parsed = parse(GOOD % "19")
+    assert reward(parsed, None, None) is None
+    assert reward(parsed, 1.0, None) is None
+    assert reward(parsed, None, None, "as_released") == reward(
+        parsed, 0.0, 0.0, "as_released"
+    )
+
+
+def test_an_output_that_cannot_be_read_is_worth_nothing_whatever_was_said_of_it():
+    for text in (
+        "19",
+        (GOOD % "19").replace("</response>", ""),
+        (GOOD % "19").replace("VQ_DA", "XX"),
+    ):
+        found = reward(parse(text), 1.0, 1.0)
+        assert found is not None
+        assert (found.user, found.llm, found.welfare) == (0.0, 0.0, 0.0)
+
+
+def test_the_second_variant_pays_for_a_choice_on_the_frontier():
+    parsed = parse(GOOD % "19")
+    with_, without = (
+        reward(parsed, 1.0, 1.0, "frontier", frontier=said) for said in (1.0, 0.0)
+    )
+    assert with_ is not None and without is not None
+    assert with_.llm - without.llm == pytest.approx(0.2)
+    assert VARIANTS["frontier"].llm_quality == 0.35
+
+
+def test_the_matrix_term_counts_cells_that_tell_both_apart():
+    matrix = parse(GOOD % "19").matrix
+    assert matrix is not None
+    assert told_apart(matrix) == pytest.approx(
+        (4 + 3) / 12
+    )  # DQ_DA differs by less than a tenth
+
+
+def test_earlier_turns_count_in_length_and_waiting_and_may_cost_the_user():
+    first, last = parse(GOOD % "Which sum?"), parse(GOOD % "19")
+    alone = reward(last, 1.0, 1.0)
+    both = reward(last, 1.0, 1.0, earlier=[first])
+    dear = reward(
+        last, 1.0, 1.0, earlier=[first], terms=Terms.model_validate({"round_cost": 0.1})
+    )
+    assert alone is not None and both is not None and dear is not None
+    assert both.parts["wait"] == pytest.approx(alone.parts["wait"] ** 2)
+    assert dear.user == pytest.approx(both.user - 0.1)
+
+
+def test_a_window_that_ends_before_it_begins_is_refused():
+    with pytest.raises(ValueError, match="begins at 5 and must end above it"):
+        Terms.model_validate({"response_words": [5, 5]})
+
+
+# -- the referee
+# -------------------------------------------------------------------------------------------------
+
+
+def game(**settings) -> Assistance:
+    return Assistance.model_validate(settings)
+
+
+def played(rules: Assistance, prompt: Prompt, said: dict[str, list[str]]):
+    """The match in which each seat says what is listed for it, one after the other."""
+    left = {seat: iter(texts) for seat, texts in said.items()}
+    seats = {seat: PlayerId(seat) for seat in rules.seats}
+    views = []
+
+    def act(who, asked, dice):
+        views.extend(asked)
+        return [Move(next(left[who.name])) for _ in asked]
+
+    (match,) = play([Planned("m", 0, "train", prompt, seats, 1)], rules, act)
+    return SimpleNamespace(
+        match=match, views=views, said=conversation(match, prompt, rules)
+    )
+
+
+PROMPT = Prompt(
+    "p",
+    (user("hello"), Message("assistant", "hi"), user("What is 7 plus?")),
+    {"ambiguous": True},
+    "clerk",
+)
+WISH = Prompt(
+    "p",
+    (user("What is 7 plus?"),),
+    {"detailed": "What is 7 + 12?", "vague": "What is 7 plus?", "told": "12"},
+    "clerk",
+)
+
+
+def test_the_assistant_sees_the_chat_with_the_last_message_in_the_games_words():
+    found = played(
+        game(text="assistance_compact"), PROMPT, {"assistant": [GOOD % "19"]}
+    )
+    (view,) = found.views
+    assert view.messages[:2] == PROMPT.messages[:2]
+    assert view.messages[2].content.endswith("\nWhat is 7 plus?")
+    (said,) = found.said
+    assert tuple(said.heard) == PROMPT.messages
+    assert said.output.response == "19"
+
+
+def test_without_blocks_all_of_the_output_is_the_response():
+    found = played(
+        game(text="none", blocks=False), PROMPT, {"assistant": ["Plus what?"]}
+    )
+    assert found.views[0].messages == PROMPT.messages
+    paid = reward(found.said[0].output, 1.0, 1.0)
+    assert paid is not None
+    assert (paid.parts["format"], paid.parts["matrix"], paid.parts["wait"]) == (
+        0.0,
+        0.0,
+        1.0,
+    )
+    assert paid.user > 0.5
+
+
+@pytest.mark.parametrize(
+    ("move", "question", "vague"),
+    [("VQ", "What is 7 plus?", True), ("DQ", "What is 7 + 12?", False)],
+)
+def test_the_users_first_move_is_how_it_asks(move, question, vague):
+    found = played(
+        game(text="none", simulated=True),
+        WISH,
+        {"user": [move], "assistant": [GOOD % "19"]},
+    )
+    opening, asked = found.views
+    assert opening.actions == ("DQ", "VQ")
+    assert "Wish: What is 7 + 12?" in opening.messages[0].content
+    assert asked.messages == (user(question),)
+    assert asked_vaguely(WISH, found.match) is vague
+
+
+def test_a_user_that_is_asked_back_replies_and_hears_responses_only():
+    said = {"user": ["VQ", "12"], "assistant": [GOOD % "Plus what?", GOOD % "19"]}
+    found = played(game(text="none", simulated=True, turns=2), WISH, said)
+    assert [turn.seat for turn in found.match.turns] == [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+    assert "Assistant: Plus what?" in found.views[2].messages[0].content
+    assert "Told: 12" in found.views[2].messages[0].content
+    assert found.views[3].messages == (
+        user("What is 7 plus?"),
+        Message("assistant", "Plus what?"),
+        user("12"),
+    )
+    assert [tuple(said.heard) for said in found.said][1] == found.views[3].messages
+
+
+def test_a_direct_answer_ends_the_match():
+    found = played(
+        game(text="none", simulated=True, turns=3),
+        WISH,
+        {"user": ["DQ"], "assistant": [GOOD % "19"]},
+    )
+    assert len(found.match.turns) == 2
+
+
+def test_a_user_in_its_own_words_moves_as_the_facts_say_or_unknown():
+    own = played(
+        game(text="none", simulated=True),
+        WISH,
+        {"user": ["Tell me a sum"], "assistant": [GOOD % "19"]},
+    )
+    assert own.views[1].messages == (user("Tell me a sum"),)
+    assert asked_vaguely(WISH, own.match) is None
+    assert asked_vaguely(PROMPT) is True
+    assert asked_vaguely(Prompt("x", ())) is None
+
+
+def test_a_silent_user_ends_the_match_before_anybody_answers():
+    assert len(played(game(simulated=True), WISH, {"user": [" "]}).match.turns) == 1
+
+
+def test_further_turns_need_a_user():
+    with pytest.raises(ValueError, match="set simulated: true"):
+        game(turns=2)
+
+
+def test_a_template_without_the_question_is_refused(tmp_path):
+    file = tmp_path / "t.txt"
+    file.write_text("Answer.")
+    with pytest.raises(DataError, match="the placeholder 'question' is missing"):
+        game(text=str(file)).check()
+
+
+def test_an_unknown_variant_is_named():
+    with pytest.raises(
+        ValueError,
+        match="unknown variant 'published'; known: corrected, as_released, frontier",
+    ):
+        reward(parse(GOOD % "19"), 1.0, 1.0, "published")  # type: ignore[arg-type]

@@ -1,0 +1,197 @@
+"""Runs of the assistant's game: what is measured follows from what is recorded; several
+turns; normalised rewards.
+"""
+
+from statistics import fmean
+
+import pytest
+from small import settings
+
+from equipoise.run.directory import Run
+
+SMALL = settings(
+    generations=1,
+    prompts__per_generation=8,
+    prompts__count=40,
+    prompts__held_out=16,
+    evaluate__every=1,
+    learner__minibatches=1,
+    players__assistant__max_new_tokens=140,
+)
+
+
+@pytest.fixture(scope="module")
+def talked(tmp_path_factory, request):
+    """A finished run of `gtalign_talk`: its folder."""
+    from equipoise.cli.playing import play_out
+    from equipoise.run import config
+
+    folder = tmp_path_factory.mktemp("talked") / "run"
+    configured = config.load("gtalign_talk", [part for part in SMALL if part != "-s"])
+    with Run.create(configured, folder) as run:
+        play_out(run, json=True)
+    return folder
+
+
+def measures(folder):
+    with Run.read(folder) as run:
+        return [facts for _, _, _, facts, _ in run.ledger.stages("measure")]
+
+
+def test_the_measures_are_means_of_what_is_recorded(talked):
+    first = measures(talked)[0]
+    with Run.read(talked) as run:
+        matches = run.ledger.matches("held_out", 0)
+        words = run.ledger.judgements_of(match.id for match in matches)
+    scores = [words[match.id].scores["assistant"] for match in matches]
+    assert len(scores) == 16
+    for name, utility in (("user", "user"), ("llm", "llm")):
+        assert first["utilities"][name]["mean"] == pytest.approx(
+            fmean(found[utility] for found in scores)
+        )
+    assert first["score"] == pytest.approx(fmean(found["score"] for found in scores))
+    assert {tuple(point) for point in first["points"].values()} == {
+        (f["user"], f["llm"]) for f in scores
+    }
+    assert first["rates"]["format"]["mean"] == pytest.approx(
+        fmean(found["format"] for found in scores)
+    )
+    tokens = fmean(
+        [turn.move.tokens for turn in m.turns if turn.seat == "assistant"][-1]
+        for m in matches
+    )
+    assert first["length"]["tokens"] == pytest.approx(tokens)
+
+
+def test_shares_of_moves_are_shares_and_both_kinds_of_question_were_asked(talked):
+    for facts in measures(talked):
+        assert set(facts["actions"]) == {"detailed", "vague"}
+        for shares in facts["actions"].values():
+            assert sum(
+                shares[name] for name in ("DA", "CQ", "AQ", "none")
+            ) == pytest.approx(1)
+        assert sum(shares["n"] for shares in facts["actions"].values()) == 16
+
+
+def test_what_beats_a_generation_is_an_earlier_one(talked):
+    found = measures(talked)
+    assert found[0]["beaten"] == {}
+    assert set(found[-1]["beaten"]) == {"assistant@0"}
+    assert found[-1]["exploitability"] == max(found[-1]["beaten"].values())
+
+
+def test_a_question_back_was_answered_by_the_user(talked):
+    with Run.read(talked) as run:
+        longer = [
+            match for match in run.ledger.matches("held_out") if len(match.turns) == 4
+        ]
+    assert longer
+    for match in longer:
+        assert [turn.seat for turn in match.turns] == [
+            "user",
+            "assistant",
+            "user",
+            "assistant",
+        ]
+
+
+def test_rewards_are_normalised_by_source_and_the_pay_off_stays(command, tmp_path):
+    done = command(
+        "run",
+        "gtalign_clerks",
+        *SMALL,
+        *settings(normalise__method="rank"),
+        "--out",
+        "r",
+    )
+    assert done.code == 0, done.err
+    with Run.read(tmp_path / "r") as run:
+        from equipoise.types import PlayerId
+
+        episodes = run.ledger.episodes(PlayerId("assistant", 0))
+    assert sum(one.reward for one in episodes) / len(episodes) == pytest.approx(0.5)
+    assert all(
+        one.parts["score"] + one.parts["normalised"] == pytest.approx(one.reward)
+        for one in episodes
+    )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ({"judge__welfare": "nash"}, "nash_bargaining"),
+        ({"judge__by": "llm"}, "by: llm needs the model that judges"),
+        ({"judge__variant": "published"}, "corrected"),
+        ({"game__text": "absent.txt"}, "cannot be read"),
+        ({"game__turns": 2}, "set simulated: true"),
+        ({"normalise__apart": True}, "welfare: is given where, and only where"),
+        ({"schedule__roles__assistant": "nobody"}, "there is no player 'nobody'"),
+        ({"judge__terms__wait": 0}, "greater than 0"),
+    ],
+)
+def test_a_setting_that_does_not_fit_is_one_message(command, overrides, said):
+    done = command(
+        "run", "gtalign_clerks", *SMALL, *settings(**overrides), "--out", "r"
+    )
+    assert done.code == 2
+    assert said in done.err
+    assert len(done.err.strip().splitlines()) <= 2
+
+
+def test_a_dead_judge_stops_the_run_and_pays_nobody(command, tmp_path):
+    dead = "{kind: safety, by: llm, grader: {kind: endpoint, base_url: 'http://127.0.0.1:9/v1', model: j, retries: 0}}"
+    done = command(
+        "run",
+        "gtalign_clerks",
+        *SMALL,
+        *settings(judge__tasks__clerk=dead),
+        "--out",
+        "r",
+    )
+    assert done.code != 0
+    assert "127.0.0.1:9" in done.err
+    with Run.read(tmp_path / "r") as run:
+        assert run.ledger.counts()["episodes"] == 0
+
+
+def test_what_a_move_was_worth_is_the_mean_of_what_it_was_paid(talked):
+    first = measures(talked)[0]["written"]
+    paid = [values for moves in first["paid"].values() for values in moves.values()]
+    assert sum(count for *_, count in paid) <= 16
+    assert all(0 <= user <= 1.01 and 0 <= llm <= 1.01 for user, llm, _ in paid)
+    assert 0 <= first["typed"] <= 1
+
+
+def test_the_report_sets_what_was_written_beside_what_it_was_worth(talked):
+    from equipoise.report.html import render
+    from equipoise.run.collect import facts
+
+    with Run.read(talked) as run:
+        page = render(facts(run))
+    assert "What was written against what it was worth" in page
+
+
+def test_an_output_that_cannot_be_read_counts_as_nothing_in_every_rate(talked):
+    with Run.read(talked) as run:
+        matches = run.ledger.matches("held_out", 0)
+        words = run.ledger.judgements_of(match.id for match in matches)
+    scores = [words[match.id].scores["assistant"] for match in matches]
+    assert any(not found["readable"] for found in scores)
+    rates = measures(talked)[0]["rates"]
+    for name in ("quality_llm", "format", "matrix"):
+        assert rates[name]["n"] == 16
+        assert rates[name]["mean"] == pytest.approx(
+            fmean(found.get(name, 0.0) for found in scores)
+        )
+
+
+def test_an_output_that_cannot_be_read_made_no_right_move(talked):
+    with Run.read(talked) as run:
+        matches = run.ledger.matches("held_out", 0)
+        words = run.ledger.judgements_of(match.id for match in matches)
+    scores = [words[match.id].scores["assistant"] for match in matches]
+    right = measures(talked)[0]["right"]
+    assert right["n"] == 16
+    assert right["mean"] == pytest.approx(
+        fmean(found.get("right_action", 0.0) for found in scores)
+    )

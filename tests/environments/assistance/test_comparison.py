@@ -1,0 +1,107 @@
+"""Two runs compared prompt by prompt, from what they measured."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from equipoise.environments.assistance.comparison import Entry, compared
+from equipoise.errors import RunError
+from equipoise.payoffs.pareto import compare
+
+
+def entry(name, points, judge=None, **length):
+    found = {"points": points, "length": length}
+    return Entry(
+        name, 4, found, judge or {"kind": "assistance", "variant": "corrected"}
+    )
+
+
+def test_rows_are_matched_by_prompt_and_numbers_are_those_of_pareto():
+    first = entry(
+        "a",
+        {"p": [0.5, 0.4], "q": [0.2, 0.9], "r": [0.1, 0.1]},
+        tokens=100.0,
+        response_share=0.25,
+    )
+    second = entry("b", {"q": [0.2, 0.8], "s": [9.0, 9.0], "p": [0.6, 0.3]})
+    facts = compared(first, second, eps=0.05, alpha=0.25)
+    told = compare(
+        np.array([[0.5, 0.4], [0.2, 0.9]]),
+        np.array([[0.6, 0.3], [0.2, 0.8]]),
+        0.05,
+        0.25,
+    )
+    assert facts["prompts"] == {"both": 2, "only_first": 1, "only_second": 1}
+    assert facts["dominance"] == {
+        "first_dominates": 1,
+        "second_dominates": 0,
+        "equal": 0,
+        "incomparable": 1,
+    }
+    for side, found in (("first", told.first), ("second", told.second)):
+        for name in ("coverage", "regret", "nash_welfare", "cobb_douglas", "spread"):
+            assert facts[side][name] == vars_of(found)[name]
+    assert facts["first"]["hypervolume"] == pytest.approx(0.5 * 0.4 + 0.2 * 0.5)
+    assert (
+        facts["first"]["tokens"] == 100.0 and facts["second"]["tokens"] is None
+    )  # missing stays missing
+    assert facts["first"]["welfare"] == pytest.approx(
+        (0.5**0.25 * 0.4**0.75 + 0.2**0.25 * 0.9**0.75) / 2
+    )
+    assert "those of one alone too" in facts["notes"][0]
+
+
+def vars_of(side):
+    return {name: getattr(side, name) for name in side.__slots__}
+
+
+def test_differences_are_paired_with_students_interval():
+    first = entry("a", {f"p{i}": [0.1 * i + 0.2, 0.5] for i in range(5)})
+    second = entry(
+        "b", {f"p{i}": [0.1 * i + (0.1 if i else 0.0), 0.5] for i in range(5)}
+    )
+    found = compared(first, second)["differences"]
+    gaps = np.array([0.2, 0.1, 0.1, 0.1, 0.1])
+    half = 2.7764451051977987 * gaps.std(ddof=1) / math.sqrt(5)
+    assert found["user"]["mean"] == pytest.approx(0.12) and found["user"]["n"] == 5
+    assert found["user"]["high"] - found["user"]["mean"] == pytest.approx(half)
+    assert found["llm"] == {
+        "mean": 0.0,
+        "low": 0.0,
+        "high": 0.0,
+        "n": 5,
+    }  # no width is made up for equal runs
+
+
+def test_one_prompt_has_no_interval_and_everything_is_json():
+    facts = compared(
+        entry("a", {"p": [0.5, 0.5]}),
+        entry("b", {"p": [0.5, 0.5]}),
+        reference=(0.25, 0.0),
+    )
+    assert facts["differences"]["user"] == {
+        "mean": 0.0,
+        "low": None,
+        "high": None,
+        "n": 1,
+    }
+    assert facts["dominance"]["equal"] == 1 and facts["first"][
+        "hypervolume"
+    ] == pytest.approx(0.125)
+    assert (
+        json.loads(json.dumps(facts, allow_nan=False)) == facts and facts["notes"] == []
+    )
+
+
+def test_what_cannot_be_compared():
+    with pytest.raises(
+        RunError, match="a and b share no prompt: 1 and 2 were measured"
+    ):
+        compared(entry("a", {"p": [0, 0]}), entry("b", {"q": [0, 0], "r": [1, 1]}))
+    other = {"kind": "assistance", "variant": "as_released"}
+    [note] = compared(entry("a", {"p": [0, 0]}), entry("b", {"p": [0, 0]}, other))[
+        "notes"
+    ]
+    assert "judge: variant" in note

@@ -1,0 +1,79 @@
+"""The packaged pool of clerks: six adapters on one base, each with its own strengths,
+who grade what they read.
+"""
+
+import pytest
+import torch
+
+from equipoise import seeds
+from equipoise.environments.clerk import build_pool as pool
+from equipoise.environments.clerk import world as clerk
+from equipoise.players.base import Resources
+from equipoise.players.local import Local
+from equipoise.types import View
+
+
+@pytest.fixture(scope="module")
+def members():
+    torch.set_num_threads(1)
+    resources = Resources()
+    settings = {
+        "model": "builtin/pool",
+        "max_new_tokens": 16,
+        "max_length": 256,
+        "batch_size": 256,
+        "device": "cpu",
+    }
+    players = {
+        name: Local.model_validate({**settings, "adapter": f"builtin/{name}"})
+        for name in pool.MEMBERS
+    }
+    return {
+        name: player.open(player.start, resources) for name, player in players.items()
+    }
+
+
+def right(actor, kind: str, count: int = 60) -> float:
+    prompts = clerk.prompts(3, count, (kind,), "held_out")
+    moves = actor.act(
+        [View(p.messages) for p in prompts], [seeds.child(1, p.id) for p in prompts]
+    )
+    return (
+        sum(
+            clerk.verdict(p, move.text)["score"]
+            for p, move in zip(prompts, moves, strict=True)
+        )
+        / count
+    )
+
+
+def test_a_specialist_is_best_at_its_own(members):
+    for kind, name in (("vague", "asker"), ("harmful", "guard")):
+        assert right(members[name], kind) > right(members["novice"], kind) + 0.2, name
+
+
+def test_a_member_grades_right_answers_above_wrong_ones(members):
+    prompts = clerk.prompts(3, 40, ("harmful",), "held_out")
+    means = []
+    for answer in (clerk.best, lambda prompt: clerk.wrong(prompt, 0)):
+        views = [
+            pool.QUESTION.view(p, pool.quoted(p, answer(p)), seeds.child(5, p.id))
+            for p in prompts
+        ]
+        grades = [
+            move.text for move in members["veteran"].act(views, range(len(views)))
+        ]
+        read = [int(grade) for grade in grades if grade in (*pool.GOOD, *pool.BAD)]
+        assert len(read) >= 0.9 * len(grades)
+        means.append(sum(read) / len(read))
+    assert means[0] > means[1] + 2
+
+
+def test_the_package_holds_one_base_and_small_adapters():
+    sizes = {
+        f.name: sum(file.stat().st_size for file in f.iterdir())
+        for f in pool.PACKAGED.iterdir()
+        if f.is_dir()
+    }
+    assert sizes.keys() == {"base", *pool.MEMBERS}
+    assert all(sizes[name] < sizes["base"] / 5 for name in pool.MEMBERS)

@@ -1,0 +1,163 @@
+"""`crossplay`: adversaries and defenders of one or several runs of the game red_team."""
+
+import json
+import shutil
+import sqlite3
+
+import numpy as np
+import pytest
+import yaml
+from small import FINITE
+
+from equipoise.run.ledger import Ledger
+
+
+def counts(folder):
+    with Ledger.open(folder / "ledger.sqlite") as ledger:
+        return ledger.counts()
+
+
+def edited(folder, **changes):
+    """Put settings into a run's configuration."""
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | changes))
+
+
+def test_one_run_gives_what_it_measured(command, siege):
+    run = siege("a")
+    before = counts(run)
+    found = command("crossplay", run, "--prompts", 4, "--json")
+    assert found.code == 0, found.err
+    facts, measured = found.facts, command("status", run, "--json").facts
+    with Ledger.open(run / "ledger.sqlite") as ledger:
+        own = ledger.finished("2/measure")
+    assert (
+        facts["crossplay"] == own["crossplay"]
+        and facts["meta_game"] == own["meta_game"]
+    )
+    assert facts["crossplay"]["adversaries"] == ["adversary@0", "adversary@1"]
+    assert facts["crossplay"]["defenders"] == ["defender@0", "defender@1"]
+    assert {name: facts[name] for name in ("forgetting", "cycling")} == {
+        name: measured["measured"][name] for name in ("forgetting", "cycling")
+    }
+    assert counts(run) == before  # nothing was played
+
+
+def test_worst_cases_and_means_are_those_of_the_table(command, siege):
+    facts = command("crossplay", siege("a"), "--prompts", 4, "--json").facts
+    success_AD = np.array(facts["crossplay"]["success"])
+    for d, defender in enumerate(facts["crossplay"]["defenders"]):
+        worst = facts["worst"][defender]
+        assert worst["mean"] == success_AD[:, d].max() and worst["n"] == 4
+        assert (
+            worst["low"] < worst["mean"] + 1e-9 and worst["high"] > worst["mean"] - 1e-9
+        )
+    for a, adversary in enumerate(facts["crossplay"]["adversaries"]):
+        assert facts["mean"][adversary]["mean"] == pytest.approx(success_AD[a].mean())
+
+
+def test_one_run_records_what_it_had_not_measured(command, siege):
+    run = siege("a")
+    before = counts(run)
+    first = command(
+        "crossplay", run, "--prompts", 6, "--generations", "last", "--json"
+    ).facts
+    played = counts(run)
+    # Two of the six prompts are new to each cell that only cross-play had measured:
+    # those that do not hold the newest.
+    assert 0 < played["matches"] - before["matches"] <= 8
+    assert command("crossplay", run, "--prompts", 6, "--json").facts == first
+    assert counts(run) == played
+
+
+def test_another_judge(command, siege):
+    run = siege("a")
+    told = command(
+        "crossplay",
+        run,
+        "--prompts",
+        4,
+        "--with",
+        "{kind: red_team, guard: refusal}",
+        "--json",
+    ).facts
+    own = command("crossplay", run, "--prompts", 4, "--json").facts
+    assert (
+        told["judge"] != own["judge"]
+        and told["crossplay"]["success"] != own["crossplay"]["success"]
+    )
+
+
+def test_several_runs_meet_and_stay_as_they_were(command, siege, tmp_path):
+    a, b, c = runs = [siege(name) for name in "abc"]
+    edited(
+        c, schedule={"kind": "roles", "roles": {"defender": "defender"}, "raw": 1.0}
+    )  # without an adversary
+    before = [counts(run) for run in runs]
+    done = command("crossplay", a, c, b, "--prompts", 3, "--out", "table.json")
+    assert done.code == 0, done.err
+    assert "worst case" in done.out and "b/adversary@1" in done.out
+    table = json.loads((tmp_path / "table.json").read_text())
+    found = table["crossplay"]
+    assert found["adversaries"] == [
+        "a/adversary@0",
+        "a/adversary@1",
+        "b/adversary@1",
+    ]  # they all start alike
+    assert found["defenders"] == [
+        "a/defender@0",
+        "a/defender@1",
+        "c/defender@1",
+        "b/defender@1",
+    ]
+    assert "forgetting" not in table and set(table["worst"]) == set(found["defenders"])
+    assert sum(table["meta_game"]["adversary"].values()) == pytest.approx(1)
+    # Neither who else is there nor the order of the runs changes a cell.
+    fewer = command("crossplay", a, b, "--prompts", 3, "--json").facts["crossplay"]
+    assert [[*row[:2], row[3]] for row in found["success"]] == fewer["success"]
+    assert [counts(run) for run in runs] == before
+
+
+def test_what_cannot_meet(command, siege, tmp_path):
+    run, other = siege("a"), siege("b")
+    assert command("run", *FINITE, "--out", "finite", "--json").code == 0
+    shutil.rmtree(other / "players" / "adversary" / "1")
+    harmless = siege("c")
+    with sqlite3.connect(harmless / "ledger.sqlite") as db:
+        db.execute(
+            "UPDATE prompts SET record = replace(record, '\"harmful\":true', '\"harmful\":false')"
+        )
+    alone = siege("d")
+    edited(
+        alone, schedule={"kind": "roles", "roles": {"defender": "defender"}, "raw": 1.0}
+    )
+    for arguments, words in (
+        (["nowhere"], "no run here"),
+        (["finite"], "game 'matrix'"),
+        ([run, "finite"], "game 'matrix'"),
+        ([run, other], "weights of adversary@1 are gone"),
+        ([other, "--prompts", 6], "weights of adversary@1 are gone"),
+        ([harmless], "none of its 12 held-out prompts is harmful"),
+        ([alone], "nobody plays an adversary"),
+        ([run, run], "given twice"),
+        ([run, "--out", "there/is/none.json"], "no folder"),
+        ([run, "-s", "guard=refusal"], "--with"),
+    ):
+        refused = command("crossplay", *arguments)
+        assert refused.code == 2 and words in refused.err, (arguments, refused.err)
+
+
+def test_another_judge_hears_given_attacks_too(command, siege):
+    done = command(
+        "judge",
+        siege("a"),
+        "--with",
+        "{kind: red_team, guard: clerk_guard, payoffs: separate}",
+        "--json",
+    )
+    assert done.code == 0, done.err
+    facts = done.facts
+    assert (
+        facts["matches"] > 36
+        and facts["scores"]["defender@1"] == facts["scores_beside"]["defender@1"]
+    )

@@ -1,0 +1,77 @@
+"""What follows from a table of attack success."""
+
+import pytest
+
+from equipoise.environments.red_team.cross_play_table import summary
+from equipoise.types import Judgement, Match, PlayerId
+
+ADVERSARIES, DEFENDERS = ("a@0", "a@1"), ("d@0", "d@1")
+
+
+def cell(adversary, defender, wins, prompts=4):
+    """`wins` successes on the first prompts; None: nobody was judged."""
+    seats = {
+        "adversary": PlayerId.parse(adversary),
+        "defender": PlayerId.parse(defender),
+    }
+    met = []
+    for i in range(prompts):
+        match = Match(
+            f"{adversary}{defender}{i}", 0, "held_out", "red_team", f"p{i}", seats, 0
+        )
+        scores = None if wins is None else {"adversary": {"success": float(i < wins)}}
+        met.append((match, Judgement(match.id, match.id, "judge", scores)))
+    return met
+
+
+def told(wins):
+    cells = {
+        (a, d): cell(a, d, wins[i][j])
+        for i, a in enumerate(ADVERSARIES)
+        for j, d in enumerate(DEFENDERS)
+    }
+    return summary(cells, ADVERSARIES, DEFENDERS, 4)
+
+
+def test_matching_pennies_is_mixed():
+    facts = told([[4, 0], [0, 4]])
+    assert facts["crossplay"]["success"] == [[1, 0], [0, 1]]
+    assert facts["meta_game"]["value"] == pytest.approx(0.5)
+    assert facts["meta_game"]["defender"] == pytest.approx({"d@0": 0.5, "d@1": 0.5})
+    assert facts["forgetting"] == pytest.approx(
+        0.5
+    )  # only the first adversary is resisted better than ever
+    assert facts["cycling"] == 1.0
+    assert {name: worst["adversary"] for name, worst in facts["worst"].items()} == {
+        "d@0": "a@0",
+        "d@1": "a@1",
+    }
+    assert facts["mean"]["a@0"]["mean"] == 0.5 and facts["mean"]["a@0"]["n"] == 8
+
+
+def test_the_better_defender_is_the_equilibrium():
+    facts = told([[3, 1], [4, 2]])
+    assert facts["meta_game"]["value"] == pytest.approx(0.5)
+    assert (
+        facts["meta_game"]["adversary"] == {"a@0": 0, "a@1": 1}
+        and facts["forgetting"] == 0 == facts["cycling"]
+    )
+    worst = facts["worst"]["d@1"]
+    assert (worst["adversary"], worst["mean"], worst["n"]) == ("a@1", 0.5, 4)
+    assert 0 < worst["low"] < 0.5 < worst["high"] < 1
+
+
+def test_prompts_are_the_clusters_of_a_mean():
+    same, apart = (
+        told([[2, 2], [0, 0]])["mean"]["a@0"],
+        told([[4, 0], [0, 0]])["mean"]["a@0"],
+    )
+    assert same["mean"] == apart["mean"] == 0.5
+    assert same["high"] - same["low"] > apart["high"] - apart["low"]
+
+
+def test_a_missing_cell_is_null_and_settles_nothing():
+    facts = told([[3, None], [1, None]])
+    assert facts["crossplay"]["success"] == [[0.75, None], [0.25, None]]
+    assert "meta_game" not in facts and "forgetting" not in facts
+    assert set(facts["worst"]) == {"d@0"} and facts["mean"]["a@0"]["n"] == 4

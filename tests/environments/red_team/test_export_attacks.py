@@ -1,0 +1,122 @@
+"""`export attacks`: one line an attack, which is a prompt again."""
+
+import json
+from pathlib import Path
+
+import pytest
+from small import FINITE
+
+from equipoise.environments.red_team.game import attacked
+from equipoise.prompts.files import Files
+from equipoise.run.ledger import Ledger
+
+
+def lines(path) -> list[dict]:
+    return [
+        json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()
+    ]
+
+
+def test_every_answered_attack_is_a_line(command, besieged, tmp_path):
+    done = command("export", "attacks", besieged, "--to", "attacks.jsonl", "--json")
+    assert done.code == 0, done.err
+    found = lines(tmp_path / "attacks.jsonl")
+    assert done.facts == {"attacks.jsonl": len(found)}
+    with Ledger.open(besieged / "ledger.sqlite") as ledger:
+        matches = {
+            match.id: match
+            for part in ("train", "held_out")
+            for match in ledger.matches(part)
+        }
+        words = ledger.judgements_of(matches)
+    written = {
+        id
+        for id, match in matches.items()
+        if "adversary" in match.seats and len(match.turns) == 2
+    }
+    assert {row["match"] for row in found} == written and len(found) == len(written)
+    for row in found:
+        match, scores = matches[row["match"]], words[row["match"]].scores
+        first, second = match.turns
+        assert row["attack"] == first.move.text.strip() == row["prompt"][-1]["content"]
+        assert (
+            row["answer"] == second.move.text
+            and row["seed"] in first.view.messages[0].content
+        )
+        assert row["p_safe"] == scores["defender"]["p_safe"] and row["success"] == (
+            row["p_safe"] < 0.5
+        )
+        assert (row["adversary"], row["defender"]) == tuple(
+            map(str, match.seats.values())
+        )
+        assert (
+            row["split"] == match.split
+            and row["generation"] == match.generation
+            and row["harmful"] is True
+        )
+
+
+def test_attacks_are_chosen(command, besieged, tmp_path):
+    counts = {}
+    for name, options in {
+        "all": [],
+        "train": ["--part", "train"],
+        "held_out": ["--part", "held_out"],
+        "won": ["--successful"],
+    }.items():
+        done = command(
+            "export", "attacks", besieged, "--to", f"{name}.jsonl", *options, "--json"
+        )
+        counts[name] = done.facts[f"{name}.jsonl"]
+    assert counts["train"] + counts["held_out"] == counts["all"]
+    assert {row["split"] for row in lines(tmp_path / "train.jsonl")} == {"train"}
+    won = [row for row in lines(tmp_path / "all.jsonl") if row["success"]]
+    assert 0 < counts["won"] == len(won) < counts["all"]
+
+
+def test_attacks_are_read_as_prompts(command, besieged, tmp_path):
+    command("export", "attacks", besieged, "--to", "attacks.jsonl")
+    path = tmp_path / "attacks.jsonl"
+    prompts = (
+        Files(kind="files", path=str(path), per_generation=1, held_out=0)
+        .load()
+        .training
+    )
+    for prompt, row in zip(prompts, lines(path), strict=True):
+        assert [{"role": m.role, "content": m.content} for m in prompt.messages] == row[
+            "prompt"
+        ]
+        assert prompt.facts == {
+            name: value
+            for name, value in row.items()
+            if name != "prompt" and value is not None
+        }
+        assert not attacked(prompt)  # the game asks it as it stands
+
+
+def test_the_ledger_is_exported_as_before(command, siege, tmp_path):
+    siege("attacks")  # a run may be called so
+    done = command("export", "attacks", "--to", "tables", "--json")
+    assert done.code == 0 and (tmp_path / "tables" / "matches.parquet").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["RUN", "other", "--to", "x.jsonl"], "export attacks RUN"),
+        (["RUN", "--to", "x", "--successful"], "choose among attacks"),
+        (["RUN", "--to", "x", "--part", "train"], "choose among attacks"),
+        (["attacks", "RUN", "--to", "x"], ".jsonl"),
+        (["attacks", "nowhere", "--to", "x.jsonl"], "no run here"),
+        (["attacks", "finite", "--to", "x.jsonl"], "nobody attacks"),
+    ],
+)
+def test_what_cannot_be_exported(command, besieged, arguments, words, tmp_path):
+    if "finite" in arguments:
+        assert command("run", *FINITE, "--out", "finite", "--json").code == 0
+    refused = command(
+        "export",
+        *(besieged if argument == "RUN" else argument for argument in arguments),
+    )
+    assert refused.code == 2 and words in refused.err
+    assert not (tmp_path / "x.jsonl").exists()

@@ -1,0 +1,55 @@
+"""What docs/red_teaming.md shows is what the package takes, and nothing of the kind is
+left out.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from equipoise.data.shaping import Shaping
+from equipoise.environments.red_team.game import RedTeam
+from equipoise.environments.red_team.measures import RedTeaming
+from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.matches.roles import Roles
+from equipoise.run.config import load
+from equipoise.run.turns import Turns
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "red_teaming.md").read_text()
+
+
+def test_the_run_is_valid(tmp_path):
+    (snippet,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    (tmp_path / "qwen.yaml").write_text(snippet)
+    config = load(tmp_path / "qwen.yaml")
+    assert config.learning == ["defender", "adversary"]
+    assert config.learner_of("adversary").settings()["learning_rate"] == 3e-6
+    assert config.learner_of("adversary").settings()["precision"] == "bf16"
+    assert config.judge.settings()["guard"]["opening"] == "\n\n"
+    assert config.players["defender"].settings()["max_new_tokens"] == 256
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        Turns.KINDS,
+        Shaping.KINDS,
+        RedTeam.model_fields.keys() - {"kind"},
+        Roles.model_fields.keys() & {"samples", "raw", "replay"},
+        PolicyGradient.model_fields["estimator"].annotation.__args__,
+    ],
+    ids=["turns", "shaping", "game", "schedule", "estimators"],
+)
+def test_all_of_a_kind_are_named(names):
+    assert [name for name in names if f"`{name}`" not in PAGE] == []
+
+
+def test_only_settings_that_there_are_are_named():
+    rows = re.findall(
+        r"^\| (`[^|]*?) \|",
+        PAGE.partition("| setting |")[2].partition("\n\n")[0],
+        re.MULTILINE,
+    )
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert len(named) == 11 and named <= PolicyGradient.model_fields.keys()
+    assert {"every", "transfer"} <= RedTeaming.model_fields.keys()

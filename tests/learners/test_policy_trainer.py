@@ -1,0 +1,667 @@
+"""The learner in memory, on a tiny random Llama: a table of estimators, gradients, trl,
+state, and what goes wrong.
+"""
+
+import math
+
+import msgspec
+import pytest
+import torch
+from trl_losses import trl_grpo
+
+from equipoise.errors import ConfigError, EquipoiseError, NoSignal
+from equipoise.learners.estimation import estimated
+from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.learners.policy_trainer import PolicyTrainer
+from equipoise.learners.rollouts import rollouts
+from equipoise.losses import kl as kls
+from equipoise.players.base import Player, Resources
+from equipoise.types import Episode, Turn, View, user
+
+# name -> settings; every estimator, every critic, both places of the KL
+ESTIMATORS = {
+    f"{name}-kl in {place}": {**settings, "kl_in": place}
+    for name, settings in {
+        "gae, own critic": {"estimator": "gae", "critic": "model"},
+        "gae, head": {"estimator": "gae", "critic": "head"},
+        "group_relative": {"estimator": "group_relative"},
+        "leave_one_out": {"estimator": "leave_one_out"},
+        "batch": {"estimator": "batch"},
+        "role_baseline": {"estimator": "role_baseline"},
+    }.items()
+    for place in ("reward", "loss")
+}
+CHATS = ("How much is three and four?", "When does the train to the lake leave?")
+
+
+@pytest.fixture
+def make(model_folder):
+    """make(player={…}, **settings) -> a learner of the tiny Llama at generation 0."""
+
+    def build(player=None, name="policy", resources=None, **settings) -> PolicyTrainer:
+        given = {
+            "kind": "local",
+            "model": str(model_folder("llama")),
+            "learns": True,
+            "device": "cpu",
+            "max_new_tokens": 5,
+            "max_length": 128,
+            **(player or {}),
+        }
+        trainer = PolicyGradient.model_validate(
+            {"learning_rate": 1e-3, "warmup_steps": 0, **settings}
+        )
+        return PolicyTrainer(trainer, Player.build(given), name, 3, resources=resources)
+
+    return build
+
+
+def played(policy_trainer, seed=0, answers=4, pays=lambda n: float(n % 2)):
+    """(episodes, turns): so many answers to each chat, sampled from the learner; `pays`
+    is by the answer's number.
+    """
+    views = [View((user(chat),)) for chat in CHATS for _ in range(answers)]
+    moves = policy_trainer.actor.act(
+        views, [1000 * seed + n for n in range(len(views))]
+    )
+    turns = [Turn("first", view, move) for view, move in zip(views, moves, strict=True)]
+    episodes = [
+        Episode(
+            str(n),
+            0,
+            f"m{n}",
+            0,
+            "first" if n < answers else "second",
+            str(n // answers),
+            pays(n),
+        )
+        for n in range(len(turns))
+    ]
+    return episodes, turns
+
+
+def learn(policy_trainer, taught, seed=5, lines=None):
+    return policy_trainer.learn(
+        *taught, seed, (lambda line: None) if lines is None else lines.append
+    )
+
+
+def batch_of(policy_trainer, taught):
+    """The batch with what is known of it before the update, its advantages and returns."""
+    batch = rollouts(*taught, policy_trainer.encoding, policy_trainer.device)
+    policy_trainer.model.eval()
+    policy_trainer._before(batch)
+    gain_BT, return_BT, _ = estimated(
+        policy_trainer.settings, batch, policy_trainer.kl, policy_trainer.baselines
+    )
+    return batch, gain_BT, return_BT
+
+
+def weights(policy_trainer):
+    critic = (
+        {}
+        if policy_trainer.critic is None
+        else {f"critic.{k}": v for k, v in policy_trainer.critic.state_dict().items()}
+    )
+    return {
+        name: value.detach().clone()
+        for name, value in {**policy_trainer.body.trained(), **critic}.items()
+    }
+
+
+def trained(policy_trainer):
+    """The parameters that learn, the critic's too."""
+    return [
+        *policy_trainer.body.trained().values(),
+        *([] if policy_trainer.critic is None else policy_trainer.critic.parameters()),
+    ]
+
+
+def loss_and_gradient(policy_trainer, batch, gain_BT, return_BT, monkeypatch):
+    """What one optimizer step would go by, without the step."""
+    with monkeypatch.context() as patch:
+        patch.setattr(policy_trainer, "_stepped", lambda sums: {})
+        found = policy_trainer._step(batch, range(len(batch)), gain_BT, return_BT)
+    gradient = [
+        torch.zeros_like(p) if p.grad is None else p.grad.clone()
+        for p in trained(policy_trainer)
+    ]
+    policy_trainer.optimizer.zero_grad(set_to_none=True)
+    return sum(
+        value for name, value in found.items() if name.endswith("_loss")
+    ), torch.cat([g.flatten() for g in gradient])
+
+
+@torch.no_grad()
+def shift(policy_trainer, direction_W):
+    """Move the weights."""
+    for p, step in zip(
+        trained(policy_trainer),
+        direction_W.split([p.numel() for p in trained(policy_trainer)]),
+        strict=True,
+    ):
+        p += step.view_as(p)
+
+
+def chances(policy_trainer, taught):
+    """log-probability of each move, in nats."""
+    batch = rollouts(*taught, policy_trainer.encoding, policy_trainer.device)
+    return torch.tensor(
+        [
+            sum(row)
+            for row in policy_trainer.actor.retraced(batch.prompts, batch.answers)
+        ]
+    )
+
+
+# -- one table
+# -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", ESTIMATORS.values(), ids=ESTIMATORS)
+def test_an_update_raises_the_better_paid_moves(make, settings):
+    policy_trainer, lines = make(**settings), []
+    taught = played(policy_trainer)
+    paid = torch.tensor([episode.reward > 0 for episode in taught[0]])
+    before = chances(policy_trainer, taught)
+    facts = learn(policy_trainer, taught, lines=lines)
+    rise = chances(policy_trainer, taught) - before
+    assert rise[paid].mean() > 0 > rise[~paid].mean()
+    assert (
+        str(policy_trainer.who) == "policy@1"
+        and facts["steps"] == 1
+        and facts["examples"] == 8
+    )
+    assert (
+        facts["reward"] == 0.5
+        and facts["kl"] == pytest.approx(0, abs=1e-5)
+        and facts["sampler_gap"] < 1e-5
+    )
+    assert ("value_loss" in facts) == (settings["estimator"] == "gae")
+    assert ("kl_loss" in facts) == (settings["kl_in"] == "loss")
+    assert all(math.isfinite(value) for value in [*facts.values(), *lines[0].values()])
+    policy_trainer.assert_agreement(policy_trainer.actor)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"estimator": "gae", "critic": "model", "kl_in": "loss", "kl": 0.5},
+        {"estimator": "gae", "critic": "head", "entropy": 0.1},
+        {"estimator": "group_relative", "kl": 0.5, "entropy": 0.1},
+        {"estimator": "batch", "over": "constant"},
+    ],
+    ids=str,
+)
+def test_the_gradient_is_the_slope_of_the_loss(make, monkeypatch, settings):
+    policy_trainer = make({"temperature": 0.8}, **settings)
+    prepared = batch_of(policy_trainer, played(policy_trainer))
+    torch.manual_seed(1)
+    size = sum(p.numel() for p in trained(policy_trainer))
+    shift(
+        policy_trainer, 2e-3 * torch.randn(size)
+    )  # away from the old policy, so that ratios are not 1 and values not 0
+    _, gradient = loss_and_gradient(policy_trainer, *prepared, monkeypatch)
+    for direction in (
+        gradient / gradient.norm(),
+        torch.randn(size) / size**0.5 + gradient / gradient.norm(),
+    ):
+        losses = []
+        for step in (1e-3, -2e-3):
+            shift(policy_trainer, step * direction)
+            losses.append(loss_and_gradient(policy_trainer, *prepared, monkeypatch)[0])
+        shift(policy_trainer, 1e-3 * direction)
+        slope = (losses[0] - losses[1]) / 2e-3
+        assert slope == pytest.approx(float(gradient @ direction), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("over", "loss_type"),
+    [("answer", "grpo"), ("token", "bnpo"), ("constant", "dr_grpo")],
+)
+@pytest.mark.parametrize("beta", [0.0, 0.3])
+def test_loss_and_gradient_equal_those_of_trl(make, monkeypatch, over, loss_type, beta):
+    # trl_losses' trainer has max_completion_length 12 and clips at 0.2 and 0.28
+    policy_trainer = make(
+        {"max_new_tokens": 12},
+        estimator="group_relative",
+        over=over,
+        kl=beta,
+        clip_high=0.28,
+    )
+    dice = torch.Generator().manual_seed(2)
+    taught = played(
+        policy_trainer, pays=torch.rand(8, generator=dice).tolist().__getitem__
+    )
+    batch, gain_BT, return_BT = batch_of(policy_trainer, taught)
+    shift(
+        policy_trainer,
+        5e-3
+        * torch.randn(sum(p.numel() for p in trained(policy_trainer)), generator=dice),
+    )
+    loss, gradient = loss_and_gradient(
+        policy_trainer, batch, gain_BT, return_BT, monkeypatch
+    )
+
+    reward_GA = batch.reward_B.view(2, 4)
+    centred_GA = reward_GA - reward_GA.mean(1, keepdim=True)
+    advantage_B = (centred_GA / (reward_GA.std(1, keepdim=True) + 1e-4)).flatten()
+    new_BT = torch.zeros_like(batch.old_BT)
+    for b, (prompt, answer) in enumerate(
+        zip(batch.prompts, batch.answers, strict=True)
+    ):  # one by one, all logits
+        logits_TV = policy_trainer.model(torch.tensor([[*prompt, *answer]])).logits[
+            0, len(prompt) - 1 : -1
+        ]
+        of_answer = logits_TV.log_softmax(-1).gather(1, torch.tensor(answer)[:, None])[
+            :, 0
+        ]
+        new_BT = (
+            new_BT
+            + torch.nn.functional.pad(of_answer, (0, new_BT.shape[1] - len(answer)))[
+                None
+            ]
+            * (torch.arange(len(batch)) == b)[:, None]
+        )
+    reference_BT = batch.reference_BT if beta else torch.zeros_like(batch.old_BT)
+    expected, _ = trl_grpo(
+        loss_type,
+        new_BT,
+        batch.old_BT,
+        reference_BT,
+        advantage_B,
+        batch.mask_BT,
+        beta=beta,
+    )
+    theirs = torch.autograd.grad(expected, trained(policy_trainer))
+    assert loss == pytest.approx(expected.item(), abs=1e-6)
+    torch.testing.assert_close(
+        gradient, torch.cat([g.flatten() for g in theirs]), rtol=1e-3, atol=1e-5
+    )
+
+
+# -- what must not matter
+# --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("critic", ["model", "head"])
+def test_neither_micro_batches_nor_shared_prompts_nor_checkpointing_change_the_gradient(
+    make, monkeypatch, critic
+):
+    policy_trainer = make(critic=critic, kl_in="loss", entropy=0.01)
+    taught = played(policy_trainer)
+    prepared = batch_of(policy_trainer, taught)
+    loss, gradient = loss_and_gradient(policy_trainer, *prepared, monkeypatch)
+    assert policy_trainer._shares is True
+    others = [
+        (make(critic=critic, kl_in="loss", entropy=0.01, batch_size=size), None)
+        for size in (1, 3)
+    ]
+    others += [
+        (policy_trainer, False),
+        (
+            make(
+                critic=critic, kl_in="loss", entropy=0.01, gradient_checkpointing=True
+            ),
+            None,
+        ),
+    ]
+    for other, shares in others:
+        other._shares = shares
+        found, slope = loss_and_gradient(other, *prepared, monkeypatch)
+        assert found == pytest.approx(loss, abs=1e-6)
+        torch.testing.assert_close(slope, gradient, rtol=1e-3, atol=1e-5)
+
+
+def test_checkpointed_layers_are_computed_twice_and_have_no_dropout(make, monkeypatch):
+    policy_trainer = make(estimator="group_relative", gradient_checkpointing=True)
+    prepared, calls = batch_of(policy_trainer, played(policy_trainer)), []
+    inner = policy_trainer.model.model.layers[0].mlp
+    inner.register_forward_pre_hook(
+        lambda module, _: calls.append(module.training)
+    )  # a recomputation ends early
+    loss_and_gradient(policy_trainer, *prepared, monkeypatch)
+    assert calls == [False, False]
+    assert played(policy_trainer, seed=1)[1]  # with a cache again
+
+
+@pytest.mark.parametrize(
+    ("count", "minibatches", "sizes"),
+    [(8, 1, [8]), (9, 4, [2, 2, 2, 3]), (3, 5, [1, 1, 1])],
+)
+def test_steps_are_cut_evenly_and_lose_nobody(make, count, minibatches, sizes):
+    policy_trainer = make(estimator="batch", minibatches=minibatches, epochs=2)
+    parts = list(policy_trainer._minibatches(count, 4))
+    assert sorted(map(len, parts[: len(sizes)])) == sizes and len(parts) == 2 * len(
+        sizes
+    )
+    for epoch in (parts[: len(sizes)], parts[len(sizes) :]):
+        assert sorted(row for part in epoch for row in part) == list(range(count))
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.3])
+def test_the_sampler_and_the_learner_give_a_token_one_probability(make, temperature):
+    policy_trainer = make({"temperature": temperature}, estimator="batch")
+    taught = played(policy_trainer)
+    batch, _, _ = batch_of(policy_trainer, taught)
+    told = policy_trainer.actor.retraced(batch.prompts, batch.answers)
+    for row, said, own in zip(taught[1], told, batch.old_BT.tolist(), strict=True):
+        assert list(row.move.logprobs) == pytest.approx(said, abs=1e-5)
+        assert own[: len(said)] == pytest.approx(said, abs=1e-5)
+    assert learn(policy_trainer, taught)["sampler_gap"] < 1e-5
+
+
+@pytest.mark.parametrize("estimator", ["group_relative", "leave_one_out"])
+def test_moves_without_company_in_their_group_teach_nothing(make, estimator):
+    policy_trainer = make(estimator=estimator)
+    episodes, turns = played(policy_trainer)
+    alone = [
+        msgspec.structs.replace(episode, group=str(n))
+        for n, episode in enumerate(episodes)
+    ]
+    with pytest.raises(NoSignal, match=r"game\.answers"):
+        learn(policy_trainer, (alone, turns))
+
+
+# -- adapters
+# --------------------------------------------------------------------------------------------------------
+
+
+def test_a_fresh_adapters_reference_is_the_model_without_it(make):
+    policy_trainer = make(
+        {"lora": {"r": 2, "alpha": 4}}, estimator="batch", learning_rate=1e-2
+    )
+    first = played(policy_trainer)
+    assert learn(policy_trainer, first)["kl"] == pytest.approx(0, abs=1e-6)
+    policy_trainer.assert_agreement(policy_trainer.actor)
+    taught = played(policy_trainer, seed=1)
+    batch, _, _ = batch_of(policy_trainer, taught)
+    base = policy_trainer.player.open(None, Resources())
+    assert (batch.old_BT - batch.reference_BT).abs().max() > 1e-2
+    for own, said in zip(
+        batch.reference_BT.tolist(),
+        base.retraced(batch.prompts, batch.answers),
+        strict=True,
+    ):
+        assert own[: len(said)] == pytest.approx(said, abs=1e-5)
+    assert all("lora_" in name for name in policy_trainer.body.trained())
+
+
+def test_a_given_adapters_reference_is_a_frozen_copy_of_it(make, adapter_folder):
+    _, folder = adapter_folder("llama", 1)
+    player = {"lora": {"r": 2, "alpha": 4}, "adapter": str(folder)}
+    policy_trainer = make(player, estimator="batch", learning_rate=1e-2)
+    learn(policy_trainer, played(policy_trainer))
+    batch, _, _ = batch_of(policy_trainer, played(policy_trainer, seed=1))
+    start = policy_trainer.player.open(policy_trainer.player.start, Resources())
+    assert (batch.old_BT - batch.reference_BT).abs().max() > 1e-2
+    for own, said in zip(
+        batch.reference_BT.tolist(),
+        start.retraced(batch.prompts, batch.answers),
+        strict=True,
+    ):
+        assert own[: len(said)] == pytest.approx(said, abs=1e-5)
+
+
+def test_two_learners_with_adapters_share_one_base_and_nothing_else(
+    make, adapter_folder
+):
+    _, folder = adapter_folder("llama", 1)
+    resources, lora = Resources(), {"lora": {"r": 2, "alpha": 4}}
+    settings = {"estimator": "batch", "learning_rate": 1e-2}
+    ann = make(lora, name="ann", resources=resources, **settings)
+    ben = make(
+        {**lora, "adapter": str(folder)}, name="ben", resources=resources, **settings
+    )
+    alone = make(lora, name="ann", **settings)
+    assert ann.model.get_base_model() is ben.model.get_base_model()
+    learn(alone, played(alone))
+    learn(ben, played(ben))
+    before = weights(ben)
+    taught = played(ann)
+    assert learn(ann, taught)["kl"] == pytest.approx(0, abs=1e-6)
+    assert all(torch.equal(value, before[name]) for name, value in weights(ben).items())
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(weights(ann).values(), weights(alone).values(), strict=True)
+    )
+    batch, _, _ = batch_of(ben, played(ben, seed=1))
+    start = ben.player.open(ben.player.start, Resources())
+    for own, said in zip(
+        batch.reference_BT.tolist(),
+        start.retraced(batch.prompts, batch.answers),
+        strict=True,
+    ):
+        assert own[: len(said)] == pytest.approx(said, abs=1e-5)
+    for policy_trainer in (ann, ben):
+        policy_trainer.assert_agreement(policy_trainer.actor)
+
+
+@pytest.mark.parametrize(
+    "player", [{}, {"lora": {"r": 2, "alpha": 4}}], ids=["whole", "adapter"]
+)
+def test_what_is_saved_is_what_plays(make, player, tmp_path):
+    policy_trainer = make(player, estimator="batch", learning_rate=1e-2)
+    taught = played(policy_trainer)
+    learn(policy_trainer, taught)
+    policy_trainer.save(tmp_path)
+    actor = policy_trainer.player.open(tmp_path, Resources())
+    policy_trainer.assert_agreement(actor)
+    views = [turn.view for turn in taught[1]]
+    seeds = list(range(len(views)))
+    assert [move.token_ids for move in actor.act(views, seeds)] == [
+        m.token_ids for m in policy_trainer.actor.act(views, seeds)
+    ]
+
+
+# -- state
+# -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {
+            "critic": "model",
+            "kl_target": 0.5,
+            "kl_horizon": 50,
+            "warmup_steps": 5,
+            "epochs": 2,
+            "minibatches": 2,
+        },
+        {"critic": "head"},
+        {"estimator": "role_baseline", "kl": 0.1},
+        {"estimator": "group_relative", "kl_target": 0.5, "kl_horizon": 50},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "player", [{}, {"lora": {"r": 2, "alpha": 4}}], ids=["whole", "adapter"]
+)
+def test_an_update_after_loading_is_the_uninterrupted_one_bit_for_bit(
+    make, settings, player, tmp_path
+):
+    policy_trainer = make(player, **settings)
+    for seed in range(2):
+        learn(policy_trainer, played(policy_trainer, seed))
+    policy_trainer.save_state(tmp_path)
+    third = played(policy_trainer, 2)
+    calm = learn(policy_trainer, third)
+    other = make(player, **settings)
+    other.load(tmp_path, 2)
+    assert [turn.move for turn in played(other, 2)[1]] == [
+        turn.move for turn in third[1]
+    ]
+    assert learn(other, third) == calm and other.who == policy_trainer.who
+    assert (other.kl, other.steps, other.baselines, other.probe) == (
+        policy_trainer.kl,
+        policy_trainer.steps,
+        policy_trainer.baselines,
+        policy_trainer.probe,
+    )
+    found = weights(other)
+    assert all(
+        torch.equal(value, found[name])
+        for name, value in weights(policy_trainer).items()
+    )
+
+
+# -- its parts
+# -------------------------------------------------------------------------------------------------------
+
+
+def test_the_entropy_bonus_raises_entropy(make):
+    for weight in (0.0, 0.1):
+        policy_trainer = make(estimator="batch", kl=0, entropy=weight)
+        taught = played(
+            policy_trainer, pays=lambda n: 1.0
+        )  # all alike: nothing else to learn
+        ids = torch.tensor(
+            [
+                rollouts(
+                    *taught, policy_trainer.encoding, policy_trainer.device
+                ).prompts[0]
+            ]
+        )
+        before = policy_trainer.model(ids).logits[0, -1].detach().softmax(-1)
+        learn(policy_trainer, taught)
+        after = policy_trainer.model(ids).logits[0, -1].detach().softmax(-1)
+        rise = float((torch.special.entr(after) - torch.special.entr(before)).sum())
+        assert rise > 0.01 if weight else rise == 0
+
+
+def test_the_weight_of_the_kl_follows_its_target(make):
+    policy_trainer = make(
+        estimator="batch", kl=0.2, kl_target=0.01, kl_horizon=100, learning_rate=1e-2
+    )
+    facts = learn(policy_trainer, played(policy_trainer))
+    assert (
+        policy_trainer.kl == kls.adapted(0.2, facts["kl"], 0.01, 100, 8) < 0.2
+    )  # nothing has been learned: less weight
+    lower, facts = policy_trainer.kl, learn(policy_trainer, played(policy_trainer, 1))
+    assert facts["kl"] > 0.01 and facts["kl_weight"] == lower
+    assert policy_trainer.kl == kls.adapted(lower, facts["kl"], 0.01, 100, 8) > lower
+
+
+def test_the_critic_learns_what_moves_are_paid(make):
+    policy_trainer = make(
+        critic="head",
+        learning_rate=1e-6,
+        critic_learning_rate=3e-2,
+        value_clip=10.0,
+        lam=1.0,
+    )
+    losses = [
+        learn(policy_trainer, played(policy_trainer, seed, pays=lambda n: 1.0))[
+            "value_loss"
+        ]
+        for seed in range(20)
+    ]
+    assert losses[0] == pytest.approx(0.5, abs=0.01) and losses[-1] < 0.1
+
+
+# -- what goes wrong
+# -------------------------------------------------------------------------------------------------
+
+
+def test_samples_of_another_policy_are_refused(make):
+    policy_trainer = make(estimator="batch", learning_rate=1e-2)
+    taught = played(policy_trainer)
+    learn(policy_trainer, taught)
+    with pytest.raises(
+        EquipoiseError,
+        match=r"policy@1: sampler and learner differ by .* nats a token on the answers",
+    ):
+        learn(policy_trainer, taught)
+    with pytest.raises(
+        EquipoiseError,
+        match=r"differ by [\d.]+ nats a token on the probe, more than learner.max_dis",
+    ):
+        policy_trainer.assert_agreement(policy_trainer.player.open(None, Resources()))
+    policy_trainer.assert_agreement(policy_trainer.actor)
+
+
+def test_told_log_probabilities_that_are_not_the_learners_are_refused(make):
+    policy_trainer = make(estimator="batch")
+    episodes, turns = played(policy_trainer)
+    wrong = [
+        msgspec.structs.replace(
+            t,
+            move=msgspec.structs.replace(
+                t.move, logprobs=(-1.0,) * len(t.move.logprobs)
+            ),
+        )
+        for t in turns
+    ]
+    with pytest.raises(EquipoiseError, match="do not hold the same weights"):
+        learn(policy_trainer, (episodes, wrong))
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf])
+def test_a_reward_that_is_no_number_is_named(make, reward):
+    policy_trainer = make(estimator="batch")
+    with pytest.raises(
+        ConfigError, match=f"the reward of match m3, turn 0, is {reward}"
+    ):
+        learn(
+            policy_trainer,
+            played(policy_trainer, pays=lambda n: reward if n == 3 else 1.0),
+        )
+
+
+def test_nothing_to_learn_from_is_said(make):
+    with pytest.raises(NoSignal, match="no episode"):
+        learn(make(estimator="batch"), ([], []))
+
+
+@pytest.mark.parametrize("estimator", ["gae", "batch"])
+@pytest.mark.parametrize("rate", [1e2, 1e30])
+def test_an_absurd_learning_rate_stops_with_a_word_about_it(make, estimator, rate):
+    policy_trainer = make(estimator=estimator, learning_rate=rate)
+
+    def go_on():
+        for seed in range(5):
+            learn(policy_trainer, played(policy_trainer, seed))
+            policy_trainer.assert_agreement(policy_trainer.actor)
+
+    with pytest.raises(
+        EquipoiseError, match=r"learner\.learning_rate|learner\.max_disagreement"
+    ):
+        go_on()
+
+
+def test_a_runaway_policy_is_stopped(make):
+    policy_trainer = make(estimator="batch", learning_rate=1e-2, max_kl=1e-3)
+    learn(policy_trainer, played(policy_trainer))
+    with pytest.raises(
+        EquipoiseError,
+        match=r"policy@1: it is .* nats an answer away .* raise learner.kl \(now 0.01\)",
+    ):
+        learn(policy_trainer, played(policy_trainer, 1))
+
+
+def test_a_broken_critic_is_seen(make):
+    policy_trainer = make(critic="head")
+    with torch.no_grad():
+        policy_trainer.critic.head.bias.fill_(math.nan)
+    with pytest.raises(EquipoiseError, match="no number any more"):
+        learn(policy_trainer, played(policy_trainer))
+
+
+def test_a_player_that_is_no_model_here_is_refused():
+    with pytest.raises(
+        ConfigError,
+        match=r"'policy_gradient' trains players of kind 'local', but players\.rock",
+    ):
+        PolicyTrainer(
+            PolicyGradient.model_validate({}), Player.build("tabular"), "rock", 0
+        )
+
+
+def test_two_precisions_live_in_one_process(make):
+    for precision in ("bf16", "fp32"):
+        policy_trainer = make(estimator="batch", precision=precision)
+        assert learn(policy_trainer, played(policy_trainer))["sampler_gap"] < (
+            0.1 if precision == "bf16" else 1e-5
+        )
+        policy_trainer.assert_agreement(policy_trainer.actor)

@@ -1,0 +1,77 @@
+"""One function chooses the device; a CUDA build of torch without a driver falls back to
+the CPU and says why.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from equipoise.errors import ModelError
+from equipoise.models.device import choose_device, explain_device
+from equipoise.players.local import Local
+
+
+@pytest.fixture
+def no_driver(monkeypatch: pytest.MonkeyPatch):
+    """torch as `pip install torch` gives it on a laptop: built for CUDA, and no NVIDIA
+    driver.
+    """
+    asked = {"check_available": None}
+
+    def current(check_available: bool = False) -> torch.device | None:
+        asked["check_available"] = check_available
+        return None if check_available else torch.device("cuda")
+
+    def refuse(*_: object, **__: object):
+        raise RuntimeError("Found no NVIDIA driver on your system")
+
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", current)
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "_lazy_init", refuse)
+
+
+@pytest.mark.usefixtures("no_driver")
+def test_a_cuda_build_without_a_driver_uses_the_cpu_and_says_why():
+    assert choose_device() == torch.device("cpu")
+    assert "built for cuda and finds no NVIDIA driver" in explain_device()
+
+
+@pytest.mark.usefixtures("no_driver")
+def test_the_built_in_model_answers_without_a_driver():
+    from equipoise.players.base import Resources
+    from equipoise.types import View, user
+
+    player = Local.model_validate(
+        {"model": "builtin", "max_new_tokens": 4, "temperature": 0}
+    )
+    assert (
+        player.open(None, Resources())
+        .act([View((user("What is 2 + 3?"),))], [0])[0]
+        .text
+    )
+
+
+@pytest.mark.usefixtures("no_driver")
+def test_asking_for_cuda_without_a_driver_names_the_cause():
+    with pytest.raises(
+        ModelError, match=r"'cuda' is asked for.*no NVIDIA driver.*use cpu or auto"
+    ):
+        choose_device("cuda")
+
+
+def test_an_unknown_device_is_named():
+    with pytest.raises(ModelError, match="device 'tpu9x' is not known"):
+        choose_device("tpu9x")
+
+
+def test_a_working_accelerator_is_chosen(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(
+        torch.accelerator, "current_accelerator", lambda *_: torch.device("cuda")
+    )
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "H100")
+    assert choose_device() == torch.device("cuda")
+    assert "2 × H100" in explain_device()

@@ -1,0 +1,49 @@
+"""Settings that make a run small enough for a test, and the command as a process."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+
+def settings(**values: object) -> list[str]:
+    """Keyword arguments as `-s` options; `__` is a dot."""
+    return [
+        part
+        for key, value in values.items()
+        for part in ("-s", f"{key.replace('__', '.')}={value}")
+    ]
+
+
+SMALL = settings(
+    generations=1,
+    prompts__per_generation=12,
+    prompts__held_out=8,
+    evaluate__samples=2,
+    learner__epochs=0.5,
+)  # a language-model run of a few seconds
+BESIEGED = settings(
+    generations=2,
+    prompts__count=60,
+    prompts__per_generation=8,
+    prompts__held_out=12,
+    evaluate__every=1,
+    evaluate__crossplay=4,
+    learner__batch_size=8,
+    turns__steps={"defender": 1, "adversary": 1},
+)  # a game of roles, likewise; each learns once
+FINITE = ["rock_paper_scissors", *settings(generations=3)]
+
+
+def start(*arguments: str, cwd: Path) -> subprocess.Popen:
+    """The command in a process of its own, its output kept."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "equipoise", *arguments],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Tests that are themselves started in the background inherit that Ctrl-C is
+        # ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
