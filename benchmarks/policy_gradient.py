@@ -102,7 +102,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 # -- one token
-# -------------------------------------------------------------------------------------------------------
 
 
 def tiny(folder: Path, seed: int, **settings: Any) -> Any:
@@ -216,9 +215,10 @@ def tilt(
                 )
                 start_V = policy(policy_trainer)
                 for step in range(updates):
-                    pays: Callable[..., float] = lambda _, move, pays_V=pays_V: float(
-                        pays_V[move.token_ids[0]]
-                    )
+
+                    def pays(_: Any, move: Any, pays_V: Any = pays_V) -> float:
+                        return float(pays_V[move.token_ids[0]])
+
                     update(
                         policy_trainer, [ONE], answers, seeds.child(seed, step), pays
                     )
@@ -262,7 +262,6 @@ def variation(first_V: torch.Tensor, second_V: torch.Tensor) -> float:
 
 
 # -- sums
-# ------------------------------------------------------------------------------------------------------------
 
 
 def sums(o: argparse.Namespace) -> None:
@@ -316,7 +315,6 @@ def _share(policy_trainer: Any, prompts: Sequence[Prompt]) -> float:
 
 
 # -- speed
-# -----------------------------------------------------------------------------------------------------------
 
 
 def speed(o: argparse.Namespace) -> None:
@@ -366,7 +364,6 @@ def speed(o: argparse.Namespace) -> None:
 
 
 # -- a large shape
-# ---------------------------------------------------------------------------------------------------
 
 
 def shape(o: argparse.Namespace) -> None:

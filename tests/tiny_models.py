@@ -2,7 +2,7 @@
 tokens and chat template.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -73,7 +73,7 @@ def _save(
     model,
     template: str | None,
     bos: bool = False,
-    stops: list[str] = [],
+    stops: Sequence[str] = (),
     **roles: str,
 ):
     """Write tokenizer and model; `bos`: the tokenizer itself begins a text with its bos

@@ -130,7 +130,6 @@ class PolicyTrainer:
         )
 
     # -- one update
-    # ------------------------------------------------------------------------------------------------
 
     def learn(
         self, episodes: Sequence[Episode], turns: Sequence[Turn], seed: int, log: Log
@@ -380,7 +379,6 @@ class PolicyTrainer:
                         module.training = True
 
     # -- forward passes
-    # --------------------------------------------------------------------------------------------
 
     def _portions(self, batch: Rollouts, rows: Sequence[int]) -> list[list[int]]:
         """The rows in forward passes of `batch_size` moves, those with one prompt
@@ -442,7 +440,6 @@ class PolicyTrainer:
         return whole_BT
 
     # -- the sampler
-    # -------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def assert_agreement(self, actor: Actor) -> None:
@@ -478,7 +475,6 @@ class PolicyTrainer:
             )
 
     # -- on disk
-    # -----------------------------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
         """The policy and its tokenizer, as `from_pretrained` reads them."""

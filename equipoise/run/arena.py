@@ -199,7 +199,6 @@ class RunArena:
         return self._answered[player, samples]
 
     # -- games with roles
-    # ------------------------------------------------------------------------------------------
 
     def seated(self) -> Mapping[str, PlayerId]:
         """role -> who plays it now."""

@@ -149,7 +149,6 @@ class Ledger:
         ).fetchone()[0]
 
     # -- writing
-    # -------------------------------------------------------------------------------------------------
 
     def add_prompts(
         self, prompts: Iterable[Prompt], split: str, generation: int
@@ -262,7 +261,6 @@ class Ledger:
             )
 
     # -- reading
-    # -------------------------------------------------------------------------------------------------
 
     def finished(self, key: str) -> dict[str, Any] | None:
         """What the stage `key` found, or None when it is not finished."""

@@ -45,7 +45,6 @@ class RunStages:
         self.now = 0  # the generation of the loop that is under way
 
     # -- who is there
-    # --------------------------------------------------------------------------------------------
 
     def learners(self, t: int) -> list[PlayerId]:
         """Every player that learns, as old as it is when generation t begins."""
@@ -99,7 +98,6 @@ class RunStages:
         )
 
     # -- prompts
-    # -------------------------------------------------------------------------------------------------
 
     def deal(self, t: int) -> list[Prompt]:
         """The prompts of generation t."""
@@ -129,7 +127,6 @@ class RunStages:
             facts.update(dropped=parts.dropped)
 
     # -- matches and verdicts
-    # ------------------------------------------------------------------------------------
 
     def play(self, prompts: Sequence[Prompt], t: int) -> list[Match]:
         """The scheduled matches of generation t."""
@@ -229,7 +226,6 @@ class RunStages:
         return [judges[word.judge].weighed(word, ratings) for word in judgements]
 
     # -- lessons
-    # -------------------------------------------------------------------------------------------------
 
     def turn(self, t: int) -> list[PlayerId]:
         """Who learns in generation t; the others stay as they are."""
@@ -253,7 +249,6 @@ class RunStages:
         return self.teaching.learn(taught, learner, t)
 
     # -- measures
-    # ------------------------------------------------------------------------------------------------
 
     def due(self, t: int) -> bool:
         """Whether generation t is measured."""

@@ -54,7 +54,6 @@ class Teaching:
                 self.population.alive[name] = self._live
 
     # -- what is taught
-    # ------------------------------------------------------------------------------------------
 
     def training_batch(
         self,
@@ -144,7 +143,6 @@ class Teaching:
         return facts | {"parts": means(found), "repeated": repeated(found, matches)}
 
     # -- learning
-    # ------------------------------------------------------------------------------------------------
 
     def learn(
         self, taught: Sequence[Pair | Episode], learner: PlayerId, t: int
@@ -189,7 +187,6 @@ class Teaching:
         )
 
     # -- learners that begin anew from their weights
-    # ---------------------------------------------------------------
 
     def _train(
         self, key: str, taught: Sequence[Any], learner: PlayerId, t: int, stage: str
@@ -304,7 +301,6 @@ class Teaching:
         return log
 
     # -- learners that live on
-    # -------------------------------------------------------------------------------------
 
     def _update(self, newborn: PlayerId, log: Log) -> dict[str, float]:
         """One update of the learner in memory; what it says of itself."""

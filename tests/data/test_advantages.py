@@ -70,7 +70,6 @@ def rewards(dtype=torch.float64):
 
 
 # -- one table of estimators of tokens
-# -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -120,7 +119,6 @@ def test_by_token_an_empty_mask_gives_zeros_and_other_shapes_are_refused(estimat
 
 
 # -- one table of estimators of answers
-# ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -180,7 +178,6 @@ def test_groups_do_not_see_each_other_and_one_answer_alone_has_no_advantage(esti
 
 
 # -- generalised advantage estimation and rewards to go
-# --------------------------------------------------------------
 
 
 def plain_gae(reward, value, mask, gamma, lam):
@@ -262,7 +259,6 @@ def test_a_reward_at_the_end_reaches_every_token():
 
 
 # -- whitening
-# -------------------------------------------------------------------------------------------------------
 
 
 def test_whitened_has_mean_0_and_deviation_1_over_the_answer_tokens():
@@ -284,7 +280,6 @@ def test_a_single_token_has_no_spread():
 
 
 # -- groups
-# ----------------------------------------------------------------------------------------------------------
 
 
 def test_group_relative_in_closed_form():
@@ -347,7 +342,6 @@ def test_leave_one_out_and_its_batch_normalisation_equal_trl():
 
 
 # -- roles
-# -----------------------------------------------------------------------------------------------------------
 
 
 def test_role_baseline_of_one_answer_is_the_papers_equation():

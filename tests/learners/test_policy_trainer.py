@@ -155,7 +155,6 @@ def chances(policy_trainer, taught):
 
 
 # -- one table
-# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("settings", ESTIMATORS.values(), ids=ESTIMATORS)
@@ -281,7 +280,6 @@ def test_loss_and_gradient_equal_those_of_trl(make, monkeypatch, over, loss_type
 
 
 # -- what must not matter
-# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("critic", ["model", "head"])
@@ -364,7 +362,6 @@ def test_moves_without_company_in_their_group_teach_nothing(make, estimator):
 
 
 # -- adapters
-# --------------------------------------------------------------------------------------------------------
 
 
 def test_a_fresh_adapters_reference_is_the_model_without_it(make):
@@ -455,7 +452,6 @@ def test_what_is_saved_is_what_plays(make, player, tmp_path):
 
 
 # -- state
-# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -507,7 +503,6 @@ def test_an_update_after_loading_is_the_uninterrupted_one_bit_for_bit(
 
 
 # -- its parts
-# -------------------------------------------------------------------------------------------------------
 
 
 def test_the_entropy_bonus_raises_entropy(make):
@@ -561,7 +556,6 @@ def test_the_critic_learns_what_moves_are_paid(make):
 
 
 # -- what goes wrong
-# -------------------------------------------------------------------------------------------------
 
 
 def test_samples_of_another_policy_are_refused(make):

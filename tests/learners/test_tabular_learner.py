@@ -81,7 +81,6 @@ def assert_policy(log_policy_A, expected_logits_A):
 
 
 # -- closed forms
-# ----------------------------------------------------------------------------------------------------
 
 
 def test_mnpo_with_probability_target_is_multiplicative_weights(tmp_path):
@@ -278,7 +277,6 @@ def test_a_newton_step_goes_down_whatever_the_curvature():
 
 
 # -- another minimiser
-# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", sorted(PreferenceLoss.KINDS))
@@ -330,7 +328,6 @@ def test_a_minimiser_at_infinity_is_approached_and_told(tmp_path):
 
 
 # -- facts and refusals
-# ----------------------------------------------------------------------------------------------
 
 
 def test_facts_are_of_the_new_policy(tmp_path):

@@ -45,7 +45,6 @@ def batch(seed=0, rows=5, tokens=8, dtype=torch.float64):
 
 
 # -- one table
-# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -100,7 +99,6 @@ def test_padding_has_no_say_and_no_gradient(loss, over):
 
 
 # -- the clipped surrogate
-# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -186,7 +184,6 @@ def test_clipped_value_in_closed_form(value, loss, gradient):
 
 
 # -- averages
-# --------------------------------------------------------------------------------------------------------
 
 
 def test_weights_in_closed_form():
@@ -230,7 +227,6 @@ def test_refuses_a_length_that_is_missing_or_not_read_and_a_batch_of_nothing():
 
 
 # -- trl
-# -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -260,7 +256,6 @@ def test_loss_gradient_and_clip_share_equal_trl(loss_type, over, beta, dual_clip
 
 
 # -- KL
-# --------------------------------------------------------------------------------------------------------------
 
 
 def exact(logits_A, reference_A, estimator):

@@ -66,7 +66,6 @@ def make_batch(loss, rows=6, past=PAST, dtype=torch.float64, **changes):
 
 
 # -- the promised functions
-# ------------------------------------------------------------------------------------------
 
 
 def test_residual_is_the_policy_margin_minus_the_weighted_opponents():
@@ -99,7 +98,6 @@ def test_distances():
 
 
 # -- the released loss
-# -----------------------------------------------------------------------------------------------
 
 
 def golden_margins(case):
@@ -204,7 +202,6 @@ def test_released_loss_refuses_missing_and_empty_weights():
 
 
 # -- trl
-# -------------------------------------------------------------------------------------------------------------
 
 
 def trl_dpo_trainer(loss_type, beta):
@@ -312,7 +309,6 @@ def test_equals_trl_without_reference(settings, loss_type):
 
 
 # -- every member
-# ----------------------------------------------------------------------------------------------------
 
 
 def test_every_kind_is_listed():
@@ -419,7 +415,6 @@ class TestMember:
 
 
 # -- who the opponents are
-# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

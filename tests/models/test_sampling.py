@@ -70,9 +70,10 @@ def prompts_of(lengths, vocabulary=320) -> list[list[int]]:
     ]
 
 
-def run(
-    model, prompts, choice=Choice(), seeds=None, limit=24, stop_ids=(), batch_size=8
-):
+PLAIN = Choice()
+
+
+def run(model, prompts, choice=PLAIN, seeds=None, limit=24, stop_ids=(), batch_size=8):
     seeds = list(range(len(prompts))) if seeds is None else seeds
     limits = [limit] * len(prompts) if isinstance(limit, int) else limit
     return sample(

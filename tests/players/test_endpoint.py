@@ -64,7 +64,6 @@ def opened(player):
 
 
 # -- a move
-# -----------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_asked_and_what_comes_back(openai_server, opened):
@@ -172,7 +171,6 @@ def test_no_more_than_concurrency_at_once(openai_server, opened):
 
 
 # -- failures
-# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -439,7 +437,6 @@ def test_inside_a_running_loop_the_error_is_clear(opened):
 
 
 # -- structured answers
-# -----------------------------------------------------------------------------------------------
 
 
 def test_a_schema_is_asked_for(openai_server, opened):
@@ -499,7 +496,6 @@ def test_a_way_that_is_set_is_the_only_one(openai_server, opened, way, type):
 
 
 # -- what is kept, and what it costs
-# ----------------------------------------------------------------------------------
 
 
 def test_equal_rows_are_asked_once_and_different_seeds_are_not_equal(
@@ -663,7 +659,6 @@ def test_of_one_batch_what_had_arrived_is_kept(openai_server, opened, tmp_path):
 
 
 # -- settings and place in the run
-# ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

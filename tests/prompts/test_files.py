@@ -243,7 +243,6 @@ def test_text_is_for_gtalign_rows(tmp_path, text):
 
 
 # -- real rows
-# ----------------------------------------------------------------------------------------------------
 
 
 def gtalign(data: Path, task: str, text="single"):

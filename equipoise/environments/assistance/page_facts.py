@@ -200,9 +200,10 @@ def _choices(seen: Measured) -> Iterator[Curves]:
 
 def _alone(seen: Measured) -> Iterator[Curve]:
     """Measures with an axis of their own."""
-    area: Callable[[Mapping[str, Any]], Interval | None] = lambda found: _bare(
-        found.get("hypervolume")
-    )
+
+    def area(facts: Mapping[str, Any]) -> Interval | None:
+        return _bare(facts.get("hypervolume"))
+
     for name, unit, read, note in (
         ("Tokens of an answer", "", _reader("length.tokens"), "mean over the answers"),
         (

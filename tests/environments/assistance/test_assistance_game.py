@@ -111,7 +111,6 @@ def test_a_window_that_ends_before_it_begins_is_refused():
 
 
 # -- the referee
-# -------------------------------------------------------------------------------------------------
 
 
 def game(**settings) -> Assistance:

@@ -148,7 +148,7 @@ def test_every_pricing_edits_to_one_decimal_by_action_alone(kind):
     for name, cell in edited.items():
         assert cell == tuple(
             round(value - cost, 1)
-            for value, cost in zip(EVEN[name], pricing.cost(name[3:]))
+            for value, cost in zip(EVEN[name], pricing.cost(name[3:]), strict=True)
         )
     assert Pricing.build(pricing.settings()) == pricing
     zero = pricing.edit(matrix(*[(-0.04, -0.04)] * 6))

@@ -140,7 +140,6 @@ def says(grade):
 
 
 # -- both forms
-# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("source", CASES)
@@ -307,7 +306,6 @@ def test_a_response_can_not_grade_itself(openai_server, grader):
 
 
 # -- the tasks' own rules
-# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -463,7 +461,6 @@ def test_the_grader_of_choices_sees_the_matrix_and_its_frontier(openai_server, g
 
 
 # -- settings
-# --------------------------------------------------------------------------------------------------------
 
 
 def test_each_task_has_a_judge_under_all_its_names():
@@ -532,7 +529,6 @@ def test_the_text_is_replaceable_and_checked(tmp_path, openai_server, grader):
 
 
 # -- golden
-# ----------------------------------------------------------------------------------------------------------
 
 GOLDEN = {
     "math_hard": "solution",
@@ -619,7 +615,6 @@ def test_a_reply_without_a_grade_is_missing_where_the_released_code_has_0(
 
 
 # -- real rows
-# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
