@@ -24,8 +24,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from equipoise.models.hashing import hashed
 from equipoise.payoffs.diversity import MeanCosine, SelfBleu
+from equipoise.payoffs.hashing import hashed
 
 T = TypeVar("T")
 BATCH, VOCABULARY, SHORTEST, LONGEST = 64, 5000, 8, 20

@@ -36,8 +36,9 @@ from equipoise.judges.base import Judge
 from equipoise.judges.quoting import transcript
 from equipoise.models.loading import quiet
 from equipoise.models.new_model import new_model, resize
+from equipoise.models.resources import Resources
 from equipoise.payoffs.intervals import Interval, mean_interval
-from equipoise.players.base import Player, Resources
+from equipoise.players.base import Player
 from equipoise.types import Move, PlayerId, Prompt, View
 
 LABELS = ("harmless", "harmful")

@@ -163,7 +163,7 @@ def reference_pass(o: argparse.Namespace, now: Any) -> tuple[Any, Any]:
     import numpy as np
     import torch
 
-    from equipoise.players.base import Resources
+    from equipoise.models.resources import Resources
 
     resources = Resources()
     actor = now.player.open(None, resources)

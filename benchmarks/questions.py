@@ -40,8 +40,8 @@ from equipoise.environments.clerk.build_pool import BAD, GOOD, QUESTION, quoted
 from equipoise.judges.gold import Gold
 from equipoise.learners.sft import SFT, train_sft
 from equipoise.models.new_model import new_model
+from equipoise.models.resources import Resources
 from equipoise.payoffs.intervals import Interval, mean_interval, over_seeds
-from equipoise.players.base import Resources
 from equipoise.players.local import Local
 from equipoise.prompts.files import Files
 from equipoise.report.terminal import Display

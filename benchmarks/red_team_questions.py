@@ -41,8 +41,8 @@ from benchmarks import wildguard
 from benchmarks.guard import WILDGUARD, accuracy, majority, train_guard
 from equipoise import seeds
 from equipoise.learners.sft import SFT, train_sft
-from equipoise.models.hashing import hashed
 from equipoise.models.new_model import new_model
+from equipoise.payoffs.hashing import hashed
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.prompts.files import Files
 from equipoise.report.terminal import Display

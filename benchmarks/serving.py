@@ -34,7 +34,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from equipoise.players.base import Resources
+from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.types import Move, View, user
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from equipoise.games.answers import Answers
 from equipoise.games.base import Game
-from equipoise.players.base import Player, Resources
+from equipoise.models.resources import Resources
+from equipoise.players.base import Player
 from equipoise.types import Move, PlayerId, View
 
 

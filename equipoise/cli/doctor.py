@@ -89,7 +89,7 @@ def _ledger() -> str:
 
 
 def _model() -> str:
-    from equipoise.players.base import Resources
+    from equipoise.models.resources import Resources
     from equipoise.players.local import Local
     from equipoise.types import View, user
 

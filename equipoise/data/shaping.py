@@ -15,8 +15,8 @@ from pydantic import Field
 
 from equipoise.component import Component
 from equipoise.models.embedding import Embedding
+from equipoise.models.resources import Resources
 from equipoise.payoffs.diversity import MeanCosine, SelfBleu
-from equipoise.players.base import Resources
 
 
 class Term(Protocol):

@@ -14,8 +14,8 @@ from pydantic import Field
 from equipoise.component import Component
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
+from equipoise.models.resources import Resources
 from equipoise.payoffs.table import Result
-from equipoise.players.base import Resources
 from equipoise.ratings.base import Ratings
 from equipoise.solvers.base import Solver
 from equipoise.types import Judgement, Match, PlayerId, Prompt

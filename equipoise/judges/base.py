@@ -11,7 +11,8 @@ from typing import ClassVar, Protocol
 from equipoise.component import Component, essence
 from equipoise.errors import EquipoiseError
 from equipoise.games.base import Game
-from equipoise.players.base import Player, Resources
+from equipoise.models.resources import Resources
+from equipoise.players.base import Player
 from equipoise.types import (
     Judgement,
     Match,

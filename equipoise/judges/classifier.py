@@ -9,7 +9,7 @@ from pydantic import Field
 from equipoise.component import Settings
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import Dtype, load_classifier
-from equipoise.players.base import Resources
+from equipoise.models.resources import Resources
 
 if TYPE_CHECKING:
     from equipoise.models.sequence_scores import SequenceScores

@@ -20,7 +20,7 @@ from equipoise.judges.seated import Seated
 from equipoise.judges.template import JudgeTemplate
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import Dtype, load_encoding, load_model
-from equipoise.players.base import Resources
+from equipoise.models.resources import Resources
 from equipoise.players.local import SharedBase
 from equipoise.types import Message, Prompt, user
 

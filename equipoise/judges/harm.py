@@ -26,7 +26,7 @@ from equipoise.models.loading import (
     load_tokenizer,
     row_length,
 )
-from equipoise.players.base import Resources
+from equipoise.models.resources import Resources
 from equipoise.types import Message, Prompt
 
 if TYPE_CHECKING:

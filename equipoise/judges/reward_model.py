@@ -17,7 +17,7 @@ from equipoise.judges.pointwise import Pointwise, Verdict, tokenised
 from equipoise.judges.seated import Seated
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import load_encoding
-from equipoise.players.base import Resources
+from equipoise.models.resources import Resources
 from equipoise.types import Message, Prompt
 
 if TYPE_CHECKING:

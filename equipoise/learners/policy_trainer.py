@@ -38,7 +38,8 @@ from equipoise.losses import policy_gradient as losses
 from equipoise.models.device import choose_device
 from equipoise.models.logprobs import Answers, pack, shares_prompts
 from equipoise.models.output_head import AnswerHead
-from equipoise.players.base import Actor, Player, Resources
+from equipoise.models.resources import Resources
+from equipoise.players.base import Actor, Player
 from equipoise.players.local import LocalActor
 from equipoise.types import Episode, PlayerId, Turn
 

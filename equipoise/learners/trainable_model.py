@@ -18,7 +18,7 @@ from equipoise.learners.gradient import model_to_train
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.models.adapters import add_adapter, load_adapter, resolve
 from equipoise.models.loading import Dtype, load_model, quiet
-from equipoise.players.base import Resources
+from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 
 

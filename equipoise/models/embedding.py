@@ -15,9 +15,9 @@ from equipoise.component import Component
 from equipoise.errors import ConfigError, ModelError, first_line
 from equipoise.models.adapters import resolve
 from equipoise.models.device import choose_device
-from equipoise.models.hashing import hashed
 from equipoise.models.loading import Dtype, quiet
-from equipoise.players.base import Resources
+from equipoise.models.resources import Resources
+from equipoise.payoffs.hashing import hashed
 
 if TYPE_CHECKING:
     from equipoise.models.text_encoder import TextEncoder

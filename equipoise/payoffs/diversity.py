@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from equipoise.models.hashing import hashed
+from equipoise.payoffs.hashing import hashed
 from equipoise.payoffs.self_bleu import SelfBleu, bleu
 
 __all__ = ["Embed", "MeanCosine", "SelfBleu", "diversity"]

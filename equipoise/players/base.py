@@ -4,15 +4,13 @@ actor may have.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from equipoise.component import Component
+from equipoise.models.resources import Resources
 from equipoise.types import Message, Move, View
-
-T = TypeVar("T")
 
 
 class Actor(Protocol):
@@ -62,60 +60,6 @@ class Distribution(Protocol):
     def probabilities(self, actions: Sequence[str]) -> Sequence[float]:
         """The probability of each of `actions`."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Spending:
-    """What an account has spent so far: calls, tokens (asked and answered) and money,
-    in the currency of its prices.
-    """
-
-    calls: int = 0
-    tokens: int = 0
-    money: float = 0.0
-
-
-class Replies(Protocol):
-    """Where paid answers are kept, by the hash of what was asked, so that nothing is
-    paid for twice.
-    """
-
-    def reply(self, key: str) -> dict[str, Any] | None:
-        """The kept answer to the question `key`, or None."""
-        ...
-
-    def add_reply(
-        self, key: str, account: str, reply: dict[str, Any], tokens: int, cost: float
-    ) -> None:
-        """Keep an answer at once, with what it cost the account."""
-        ...
-
-    def spent(self, account: str) -> Spending:
-        """What the account has spent, also before the run was resumed."""
-        ...
-
-
-class Resources:
-    """Opened things by key, shared by all who ask for the same key, closed together:
-    one base model, many adapters.
-
-    `replies` is where players that are paid for keep their answers; None: only in
-    memory.
-    """
-
-    def __init__(self, replies: Replies | None = None) -> None:
-        self.replies = replies
-        self._things: dict[Hashable, Any] = {}
-
-    def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The thing under `key`, made on first asking."""
-        if key not in self._things:
-            self._things[key] = make()
-        return self._things[key]
-
-    def clear(self) -> None:
-        """Forget everything; models leave memory when their last user does."""
-        self._things.clear()
 
 
 class Player(Component):

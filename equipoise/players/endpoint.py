@@ -14,7 +14,8 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from equipoise.component import Settings
 from equipoise.errors import ConfigError
-from equipoise.players.base import Player, Resources
+from equipoise.models.resources import Resources
+from equipoise.players.base import Player
 
 if TYPE_CHECKING:
     from equipoise.players.endpoint_actor import EndpointActor

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 from equipoise.errors import BudgetSpent, EquipoiseError, ModelError, UserError
-from equipoise.players.base import Replies, Spending
+from equipoise.models.resources import Replies, Spending
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.faults import fault
 from equipoise.players.requests import Answer, Connection, Failure

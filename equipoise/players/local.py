@@ -20,7 +20,8 @@ from equipoise.models.adapters import (
     resolve_adapter,
 )
 from equipoise.models.loading import Dtype, load_encoding, load_model
-from equipoise.players.base import Player, Resources
+from equipoise.models.resources import Resources
+from equipoise.players.base import Player
 from equipoise.types import Message, Move, View
 
 if TYPE_CHECKING:

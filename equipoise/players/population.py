@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from equipoise.errors import RunError
-from equipoise.players.base import Actor, Player, Replies, Resources
+from equipoise.models.resources import Replies, Resources
+from equipoise.players.base import Actor, Player
 from equipoise.types import PlayerId
 
 

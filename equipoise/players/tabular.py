@@ -13,7 +13,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from equipoise.errors import ConfigError, ModelError
-from equipoise.players.base import Player, Resources
+from equipoise.models.resources import Resources
+from equipoise.players.base import Player
 from equipoise.seeds import uniform
 from equipoise.types import Message, Move, View, record_id
 

@@ -17,8 +17,9 @@ from equipoise.evaluate.base import JudgedMatch
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.matches.roles import Roles, with_attack
+from equipoise.models.resources import Resources
 from equipoise.payoffs.table import Result
-from equipoise.players.base import Distribution, Resources
+from equipoise.players.base import Distribution
 from equipoise.ratings.base import Ratings
 from equipoise.solvers.base import Solver
 from equipoise.types import Match, PlayerId, Prompt, Turn, record_id

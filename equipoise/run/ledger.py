@@ -28,7 +28,7 @@ from typing import Any
 import msgspec
 
 from equipoise.errors import DiskFull, RunError
-from equipoise.players.base import Spending
+from equipoise.models.resources import Spending
 from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Prompt
 
 SCHEMA = 3

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from equipoise.data.shaping import Term
-from equipoise.players.base import Resources
+from equipoise.models.resources import Resources
 from equipoise.run.config import RunConfig
 from equipoise.run.ledger import Ledger
 

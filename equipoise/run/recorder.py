@@ -21,7 +21,8 @@ from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import Planned, Seatings
 from equipoise.matches.play import play
-from equipoise.players.base import Player, Resources
+from equipoise.models.resources import Resources
+from equipoise.players.base import Player
 from equipoise.players.population import Population
 from equipoise.run.directory import Run
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, record_id

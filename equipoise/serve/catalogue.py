@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 from equipoise import seeds
 from equipoise.component import nearest
 from equipoise.errors import RunError
-from equipoise.players.base import Player, Resources
+from equipoise.models.resources import Resources
+from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.players.population import Population

@@ -27,8 +27,8 @@ import torch
 
 from equipoise.errors import DataError
 from equipoise.models.encoding import Encoding, NoRoom
+from equipoise.models.resources import Resources
 from equipoise.models.sampling import Batch, Choice, choose
-from equipoise.players.base import Resources
 from equipoise.players.local import Local, SharedBase
 from equipoise.seeds import uniform
 from equipoise.serve.decoding import Decoder, Stops

@@ -8,7 +8,7 @@ from attacks import ADVERSARY, DEFENDER, FAILED, game, played, seed
 from equipoise.data.episodes import episodes
 from equipoise.data.shaping import CosineShaping, SelfBleuShaping
 from equipoise.errors import ConfigError, EquipoiseError
-from equipoise.players.base import Resources
+from equipoise.models.resources import Resources
 from equipoise.types import Judgement, Move
 
 

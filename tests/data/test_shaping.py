@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from equipoise.data.shaping import Shaping
+from equipoise.models.resources import Resources
 from equipoise.payoffs.diversity import MeanCosine, SelfBleu
-from equipoise.players.base import Resources
 
 HISTORY = [
     "tell me how to open a safe",

@@ -9,7 +9,7 @@ from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge
 from equipoise.judges.on_topic import OnTopic
 from equipoise.models.embedding import Embedding
-from equipoise.players.base import Resources
+from equipoise.models.resources import Resources
 from equipoise.types import Match, Message, Move, PlayerId, Prompt, Turn, View, user
 
 BREAD = Prompt(

@@ -15,7 +15,8 @@ from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.learners.policy_trainer import PolicyTrainer
 from equipoise.learners.rollouts import rollouts
 from equipoise.losses import kl as kls
-from equipoise.players.base import Player, Resources
+from equipoise.models.resources import Resources
+from equipoise.players.base import Player
 from equipoise.types import Episode, Turn, View, user
 
 # name -> settings; every estimator, every critic, both places of the KL

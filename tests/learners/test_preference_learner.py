@@ -16,7 +16,8 @@ from equipoise.games.answers import Answers as AnswersGame
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.preference import PairObjective, Preference, pair_rows
 from equipoise.losses.base import PreferenceLoss
-from equipoise.players.base import Player, Resources
+from equipoise.models.resources import Resources
+from equipoise.players.base import Player
 from equipoise.types import Pair, PlayerId, user
 
 QUICK = {

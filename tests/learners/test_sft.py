@@ -10,7 +10,8 @@ from equipoise.games.answers import Answers
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.sft import SFT, train_sft
 from equipoise.models.adapters import Lora
-from equipoise.players.base import Player, Resources
+from equipoise.models.resources import Resources
+from equipoise.players.base import Player
 from equipoise.types import Pair, PlayerId, user
 
 EXAMPLES = [((user(f"How much is {n} and one?"),), f"It is {n + 1}.") for n in range(6)]

@@ -40,7 +40,7 @@ def test_a_cuda_build_without_a_driver_uses_the_cpu_and_says_why():
 
 @pytest.mark.usefixtures("no_driver")
 def test_the_built_in_model_answers_without_a_driver():
-    from equipoise.players.base import Resources
+    from equipoise.models.resources import Resources
     from equipoise.types import View, user
 
     player = Local.model_validate(

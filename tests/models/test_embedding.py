@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 
 from equipoise.errors import ConfigError, ModelError
 from equipoise.models.embedding import Embedding
-from equipoise.models.hashing import hashed
-from equipoise.players.base import Resources
+from equipoise.models.resources import Resources
+from equipoise.payoffs.hashing import hashed
 
 TEXTS = [
     "how do i bake bread",

@@ -217,7 +217,7 @@ def test_sizes_have_the_parameters_they_claim():
 
 
 def sampled_scores(prompts: list) -> list[int]:
-    from equipoise.players.base import Resources
+    from equipoise.models.resources import Resources
     from equipoise.players.local import Local
     from equipoise.types import View
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.models.hashing import hashed
 from equipoise.payoffs.diversity import MeanCosine, SelfBleu, diversity
+from equipoise.payoffs.hashing import hashed
 
 WORDS = (
     ["the"] * 3
@@ -240,7 +240,7 @@ def test_a_hashed_vector_is_of_the_text_alone():
 
 
 def test_another_process_hashes_alike():
-    code = "from equipoise.models.hashing import hashed; print(repr(hashed(['one text'])[0].sum().item()))"
+    code = "from equipoise.payoffs.hashing import hashed; print(repr(hashed(['one text'])[0].sum().item()))"
     told = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONHASHSEED": "5"},

@@ -15,7 +15,8 @@ from openai_server import Drop, Fail, Raw, Say
 from equipoise.cli import main
 from equipoise.data.logprobs import opponent_logprobs
 from equipoise.errors import BudgetSpent, ConfigError, ModelError, UserError
-from equipoise.players.base import Player, Resources, Scorer, Spending
+from equipoise.models.resources import Resources, Spending
+from equipoise.players.base import Player, Scorer
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.requests import PATIENCE, asked_wait
 from equipoise.run.ledger import Ledger

@@ -13,7 +13,8 @@ from equipoise.errors import DataError, ModelError
 from equipoise.models.adapters import Lora
 from equipoise.models.loading import load_model
 from equipoise.models.logprobs import answer_logprobs
-from equipoise.players.base import Player, Resources, Scorer
+from equipoise.models.resources import Resources
+from equipoise.players.base import Player, Scorer
 from equipoise.players.local import Local
 from equipoise.types import Message, View, user
 

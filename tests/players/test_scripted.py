@@ -1,6 +1,7 @@
 import pytest
 
-from equipoise.players.base import Player, Resources
+from equipoise.models.resources import Resources
+from equipoise.players.base import Player
 from equipoise.players.scripted import Scripted
 from equipoise.types import Move, View, user
 

@@ -5,7 +5,8 @@ import pytest
 
 from equipoise import seeds
 from equipoise.errors import ConfigError, ModelError
-from equipoise.players.base import Distribution, Player, Resources, Scorer
+from equipoise.models.resources import Resources
+from equipoise.players.base import Distribution, Player, Scorer
 from equipoise.players.tabular import Tabular, read_policy, write_policy
 from equipoise.types import View
 

@@ -8,7 +8,7 @@ from attacks import FAILED, game, played, seed
 from equipoise.data.shaping import UnfitShaping
 from equipoise.environments.red_team.game import RedTeam
 from equipoise.judges.base import Judge
-from equipoise.players.base import Resources
+from equipoise.models.resources import Resources
 from equipoise.run.config import RunConfig
 from equipoise.run.ledger import Ledger
 from equipoise.run.memory import Memory

@@ -12,7 +12,7 @@ import threading
 import httpx
 import pytest
 
-from equipoise.players.base import Resources
+from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.engine import EngineError, Piece, Refused

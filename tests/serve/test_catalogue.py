@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from equipoise.errors import RunError
-from equipoise.players.base import Resources
+from equipoise.models.resources import Resources
 from equipoise.players.endpoint import Endpoint
 from equipoise.run import config
 from equipoise.run.directory import Run

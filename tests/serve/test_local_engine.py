@@ -8,7 +8,7 @@ import contextlib
 import pytest
 
 from equipoise.models.adapters import Lora
-from equipoise.players.base import Resources
+from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.serve.engine import Asked, EngineError, Refused
 from equipoise.serve.local_engine import LocalEngine

@@ -18,7 +18,7 @@ from equipoise.environments.clerk.assistance import Faults
 from equipoise.environments.clerk.assistance_judge import Desk
 from equipoise.environments.clerk.assistance_matrix import front, matrix
 from equipoise.errors import DataError
-from equipoise.players.base import Resources
+from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.players.scripted import Scripted
 from equipoise.types import Message, Move, Prompt, View, user

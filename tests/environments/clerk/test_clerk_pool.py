@@ -8,7 +8,7 @@ import torch
 from equipoise import seeds
 from equipoise.environments.clerk import build_pool as pool
 from equipoise.environments.clerk import world as clerk
-from equipoise.players.base import Resources
+from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.types import View
 

@@ -12,7 +12,7 @@ from equipoise.environments.clerk import build_red_team as siege_build
 from equipoise.environments.clerk import red_team as siege
 from equipoise.environments.clerk import world as clerk
 from equipoise.errors import ConfigError
-from equipoise.players.base import Resources
+from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.prompts.base import Prompts
 from equipoise.types import View
