@@ -13,6 +13,8 @@ A `wing.py` holds plain mappings and imports nothing:
     COMMANDS  verb -> "module:function"
     MODELS    name of a packaged model -> its folder, below the environment's own
     ADAPTERS  name of a packaged adapter -> its folder, likewise
+    SERVING   field of a chat request -> {"extension": "module:function", …}, what
+              serving gains (`equipoise.serve.extension`)
 """
 
 from __future__ import annotations

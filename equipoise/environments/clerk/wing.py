@@ -30,3 +30,4 @@ ADAPTERS: Mapping[str, str] = {
     "builtin/sums": "pool/sums",
     "builtin/veteran": "pool/veteran",
 }
+SERVING: Mapping[str, Mapping[str, str]] = {}

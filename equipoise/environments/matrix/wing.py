@@ -11,3 +11,4 @@ KINDS: Mapping[str, Mapping[str, str]] = {
 COMMANDS: Mapping[str, str] = {}
 MODELS: Mapping[str, str] = {}
 ADAPTERS: Mapping[str, str] = {}
+SERVING: Mapping[str, Mapping[str, str]] = {}

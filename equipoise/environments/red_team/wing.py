@@ -16,3 +16,4 @@ COMMANDS: Mapping[str, str] = {
 }
 MODELS: Mapping[str, str] = {}
 ADAPTERS: Mapping[str, str] = {}
+SERVING: Mapping[str, Mapping[str, str]] = {}

@@ -15,15 +15,19 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from equipoise.environments.assistance.blocks import Matrix, Parsed, parse
+from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.serving.settings import (
     PAID,
     PAYOFF,
     Choice,
     Steering,
+    chosen,
     wished,
 )
 from equipoise.environments.assistance.serving.visible_text import CLOSE, Response
+from equipoise.games.base import Game
 from equipoise.serve.engine import Asked, Engine, Piece, Refused
+from equipoise.serve.extension import Extension
 from equipoise.types import Message, user
 
 
@@ -240,23 +244,52 @@ class SteeredEngine:
         return (*before, user(asked(last.content)) if last.role == "user" else last)
 
 
+class SteeringExtension(Extension):
+    """Steers a server's models, as a client wishes, and as `base` where it wishes
+    nothing.
+    """
+
+    def __init__(self, base: Steering) -> None:
+        """Raises DataError for a template that cannot be used."""
+        base.check()
+        self.base = base
+
+    def wrap(self, engine: Engine, wish: Any = None, *, report: bool = False) -> Engine:
+        """`engine`, steered; itself where it is not. Raises Refused."""
+        steering = self._steering(wish)
+        if steering.mode == "off":
+            return engine
+        return SteeredEngine(engine, steering, report=report)
+
+    def describe(self, wish: Any = None) -> str:
+        """The pricing's kind, or the mode where nothing is steered. Raises Refused."""
+        return self._steering(wish).name
+
+    def _steering(self, wish: Any) -> Steering:
+        return self.base if wish is None else wished(wish, self.base)
+
+
+def extension(option: str, game: Game | None) -> SteeringExtension:
+    """What `equipoise serve` and `equipoise chat` steer with: their option --steering.
+
+    Without it, a run of the assistant's game asks as its game does and hides the
+    blocks; else nothing is steered. Raises ConfigError for an option that cannot be
+    read, DataError for a template that cannot be used.
+    """
+    base = Steering.model_validate({"mode": "off"})
+    if isinstance(game, Assistance) and game.blocks:
+        base = Steering.model_validate({"mode": "strip", "text": game.text})
+    return SteeringExtension(chosen(option, base) if option else base)
+
+
 def steerer(base: Steering) -> Callable[[Engine, Any, bool], Engine]:
     """What puts a steered engine in front of another, as a client wishes, and as `base`
     where it wishes nothing.
 
     Raises DataError for a template that cannot be used.
     """
-    base.check()
-
-    def steer(engine: Engine, wish: Any, report: bool) -> Engine:
-        steering = base if wish is None else wished(wish, base)
-        return (
-            engine
-            if steering.mode == "off"
-            else SteeredEngine(engine, steering, report=report)
-        )
-
-    return steer
+    extending = SteeringExtension(base)
+    return lambda engine, wish, report: extending.wrap(engine, wish, report=report)
 
 
 def _plain(matrix: Matrix | None) -> dict[str, dict[str, float]] | None:
