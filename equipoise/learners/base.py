@@ -29,24 +29,24 @@ class OtherPlayer(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingBatch:
-    """Everything one learner needs to make `who`'s next generation.
+    """Everything one learner needs to make `learner`'s next generation.
 
-    `weights` is the folder of the current generation (None: as given), `home` an empty
+    `weights` is the folder of the current generation (None: as given), `output` an empty
     folder to write the next one into, `scratch` a folder for checkpoints that outlives
     a crash. `opponents` are those that the loss asked for, with weights;
     `opponent_chosen_KB` and `opponent_rejected_KB` their answer log-probability sums on
     `pairs`, in nats. `past_weights` are the folders of the learner's generations,
-    newest first (for learners that need the policies themselves). `rivals` are the
+    newest first (for learners that need the policies themselves). `other_players` are the
     run's other players by name, as they were when this generation began, whoever of
     them has learned since. `episodes` are what the learner's own moves were paid,
     `turns` the moves, and `state` is the folder of a living learner's state, where one
     learns from episodes in other processes. `log` takes one line of metrics.
     """
 
-    who: PlayerId
+    learner: PlayerId
     player: Player
     weights: Path | None
-    home: Path
+    output: Path
     scratch: Path
     seed: int
     game: Game
@@ -56,7 +56,7 @@ class TrainingBatch:
     opponent_chosen_KB: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     opponent_rejected_KB: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     past_weights: list[Path | None] = field(default_factory=list)
-    rivals: dict[str, OtherPlayer] = field(default_factory=dict)
+    other_players: dict[str, OtherPlayer] = field(default_factory=dict)
     episodes: list[Episode] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     state: Path | None = None
@@ -97,7 +97,7 @@ class Learner(Component):
         return 0
 
     def learn(self, training_batch: TrainingBatch) -> dict[str, float]:
-        """Write the next generation into `training_batch.home`; return the numbers that
+        """Write the next generation into `training_batch.output`; return the numbers that
         sum the training up.
         """
         raise TypeError(f"{type(self).__name__} must define learn()")

@@ -153,7 +153,7 @@ class Launchable(Learner):
         )
 
     def learn_here(self, training_batch: TrainingBatch) -> dict[str, float]:
-        """Write the next generation into `training_batch.home`; return the numbers that
+        """Write the next generation into `training_batch.output`; return the numbers that
         sum the training up.
 
         Every process of the training calls it with the same lesson.

@@ -192,15 +192,15 @@ class PolicyGradient(Launchable):
 
     def learn_here(self, training_batch: TrainingBatch) -> dict[str, float]:
         """One update from `training_batch.state`, in several processes; the next state
-        is written into `training_batch.home`.
+        is written into `training_batch.output`.
         """
         from equipoise.learners.policy_trainer import PolicyTrainer
 
         assert training_batch.state is not None
         policy_trainer = PolicyTrainer(
-            self, training_batch.player, training_batch.who.name, training_batch.seed
+            self, training_batch.player, training_batch.learner.name, training_batch.seed
         )
-        policy_trainer.load(training_batch.state, training_batch.who.generation)
+        policy_trainer.load(training_batch.state, training_batch.learner.generation)
         first = policy_trainer.accelerator.is_main_process
         facts = policy_trainer.learn(
             training_batch.episodes,
@@ -209,7 +209,7 @@ class PolicyGradient(Launchable):
             training_batch.log if first else lambda line: None,
         )
         if first:
-            policy_trainer.save_state(training_batch.home)
+            policy_trainer.save_state(training_batch.output)
         return facts
 
     def steps(self, examples: int) -> int:

@@ -32,7 +32,7 @@ from equipoise.learners.estimation import estimated
 from equipoise.learners.gradient import local_player, world_size
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.learners.rollouts import Rollouts, rollouts
-from equipoise.learners.trainable_model import Body
+from equipoise.learners.trainable_model import TrainableModel
 from equipoise.losses import kl as kls
 from equipoise.losses import policy_gradient as losses
 from equipoise.models.device import choose_device
@@ -67,7 +67,7 @@ class PolicyTrainer:
         ConfigError, ModelError.
         """
         player = local_player(settings, name, player)
-        self.settings, self.player, self.who = settings, player, PlayerId(name)
+        self.settings, self.player, self.learner = settings, player, PlayerId(name)
         on_cpu = choose_device(player.device).type == "cpu"
         # Processes on CPUs find each other only where a CPU is asked for; alone,
         # whoever came first has decided.
@@ -84,17 +84,17 @@ class PolicyTrainer:
             self.accelerator.device if several else choose_device(player.device)
         )
         self.temperature = player.temperature or 1.0
-        self.body = Body(
+        self.policy = TrainableModel(
             settings, player, name, seed, self.device, resources or Resources()
         )
-        self.model: Any = self.body.model
+        self.model: Any = self.policy.model
         self.critic = None
         if settings.critic is not None:
-            self.critic = Critic.make(settings, player, self.body.width, seed).to(
+            self.critic = Critic.make(settings, player, self.policy.width, seed).to(
                 self.device
             )
         groups = [
-            {"params": list(self.body.trained().values()), "lr": settings.learning_rate}
+            {"params": list(self.policy.trained().values()), "lr": settings.learning_rate}
         ]
         if self.critic is not None:
             groups.append(
@@ -123,7 +123,7 @@ class PolicyTrainer:
         """The model for sampling, its adapter in it."""
         self.model.eval()
         with self._autocast():
-            yield self.body.sampler()
+            yield self.policy.sampler()
 
     def _autocast(self) -> torch.autocast:
         return torch.autocast(
@@ -162,7 +162,7 @@ class PolicyTrainer:
             self.probe = [
                 (batch.prompts[b], batch.answers[b][:PROBE_TOKENS]) for b in chosen
             ]
-        self.who = PlayerId(self.who.name, self.who.generation + 1)
+        self.learner = PlayerId(self.learner.name, self.learner.generation + 1)
         speed = batch.tokens / (time.perf_counter() - started)
         log(
             {
@@ -330,7 +330,7 @@ class PolicyTrainer:
         """
         settings = self.settings
         cut = nn.utils.clip_grad_norm_
-        norm = cut(self.body.trained().values(), settings.max_grad_norm).item()
+        norm = cut(self.policy.trained().values(), settings.max_grad_norm).item()
         norms = (
             [norm]
             if self.critic is None
@@ -355,7 +355,7 @@ class PolicyTrainer:
 
     def _unsound(self, what: str, remedy: str = "") -> EquipoiseError:
         return EquipoiseError(
-            f"{self.who}: {what}; {remedy}lower learner.learning_rate (now {self.settings.learning_rate:g}). Its last "
+            f"{self.learner}: {what}; {remedy}lower learner.learning_rate (now {self.settings.learning_rate:g}). Its last "
             "sound generation is kept"
         )
 
@@ -394,7 +394,7 @@ class PolicyTrainer:
         """(the rows, their `logprob`, and where it is needed `value` and `entropy`),
         each [rows, T].
         """
-        self.body.mine()
+        self.policy.mine()
         groups = batch.grouped(rows)
         if self._shares is None:
             longest = max(
@@ -425,7 +425,7 @@ class PolicyTrainer:
         packed = pack(
             batch.grouped(rows), self.encoding.pad_id, shared=bool(self._shares)
         ).to(self.device)
-        with self._autocast(), self.body.reference() as model:
+        with self._autocast(), self.policy.reference() as model:
             head = AnswerHead(model, temperature=self.temperature)
             head.tail = self.head.tail
             logprob_N = packed.tokens(head, model)
@@ -450,7 +450,7 @@ class PolicyTrainer:
         if not isinstance(actor, LocalActor):
             return
         prompts, answers = [p for p, _ in self.probe], [a for _, a in self.probe]
-        self.body.mine().eval()
+        self.policy.mine().eval()
         packed = pack(
             [Answers(p, [a]) for p, a in self.probe], self.encoding.pad_id, shared=False
         ).to(self.device)
@@ -469,7 +469,7 @@ class PolicyTrainer:
     def _agree(self, gap: float, what: str) -> None:
         if not gap <= self.settings.max_disagreement:
             raise EquipoiseError(
-                f"{self.who}: sampler and learner differ by {gap:.3g} nats a token on {what}, more than "
+                f"{self.learner}: sampler and learner differ by {gap:.3g} nats a token on {what}, more than "
                 f"learner.max_disagreement = {self.settings.max_disagreement:g}: they do not hold the same weights, "
                 "compute in different precision, or the weights have grown until rounding shows (lower "
                 f"learner.learning_rate, now {self.settings.learning_rate:g})"
@@ -479,14 +479,14 @@ class PolicyTrainer:
 
     def save(self, folder: Path) -> None:
         """The policy and its tokenizer, as `from_pretrained` reads them."""
-        self.body.save(folder)
+        self.policy.save(folder)
         self.encoding.tokenizer.save_pretrained(str(folder))
 
     def save_state(self, folder: Path) -> None:
         """All that the next update depends on."""
         torch.save(
             {
-                "weights": self.body.trained(),
+                "weights": self.policy.trained(),
                 "critic": None if self.critic is None else self.critic.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
                 "kl": self.kl,
@@ -501,7 +501,7 @@ class PolicyTrainer:
         """Take up the state that `save_state` wrote at this generation."""
         state = torch.load(folder / "state.pt", map_location="cpu", weights_only=True)
         with torch.no_grad():
-            for name, weight in self.body.trained().items():
+            for name, weight in self.policy.trained().items():
                 weight.copy_(state["weights"][name])
         if self.critic is not None:
             self.critic.load_state_dict(state["critic"])
@@ -512,7 +512,7 @@ class PolicyTrainer:
             state["baselines"],
         )
         self.probe = [(list(prompt), list(answer)) for prompt, answer in state["probe"]]
-        self.who = PlayerId(self.who.name, generation)
+        self.learner = PlayerId(self.learner.name, generation)
 
 
 def _wide(value_BT: torch.Tensor, width: int) -> torch.Tensor:

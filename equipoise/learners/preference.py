@@ -39,7 +39,7 @@ class Preference(Training):
     )
 
     def learn_here(self, training_batch: TrainingBatch) -> dict[str, float]:
-        """Write the next generation into `training_batch.home`; returns the last line
+        """Write the next generation into `training_batch.output`; returns the last line
         of metrics.
 
         It has `steps`, `loss`, `margin` and `accuracy` (as the loss defines them),
@@ -50,11 +50,11 @@ class Preference(Training):
             raise ConfigError(
                 "learner 'preference' needs a loss; name one, as in `loss: mnpo`"
             )
-        need_examples(training_batch.pairs, training_batch.who)
+        need_examples(training_batch.pairs, training_batch.learner)
         model, encoding, device = model_to_train(
             self,
             self.precision,
-            training_batch.who.name,
+            training_batch.learner.name,
             training_batch.player,
             training_batch.weights,
             training_batch.seed,
@@ -67,7 +67,7 @@ class Preference(Training):
                 training_batch.loss,
                 tuple(weight for _, weight in training_batch.opponents),
             ),
-            home=training_batch.home,
+            home=training_batch.output,
             scratch=training_batch.scratch,
             seed=training_batch.seed,
             share=self.share_prompts,

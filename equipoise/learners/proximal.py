@@ -70,9 +70,9 @@ class Proximal(Learner):
         step = setting(game.first_AM, self.rounds, game.second_AM, entropy=self.entropy)
         chosen = step.beta if first else step.eta
         beta = chosen if self.c is None else self.c * float(np.sqrt(self.rounds))
-        rival = training_batch.rivals[other]
+        rival = training_batch.other_players[other]
         before_A = _logprobs(
-            training_batch.who.name,
+            training_batch.learner.name,
             training_batch.player,
             training_batch.weights,
             own_AM.shape[0],
@@ -80,7 +80,7 @@ class Proximal(Learner):
         rival_M = _logprobs(other, rival.player, rival.weights, own_AM.shape[1])
         reward_A = own_AM @ np.exp(rival_M)
         after_A = log_softmax(proximal_step(before_A, reward_A, 1 / beta, step.entropy))
-        write_policy(training_batch.home, after_A - after_A.mean())
+        write_policy(training_batch.output, after_A - after_A.mean())
         facts = {
             "value": float(np.exp(before_A) @ reward_A),
             "entropy": float(-(np.exp(after_A) * after_A).sum()),
@@ -91,7 +91,7 @@ class Proximal(Learner):
 
     def _seated(self, training_batch: TrainingBatch) -> tuple[bool, str]:
         """(whether the learner sits in the game's first seat, who sits opposite)."""
-        seats, name = training_batch.game.seats, training_batch.who.name
+        seats, name = training_batch.game.seats, training_batch.learner.name
         if len(seats) != 2 or set(self.seats) != set(seats):
             raise ConfigError(
                 f"learner.seats: needs a player for each of the game's two seats, {', '.join(seats)}"
@@ -102,8 +102,8 @@ class Proximal(Learner):
                 f"learner.seats: {names[0]} and {names[1]} are seated; needs '{name}', which learns, and another"
             )
         other = names[1 - names.index(name)]
-        if other not in training_batch.rivals:
-            known = ", ".join(training_batch.rivals) or "nobody"
+        if other not in training_batch.other_players:
+            known = ", ".join(training_batch.other_players) or "nobody"
             raise ConfigError(
                 f"learner.seats: there is no player '{other}' for '{name}' to meet; there is {known}"
             )

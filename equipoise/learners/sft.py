@@ -37,17 +37,17 @@ class SFT(Training):
     learning_rate: float = Field(1e-5, gt=0, description="peak learning rate of AdamW")
 
     def learn_here(self, training_batch: TrainingBatch) -> dict[str, float]:
-        """Write the next generation into `training_batch.home`; returns the last line
+        """Write the next generation into `training_batch.output`; returns the last line
         of metrics.
 
         An answer that won several pairs of its prompt is one example. Raises what
         `Preference.learn_here` raises.
         """
-        need_examples(training_batch.pairs, training_batch.who)
+        need_examples(training_batch.pairs, training_batch.learner)
         model, encoding, device = model_to_train(
             self,
             self.precision,
-            training_batch.who.name,
+            training_batch.learner.name,
             training_batch.player,
             training_batch.weights,
             training_batch.seed,
@@ -60,7 +60,7 @@ class SFT(Training):
             encoding,
             answer_rows(list(examples), encoding),
             AnswerObjective(),
-            home=training_batch.home,
+            home=training_batch.output,
             scratch=training_batch.scratch,
             seed=training_batch.seed,
             device=device,

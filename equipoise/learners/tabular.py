@@ -83,8 +83,8 @@ class TabularLearner(Learner):
             raise ConfigError("learner: 'tabular' trains a tabular player, by a loss")
         win_AA = win_probabilities(training_batch.game.payoff_AM(), self.payoff_scale)
         past = [
-            PlayerId(training_batch.who.name, generation)
-            for generation in range(training_batch.who.generation, -1, -1)
+            PlayerId(training_batch.learner.name, generation)
+            for generation in range(training_batch.learner.generation, -1, -1)
         ]
         folders = dict(zip(past, training_batch.past_weights, strict=True))
         start = training_batch.player
@@ -101,7 +101,7 @@ class TabularLearner(Learner):
         problem = expectation(training_batch.loss, win_AA, past, logits_A, self.sampler)
         before_A = logits_A(past[0])
         after_A, facts = self.minimise(problem, before_A)
-        write_policy(training_batch.home, after_A)
+        write_policy(training_batch.output, after_A)
         before_A, after_A = log_softmax(before_A), log_softmax(after_A)
         facts["entropy"] = float(-(np.exp(after_A) * after_A).sum())
         facts["kl"] = max(0.0, float((np.exp(after_A) * (after_A - before_A)).sum()))

@@ -22,7 +22,7 @@ from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 
 
-class Body:
+class TrainableModel:
     """The weights of one learner, and those that it started from."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Body:
         ConfigError, ModelError.
         """
         self.player, self.name = player, name
-        self._base: SharedBase | None = None
+        self._base: MultiAdapterModel | None = None
         self._start: Any = None
         if player.lora is None:
             model, _, _ = model_to_train(
@@ -62,7 +62,7 @@ class Body:
                 str(device),
                 player.attention,
             )
-            self._base = resources.get(key, lambda: SharedBase(player, dtype, device))
+            self._base = resources.get(key, lambda: MultiAdapterModel(player, dtype, device))
             self._base.add(name, player, seed, bool(settings.kl))
             self.model = self._base.model
         if settings.gradient_checkpointing:
@@ -121,7 +121,7 @@ class Body:
         shutil.rmtree(folder / self.name)
 
 
-class SharedBase:
+class MultiAdapterModel:
     """One base model in memory and the adapters of the learners on it, one of them in
     force at a time.
     """

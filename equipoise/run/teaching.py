@@ -204,8 +204,8 @@ class Teaching:
             )
             os.environ["TENSORBOARD_LOGGING_DIR"] = str(logs)
             facts = trainer.learn(training_batch)
-            (training_batch.home / "training.json").write_text(json.dumps(facts))
-            training_batch.home.rename(home)
+            (training_batch.output / "training.json").write_text(json.dumps(facts))
+            training_batch.output.rename(home)
             shutil.rmtree(training_batch.scratch, ignore_errors=True)
         return json.loads((home / "training.json").read_text())
 
@@ -244,10 +244,10 @@ class Teaching:
                 self.monitor.advance,
             )
         return TrainingBatch(
-            who=learner,
+            learner=learner,
             player=self.config.players[learner.name],
             weights=self.population.weights(learner),
-            home=draft,
+            output=draft,
             scratch=home.with_name(f".{home.name}.scratch"),
             seed=seeds.child(self.config.seed, "learn", learner),
             game=self.config.game,
@@ -256,7 +256,7 @@ class Teaching:
             opponents=opponents,
             opponent_chosen_KB=chosen_KB,
             opponent_rejected_KB=rejected_KB,
-            rivals=self._rivals(learner, int(key.split("/")[0]))
+            other_players=self._other_players(learner, int(key.split("/")[0]))
             if needs == "game"
             else {},
             past_weights=[
@@ -266,7 +266,7 @@ class Teaching:
             log=self._logger(key),
         )
 
-    def _rivals(self, learner: PlayerId, t: int) -> dict[str, OtherPlayer]:
+    def _other_players(self, learner: PlayerId, t: int) -> dict[str, OtherPlayer]:
         """The other players as they were when generation t began."""
         here = [
             other
@@ -324,7 +324,7 @@ class Teaching:
         """The update: by the learner in memory, or by processes that begin with its
         state and end with the next.
         """
-        trainer, learner = policy_trainer.settings, policy_trainer.who
+        trainer, learner = policy_trainer.settings, policy_trainer.learner
         seed = seeds.child(self.config.seed, "learn", learner)
         if trainer.launch is None:
             return policy_trainer.learn(taught, turns, seed, log)
@@ -360,7 +360,7 @@ class Teaching:
             self._policy_trainers.clear()  # all is on disk, from where a resumed run would take it, too
             return None
         here = self._policy_trainers.get(who.name)
-        if here is not None and here.who == who:
+        if here is not None and here.learner == who:
             return here.actor
         newest = who == next(
             one
@@ -374,11 +374,11 @@ class Teaching:
         and in the ledger.
         """
         policy_trainer = self._policy_trainers.get(who.name)
-        if policy_trainer is None or policy_trainer.who.generation > who.generation:
+        if policy_trainer is None or policy_trainer.learner.generation > who.generation:
             policy_trainer = self._policy_trainers[who.name] = self._restored(who)
-        while policy_trainer.who.generation < who.generation:
+        while policy_trainer.learner.generation < who.generation:
             self._update(
-                PlayerId(who.name, policy_trainer.who.generation + 1), lambda line: None
+                PlayerId(who.name, policy_trainer.learner.generation + 1), lambda line: None
             )
         return policy_trainer
 
@@ -430,8 +430,8 @@ class Teaching:
                 self._drop_old_states(who.name)
 
     def _write_state(self, policy_trainer: PolicyTrainer) -> None:
-        home = self._states(policy_trainer.who.name) / str(
-            policy_trainer.who.generation
+        home = self._states(policy_trainer.learner.name) / str(
+            policy_trainer.learner.generation
         )
         if not home.is_dir():
             whole(home, policy_trainer.save_state)

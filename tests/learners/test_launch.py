@@ -84,12 +84,12 @@ def training_batch(
     home.mkdir(parents=True)
     numbers = np.arange(float(pairs))[None]
     now = TrainingBatch(
-        who=PlayerId("policy", 2),
+        learner=PlayerId("policy", 2),
         player=Player.build(
             {"kind": "local", "model": str(model), "lora": lora, "device": "cpu"}
         ),
         weights=None,
-        home=home,
+        output=home,
         scratch=folder / "scratch",
         seed=11,
         game=Answers(),
@@ -153,12 +153,12 @@ def test_two_processes_learn_what_one_does(model_folder, tmp_path, kind, lora):
         k: pytest.approx(v, rel=2e-4) for k, v in learner(kind, 2).learn(two).items()
     }
     assert together == told(alone) and len(alone) == 3 == learner(kind, 2).steps(11)
-    assert_same(one.home, two.home)
-    assert {file.name for file in one.home.iterdir()} == {
-        file.name for file in two.home.iterdir()
+    assert_same(one.output, two.output)
+    assert {file.name for file in one.output.iterdir()} == {
+        file.name for file in two.output.iterdir()
     }
     if lora is None:
-        assert moved(one.home, model) > 1e-3
+        assert moved(one.output, model) > 1e-3
 
 
 @pytest.mark.slow
@@ -191,7 +191,7 @@ def test_two_machines_find_each_other_and_number_themselves(model_folder, tmp_pa
     assert several.learn(two) == {
         k: pytest.approx(v, rel=2e-4) for k, v in learner().learn(one).items()
     }
-    assert_same(one.home, two.home)
+    assert_same(one.output, two.output)
 
 
 def processes_with(words: Path) -> list[int]:
@@ -246,7 +246,7 @@ def test_what_was_killed_or_interrupted_leaves_no_process_and_goes_on(
 
     now = replace(
         training_batch(model, tmp_path / "again"),
-        home=folder / "home",
+        output=folder / "home",
         scratch=folder / "scratch",
         log=interrupt,
     )
@@ -259,7 +259,7 @@ def test_what_was_killed_or_interrupted_leaves_no_process_and_goes_on(
     assert [line["step"] for line in lines[before:]] == list(range(1, 10)) and facts[
         "steps"
     ] == 9
-    assert_same(whole.home, now.home, atol=1e-5)
+    assert_same(whole.output, now.output, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -410,7 +410,7 @@ def test_accumulated_batches_learn_what_one_batch_does(model_folder, tmp_path, k
     assert second == {
         name: pytest.approx(value, rel=2e-4, abs=1e-9) for name, value in first.items()
     }
-    assert_same(one.home, two.home)
+    assert_same(one.output, two.output)
 
 
 def test_rows_fill_up_the_last_step_and_do_not_count():

@@ -106,14 +106,14 @@ def weights(policy_trainer):
     )
     return {
         name: value.detach().clone()
-        for name, value in {**policy_trainer.body.trained(), **critic}.items()
+        for name, value in {**policy_trainer.policy.trained(), **critic}.items()
     }
 
 
 def trained(policy_trainer):
     """The parameters that learn, the critic's too."""
     return [
-        *policy_trainer.body.trained().values(),
+        *policy_trainer.policy.trained().values(),
         *([] if policy_trainer.critic is None else policy_trainer.critic.parameters()),
     ]
 
@@ -168,7 +168,7 @@ def test_an_update_raises_the_better_paid_moves(make, settings):
     rise = chances(policy_trainer, taught) - before
     assert rise[paid].mean() > 0 > rise[~paid].mean()
     assert (
-        str(policy_trainer.who) == "policy@1"
+        str(policy_trainer.learner) == "policy@1"
         and facts["steps"] == 1
         and facts["examples"] == 8
     )
@@ -382,7 +382,7 @@ def test_a_fresh_adapters_reference_is_the_model_without_it(make):
         strict=True,
     ):
         assert own[: len(said)] == pytest.approx(said, abs=1e-5)
-    assert all("lora_" in name for name in policy_trainer.body.trained())
+    assert all("lora_" in name for name in policy_trainer.policy.trained())
 
 
 def test_a_given_adapters_reference_is_a_frozen_copy_of_it(make, adapter_folder):
@@ -489,7 +489,7 @@ def test_an_update_after_loading_is_the_uninterrupted_one_bit_for_bit(
     assert [turn.move for turn in played(other, 2)[1]] == [
         turn.move for turn in third[1]
     ]
-    assert learn(other, third) == calm and other.who == policy_trainer.who
+    assert learn(other, third) == calm and other.learner == policy_trainer.learner
     assert (other.kl, other.steps, other.baselines, other.probe) == (
         policy_trainer.kl,
         policy_trainer.steps,

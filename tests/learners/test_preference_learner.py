@@ -82,10 +82,10 @@ def training_batch(model_folder, tmp_path):
         home = tmp_path / "home"
         home.mkdir(exist_ok=True)
         now = TrainingBatch(
-            who=PlayerId("policy"),
+            learner=PlayerId("policy"),
             player=player,
             weights=None,
-            home=home,
+            output=home,
             scratch=tmp_path / "scratch",
             seed=11,
             game=AnswersGame(),
@@ -137,7 +137,7 @@ def test_the_next_generation_prefers_the_chosen(training_batch, family, lora):
     lines = []
     now = training_batch(family, lora=lora, log=lines.append)
     told = learner().learn(now)
-    gain = margins(now, now.home) - margins(now, None)
+    gain = margins(now, now.output) - margins(now, None)
     assert gain.mean() > 1 and (gain > 0).mean() > 0.7
     assert told["loss"] < 0.6 < lines[0]["loss"] == pytest.approx(np.log(2), abs=1e-3)
     assert (
@@ -154,9 +154,9 @@ def test_the_next_generation_prefers_the_chosen(training_batch, family, lora):
         "learning_rate",
         "tokens_per_second",
     } <= lines[-1].keys()
-    assert (now.home / "adapter_config.json").exists() == (lora is not None)
-    assert (now.home / "tokenizer.json").exists() and not (
-        now.home / "training_args.bin"
+    assert (now.output / "adapter_config.json").exists() == (lora is not None)
+    assert (now.output / "tokenizer.json").exists() and not (
+        now.output / "training_args.bin"
     ).exists()
 
 
@@ -165,10 +165,10 @@ def test_a_second_generation_goes_on_from_the_first(training_batch, tmp_path):
     learner().learn(first)
     (tmp_path / "next").mkdir()
     told = learner(learning_rate=1e-12).learn(
-        replace(first, weights=first.home, home=tmp_path / "next")
+        replace(first, weights=first.output, output=tmp_path / "next")
     )
     assert margins(first, tmp_path / "next") == pytest.approx(
-        margins(first, first.home), abs=1e-3
+        margins(first, first.output), abs=1e-3
     )
     assert told["margin"] > 1
 
@@ -232,10 +232,10 @@ def test_rows_are_read_as_the_opponents_read_them(training_batch):
 
 
 def trained(now: TrainingBatch, **settings) -> dict[str, torch.Tensor]:
-    shutil.rmtree(now.home)
-    now.home.mkdir()
+    shutil.rmtree(now.output)
+    now.output.mkdir()
     learner(**settings).learn(now)
-    return weights_of(now.home)
+    return weights_of(now.output)
 
 
 def assert_close(

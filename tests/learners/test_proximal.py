@@ -42,14 +42,14 @@ def training_batch(
     home = Path(folder) / f"{name}-{generation}"
     home.mkdir(parents=True)
     return TrainingBatch(
-        who=PlayerId(name, generation),
+        learner=PlayerId(name, generation),
         player=Tabular(logits=STARTS[name]),
         weights=weights,
-        home=home,
+        output=home,
         scratch=Path(folder),
         seed=0,
         game=game,
-        rivals={other: OtherPlayer(Tabular(logits=STARTS[other]), rival_weights)},
+        other_players={other: OtherPlayer(Tabular(logits=STARTS[other]), rival_weights)},
     )
 
 
@@ -67,8 +67,8 @@ def run(
             met = weights if in_turn else known
             now = training_batch(folder, name, known[name], met[other], generation=t)
             learner.learn(now)
-            weights[name] = now.home
-            policies[name].append(np.exp(log_softmax(read_policy(now.home))))
+            weights[name] = now.output
+            policies[name].append(np.exp(log_softmax(read_policy(now.output))))
     return policies["defender"], policies["adversary"]
 
 
@@ -115,7 +115,7 @@ def test_each_seat_is_paid_by_its_own_table(tmp_path):
     after_M = before_M * np.exp(met_A @ column_AM / 2.0)
     after_M /= after_M.sum()
     np.testing.assert_allclose(
-        np.exp(log_softmax(read_policy(now.home))), after_M, atol=1e-12
+        np.exp(log_softmax(read_policy(now.output))), after_M, atol=1e-12
     )
     assert facts == {
         "value": pytest.approx(met_A @ column_AM @ before_M),
@@ -133,13 +133,13 @@ def test_a_lesson_with_rivals_can_be_sent_to_other_processes(tmp_path):
     learner = Proximal(rounds=9, entropy=True)
     launch.write(tmp_path, learner, now)
     learner_again, again = launch.read(tmp_path, lambda line: None)
-    assert learner_again == learner and again.rivals == now.rivals
+    assert learner_again == learner and again.other_players == now.other_players
     again_home = tmp_path / "again"
     again_home.mkdir()
     learner.learn(now)
-    learner_again.learn(replace(again, home=again_home))
+    learner_again.learn(replace(again, output=again_home))
     assert json.loads((again_home / "policy.json").read_text()) == json.loads(
-        (now.home / "policy.json").read_text()
+        (now.output / "policy.json").read_text()
     )
 
 
@@ -162,7 +162,7 @@ def test_a_lesson_with_rivals_can_be_sent_to_other_processes(tmp_path):
             {},
             "there is no player 'y' for 'defender' to meet",
         ),
-        ({}, {"rivals": {}}, "there is nobody"),
+        ({}, {"other_players": {}}, "there is nobody"),
         ({}, {"game": Answers(samples=2)}, r"learner.seats: needs a player.*1, 2"),
         (
             {"seats": {"1": "defender", "2": "adversary"}},

@@ -66,13 +66,13 @@ def test_sharded_processes_learn_what_one_does(model_folder, tmp_path, family, l
     assert launch._outcome(folder, 0) == {
         name: pytest.approx(value, rel=5e-4, abs=1e-9) for name, value in facts.items()
     }
-    assert {file.name for file in one.home.iterdir()} == {
-        file.name for file in two.home.iterdir()
+    assert {file.name for file in one.output.iterdir()} == {
+        file.name for file in two.output.iterdir()
     }
-    assert_same(one.home, two.home, atol=1e-5)
-    for file in one.home.glob("config.json"):
-        assert file.read_text() == (two.home / file.name).read_text()
-    assert {w.dtype for w in weights_of(one.home).values()} == {
-        w.dtype for w in weights_of(two.home).values()
+    assert_same(one.output, two.output, atol=1e-5)
+    for file in one.output.glob("config.json"):
+        assert file.read_text() == (two.output / file.name).read_text()
+    assert {w.dtype for w in weights_of(one.output).values()} == {
+        w.dtype for w in weights_of(two.output).values()
     }
-    assert lora is not None or moved(two.home, model) > 1e-3
+    assert lora is not None or moved(two.output, model) > 1e-3

@@ -59,10 +59,10 @@ def learn(tmp_path, settings, game, learner=None, generations=3, start=START):
     home.mkdir()
     player = Tabular(logits=start)
     training_batch = TrainingBatch(
-        who=PlayerId("policy", generations),
+        learner=PlayerId("policy", generations),
         player=player,
         weights=folders[0],
-        home=home,
+        output=home,
         scratch=tmp_path,
         seed=0,
         game=game,
@@ -151,10 +151,10 @@ def test_inpo_with_target_eta_rests_at_the_regularised_equilibrium(tmp_path):
     folder.mkdir()
     write_policy(folder, policy_A)
     training_batch = TrainingBatch(
-        who=PlayerId("policy", 1),
+        learner=PlayerId("policy", 1),
         player=Tabular(logits=start),
         weights=folder,
-        home=tmp_path,
+        output=tmp_path,
         scratch=tmp_path,
         seed=0,
         game=game,

@@ -184,7 +184,7 @@ def test_an_error_in_an_update_leaves_the_last_sound_generation_to_go_on_from(
     stepped, calls = PolicyTrainer._stepped, []
 
     def breaks(self, sums):
-        calls.append(self.who)
+        calls.append(self.learner)
         return stepped(
             self, sums | ({"policy_loss": float("nan")} if len(calls) == 4 else {})
         )
