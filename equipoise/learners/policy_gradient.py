@@ -198,7 +198,10 @@ class PolicyGradient(Launchable):
 
         assert training_batch.state is not None
         policy_trainer = PolicyTrainer(
-            self, training_batch.player, training_batch.learner.name, training_batch.seed
+            self,
+            training_batch.player,
+            training_batch.learner.name,
+            training_batch.seed,
         )
         policy_trainer.load(training_batch.state, training_batch.learner.generation)
         first = policy_trainer.accelerator.is_main_process

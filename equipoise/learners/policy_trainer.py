@@ -94,7 +94,10 @@ class PolicyTrainer:
                 self.device
             )
         groups = [
-            {"params": list(self.policy.trained().values()), "lr": settings.learning_rate}
+            {
+                "params": list(self.policy.trained().values()),
+                "lr": settings.learning_rate,
+            }
         ]
         if self.critic is not None:
             groups.append(

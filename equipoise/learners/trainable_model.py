@@ -62,7 +62,9 @@ class TrainableModel:
                 str(device),
                 player.attention,
             )
-            self._base = resources.get(key, lambda: MultiAdapterModel(player, dtype, device))
+            self._base = resources.get(
+                key, lambda: MultiAdapterModel(player, dtype, device)
+            )
             self._base.add(name, player, seed, bool(settings.kl))
             self.model = self._base.model
         if settings.gradient_checkpointing:

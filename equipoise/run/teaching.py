@@ -378,7 +378,8 @@ class Teaching:
             policy_trainer = self._policy_trainers[who.name] = self._restored(who)
         while policy_trainer.learner.generation < who.generation:
             self._update(
-                PlayerId(who.name, policy_trainer.learner.generation + 1), lambda line: None
+                PlayerId(who.name, policy_trainer.learner.generation + 1),
+                lambda line: None,
             )
         return policy_trainer
 

@@ -49,7 +49,9 @@ def training_batch(
         scratch=Path(folder),
         seed=0,
         game=game,
-        other_players={other: OtherPlayer(Tabular(logits=STARTS[other]), rival_weights)},
+        other_players={
+            other: OtherPlayer(Tabular(logits=STARTS[other]), rival_weights)
+        },
     )
 
 
