@@ -156,6 +156,26 @@ class Judgement(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     votes: tuple[Vote, ...] = ()
 
+    def score(self, seat: str, utility: str) -> float | None:
+        """The value of one utility for one seat, or None where it was not judged."""
+        return self.utilities(seat).get(utility)
+
+    def utilities(self, seat: str) -> dict[str, float]:
+        """Everything that was scored for one seat; empty where it was not judged."""
+        return (self.scores or {}).get(seat, {})
+
+    def by_seat(self, utility: str) -> dict[str, float]:
+        """The value of one utility for each seat that has it."""
+        return {
+            seat: values[utility]
+            for seat, values in (self.scores or {}).items()
+            if utility in values
+        }
+
+    def names(self) -> set[str]:
+        """The names of the utilities that any seat has."""
+        return {name for values in (self.scores or {}).values() for name in values}
+
 
 class Pair(msgspec.Struct, frozen=True):
     """Two answers to one prompt, the first judged better. `chosen` and `rejected` are

@@ -49,8 +49,8 @@ def judge(
         Run.open(folder) as run,
         Display(console=Console(stderr=json), silent=json) as display,
     ):
-        matches, words = _judged(run, other, part, generation, display)
-        facts = _facts(run, other, matches, words)
+        matches, judgements = _judged(run, other, part, generation, display)
+        facts = _facts(run, other, matches, judgements)
     show(facts) if json else _print(facts)
 
 
@@ -76,11 +76,11 @@ def _judged(
         for split in (part, "attack")
         for prompt in run.ledger.prompts(split)
     }
-    words: list[Judgement] = []
+    judgements: list[Judgement] = []
     for t in sorted({match.generation for match in found}):
         mine = [match for match in found if match.generation == t]
         key = f"{t}/{part}/judge/{other.name}/{len(mine)}"
-        words += stages.recorder.judgements(
+        judgements += stages.recorder.judgements(
             key, other, stages.judge_context(t), mine, prompts, t
         )
     return [
@@ -88,11 +88,11 @@ def _judged(
         for t in sorted({m.generation for m in found})
         for match in found
         if match.generation == t
-    ], words
+    ], judgements
 
 
 def _facts(
-    run: Run, other: Judge, matches: list[Match], words: list[Judgement]
+    run: Run, other: Judge, matches: list[Match], judgements: list[Judgement]
 ) -> dict[str, Any]:
     """Each player's mean score by both judges, how far they agree, and the report on
     the other judge.
@@ -109,10 +109,12 @@ def _facts(
         "judge": other.name,
         "matches": len(matches),
         "beside": firsts[0].judge if firsts else None,
-        "scores": _scores(matches, {word.match: word for word in words}, utility),
+        "scores": _scores(
+            matches, {judgement.match: judgement for judgement in judgements}, utility
+        ),
         "scores_beside": _scores(matches, own, utility),
-        "agreement": agreement_between(firsts, words, utility) if firsts else None,
-        "report": judge_report(matches, words, utility).get(other.name),
+        "agreement": agreement_between(firsts, judgements, utility) if firsts else None,
+        "report": judge_report(matches, judgements, utility).get(other.name),
     }
 
 
@@ -135,17 +137,16 @@ def _own(run: Run, other: Judge, matches: list[Match]) -> str:
 
 
 def _scores(
-    matches: list[Match], words: dict[str, Judgement], utility: str
+    matches: list[Match], judgements: dict[str, Judgement], utility: str
 ) -> dict[str, float]:
     """player -> mean score of its judged answers."""
     from statistics import fmean
 
     found: dict[str, list[float]] = {}
     for match in matches:
-        word = words.get(match.id)
-        for seat, scores in ((word and word.scores) or {}).items():
-            if utility in scores:
-                found.setdefault(str(match.seats[seat]), []).append(scores[utility])
+        judgement = judgements.get(match.id)
+        for seat, score in judgement.by_seat(utility).items() if judgement else ():
+            found.setdefault(str(match.seats[seat]), []).append(score)
     return {player: fmean(scores) for player, scores in sorted(found.items())}
 
 

@@ -51,8 +51,8 @@ def episodes(
     for (match, place, turn), added in zip(
         made, _shaped(made, game, prompts, terms), strict=True
     ):
-        word = judgements.get(match.id)
-        scores = ((word and word.scores) or {}).get(turn.seat, {})
+        judgement = judgements.get(match.id)
+        scores = judgement.utilities(turn.seat) if judgement else {}
         if utility not in scores:
             dropped["unjudged"] += 1
             continue
@@ -75,10 +75,7 @@ def episodes(
         )
     if not found and dropped["unjudged"] and judgements:
         names = {
-            name
-            for word in judgements.values()
-            for scores in (word.scores or {}).values()
-            for name in scores
+            name for judgement in judgements.values() for name in judgement.names()
         }
         if names and utility not in names:
             raise ConfigError(

@@ -80,9 +80,9 @@ class Ranked(PairMaker):
         raise TypeError(f"{type(self).__name__} must define choose()")
 
     def _of_match(
-        self, match: Match, word: Judgement | None, utility: str
+        self, match: Match, judgement: Judgement | None, utility: str
     ) -> list[Pair] | str:
-        contests, why = _contests(match, word, utility)
+        contests, why = _contests(match, judgement, utility)
         if why:
             return why
         pairs = []
@@ -151,12 +151,7 @@ class Margin(Ranked):
 
 
 def _known(utility: str, judgements: Sequence[Judgement]) -> None:
-    names = {
-        name
-        for word in judgements
-        for scores in (word.scores or {}).values()
-        for name in scores
-    }
+    names = {name for judgement in judgements for name in judgement.names()}
     if names and utility not in names:
         raise ConfigError(
             f"utility: no judgement has '{utility}'; {nearest(utility, sorted(names))}"
@@ -164,14 +159,10 @@ def _known(utility: str, judgements: Sequence[Judgement]) -> None:
 
 
 def _contests(
-    match: Match, word: Judgement | None, utility: str
+    match: Match, judgement: Judgement | None, utility: str
 ) -> tuple[list[tuple[tuple[Message, ...], Contest]], str]:
     last: dict[str, Turn] = {turn.seat: turn for turn in match.turns}
-    scores = {
-        seat: found[utility]
-        for seat, found in ((word and word.scores) or {}).items()
-        if utility in found
-    }
+    scores = judgement.by_seat(utility) if judgement else {}
     by_chat: dict[tuple[Message, ...], list[tuple[str, float]]] = {}
     for seat, turn in last.items():
         if seat in scores and turn.move.finish != "error":

@@ -40,10 +40,12 @@ def judge_report(
     not among `matches`.
     """
     by_id = {match.id: match for match in matches}
-    words: dict[str, list[Judgement]] = defaultdict(list)
-    for word in judgements:
-        words[word.judge].append(word)
-    return {judge: _of_judge(by_id, words[judge], utility) for judge in sorted(words)}
+    by_judge: dict[str, list[Judgement]] = defaultdict(list)
+    for judgement in judgements:
+        by_judge[judgement.judge].append(judgement)
+    return {
+        judge: _of_judge(by_id, by_judge[judge], utility) for judge in sorted(by_judge)
+    }
 
 
 def agreement_between(
@@ -86,18 +88,16 @@ def agreement_between(
 
 
 def _of_judge(
-    matches: Mapping[str, Match], words: Sequence[Judgement], utility: str
+    matches: Mapping[str, Match], judgements: Sequence[Judgement], utility: str
 ) -> Facts:
-    said = readings(matches, words, utility)
-    votes = [vote for word in words for vote in word.votes]
-    asked = sum(len(matches[word.match].seats) for word in words)
-    scored = sum(
-        utility in scores for word in words for scores in (word.scores or {}).values()
-    )
+    said = readings(matches, judgements, utility)
+    votes = [vote for judgement in judgements for vote in judgement.votes]
+    asked = sum(len(matches[judgement.match].seats) for judgement in judgements)
+    scored = sum(len(judgement.by_seat(utility)) for judgement in judgements)
     seen = opinions(said)
     names = sorted({one.voter for one in said})
     return {
-        "judgements": len(words),
+        "judgements": len(judgements),
         "answers": asked,
         "unjudged_share": 1 - scored / asked if asked else None,
         **_spent(votes),
@@ -337,17 +337,16 @@ def _characters(opinion: Opinion, seat: str) -> int:
     return len({turn.seat: turn.move.text for turn in opinion.match.turns}[seat])
 
 
-def _by_match(words: Sequence[Judgement], utility: str) -> dict[str, dict[str, float]]:
+def _by_match(
+    judgements: Sequence[Judgement], utility: str
+) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
-    for word in words:
-        if word.match in found:
+    for judgement in judgements:
+        if judgement.match in found:
             raise ValueError(
-                f"match {word.match} is judged twice in one list; give the judgements of one judge"
+                f"match {judgement.match} is judged twice in one list; give the judgements of one judge"
             )
-        scores = word.scores or {}
-        found[word.match] = {
-            seat: given[utility] for seat, given in scores.items() if utility in given
-        }
+        found[judgement.match] = judgement.by_seat(utility)
     return found
 
 

@@ -71,23 +71,23 @@ def readings(
     Raises ValueError for a judgement whose match is not among `matches`.
     """
     found: list[Said] = []
-    for word in judgements:
-        if word.match not in matches:
+    for judgement in judgements:
+        if judgement.match not in matches:
             raise ValueError(
-                f"judgement {word.id} is of match {word.match}, which is not among the matches given"
+                f"judgement {judgement.id} is of match {judgement.match}, which is not among the matches given"
             )
-        match = matches[word.match]
-        if word.votes:
+        match = matches[judgement.match]
+        if judgement.votes:
             found += [
                 Said(voter_of(vote), match, vote.seat, vote.other, vote.value)
-                for vote in word.votes
+                for vote in judgement.votes
             ]
         else:
-            scores = word.scores or {}
+            scores = judgement.by_seat(utility)
             found += [
-                Said(word.judge, match, seat, "", scores[seat][utility])
+                Said(judgement.judge, match, seat, "", scores[seat])
                 for seat in match.seats
-                if utility in scores.get(seat, {})
+                if seat in scores
             ]
     return found
 

@@ -106,7 +106,7 @@ class Judge(Component):
         judgement a match, in order.
         """
         said = self.judge(matches, prompts)
-        if [word.match for word in said] != [match.id for match in matches]:
+        if [judgement.match for judgement in said] != [match.id for match in matches]:
             raise EquipoiseError(
                 f"judge '{self.kind}' gave {len(said)} judgements for {len(matches)} matches, or not in their order; "
                 "judge() must return one a match, in order, each with its match's id"

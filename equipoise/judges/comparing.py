@@ -80,14 +80,14 @@ class Comparing(Seated):
             for first, second in ((duel.seat, duel.other), (duel.other, duel.seat))
         ]
         readings = iter(self.compare(questions) if questions else [])
-        words = []
+        judgements = []
         for match, by_seat, found in zip(matches, turns, duels, strict=True):
             both: dict[Duel, tuple[Reading, Reading] | None] = {}
             for duel in found:
                 equal = by_seat[duel.seat].move.text == by_seat[duel.other].move.text
                 both[duel] = None if equal else (next(readings), next(readings))
-            words.append(self._word(match, both))
-        return words
+            judgements.append(self._word(match, both))
+        return judgements
 
     def _question(
         self, match: Match, prompt: Prompt, first: Turn, second: Turn

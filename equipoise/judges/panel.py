@@ -106,24 +106,30 @@ class Panel(Judge):
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
     ) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
-        words = {
+        judgements = {
             name: judge.verdicts(matches, prompts)
             for name, judge in self.judges.items()
         }
-        found = {name: [_scores(word) for word in said] for name, said in words.items()}
+        found = {
+            name: [judgement.by_seat("score") for judgement in said]
+            for name, said in judgements.items()
+        }
         if self.standardise:
             found = {name: standardised(scores) for name, scores in found.items()}
         return [
             self._word(
                 match,
-                {name: said[i] for name, said in words.items()},
+                {name: said[i] for name, said in judgements.items()},
                 {name: scores[i] for name, scores in found.items()},
             )
             for i, match in enumerate(matches)
         ]
 
     def _word(
-        self, match: Match, words: Mapping[str, Judgement], found: Mapping[str, Scores]
+        self,
+        match: Match,
+        judgements: Mapping[str, Judgement],
+        found: Mapping[str, Scores],
     ) -> Judgement:
         combine = self._majority if self.how == "majority" else self._middle
         scores = {
@@ -134,11 +140,15 @@ class Panel(Judge):
         reasons: list[str] = []
         if len(scores) < len(match.seats):
             reasons = [
-                f"{name}: {word.reason}" for name, word in words.items() if word.reason
+                f"{name}: {judgement.reason}"
+                for name, judgement in judgements.items()
+                if judgement.reason
             ]
             reasons = reasons or [f"fewer than {self.at_least} judges had a score"]
         votes = [
-            vote for name, word in words.items() for vote in _votes(name, match, word)
+            vote
+            for name, judgement in judgements.items()
+            for vote in _votes(name, match, judgement)
         ]
         return self.judgement(match, scores or None, "; ".join(reasons), votes)
 
@@ -180,30 +190,22 @@ def standardised(found: Sequence[Scores]) -> list[Scores]:
     ]
 
 
-def _scores(word: Judgement) -> Scores:
-    return {
-        seat: utilities["score"]
-        for seat, utilities in (word.scores or {}).items()
-        if "score" in utilities
-    }
-
-
-def _votes(name: str, match: Match, word: Judgement) -> list[Vote]:
+def _votes(name: str, match: Match, judgement: Judgement) -> list[Vote]:
     """A member's word as votes of its own: its comparisons, or its score of each seat
     with what these took.
     """
-    if any(vote.other for vote in word.votes):
+    if any(vote.other for vote in judgement.votes):
         return [
             Vote(name, v.seat, v.value, v.other, v.reason, v.tokens, v.cost)
-            for v in word.votes
+            for v in judgement.votes
         ]
-    scores, votes = _scores(word), []
+    scores, votes = judgement.by_seat("score"), []
     for seat in match.seats:
-        mine = [vote for vote in word.votes if vote.seat == seat]
+        mine = [vote for vote in judgement.votes if vote.seat == seat]
         tokens, cost = (
             sum(vote.tokens for vote in mine),
             sum(vote.cost for vote in mine),
         )
-        reason = "" if seat in scores else word.reason or "no score"
+        reason = "" if seat in scores else judgement.reason or "no score"
         votes.append(Vote(name, seat, scores.get(seat), "", reason, tokens, cost))
     return votes

@@ -98,7 +98,7 @@ class RunArena:
             prompts = {prompt.id: prompt for prompt in self._prompts[part]}
             t, utility = player.generation, self._stages.config.utility
             stage = f"{t}/{part}/{player.name}/judge/{judge.name}"
-            words = self._recorder.judgements(
+            judgements = self._recorder.judgements(
                 stage,
                 judge,
                 self._stages.judge_context(t),
@@ -108,11 +108,8 @@ class RunArena:
                 player.name,
             )
             scores: dict[str, list[float | None]] = {}
-            for match, word in zip(matches, words, strict=True):
-                found = [
-                    (word.scores or {}).get(seat, {}).get(utility)
-                    for seat in match.seats
-                ]
+            for match, judgement in zip(matches, judgements, strict=True):
+                found = [judgement.score(seat, utility) for seat in match.seats]
                 scores.setdefault(match.prompt, []).extend(found)
             self._scores[key] = {
                 prompt: found[:samples] for prompt, found in scores.items()
@@ -142,7 +139,7 @@ class RunArena:
             matches = self._set_beside(first, second, samples, t)
             prompts = {prompt.id: prompt for prompt in self._prompts["held_out"]}
             stage = f"{t}/meet/{first}/{second}/{judge.name}"
-            words = self._recorder.judgements(
+            judgements = self._recorder.judgements(
                 stage, judge, self._stages.judge_context(t), matches, prompts, t
             )
             utility = self._stages.config.utility
@@ -153,8 +150,8 @@ class RunArena:
                     None if p is None else 2 * p - 1,
                     match.prompt,
                 )
-                for match, word in zip(matches, words, strict=True)
-                for p in [(word.scores or {}).get("1", {}).get(utility)]
+                for match, judgement in zip(matches, judgements, strict=True)
+                for p in [judgement.score("1", utility)]
             ]
         return self._meetings[key]
 
@@ -246,10 +243,10 @@ class RunArena:
         matches = self._recorder.matches(f"{key}/play", seatings, t, "held_out", who)
         by_id = {prompt.id: prompt for prompt in asked}
         judge_context = self._stages.judge_context(self._stages.now)
-        words = self._recorder.judgements(
+        judgements = self._recorder.judgements(
             f"{key}/judge/{judge.name}", judge, judge_context, matches, by_id, t, who
         )
-        return list(zip(matches, words, strict=True))
+        return list(zip(matches, judgements, strict=True))
 
     def met(
         self, adversary: PlayerId, defender: PlayerId, prompts: int, judge: Judge

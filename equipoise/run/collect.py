@@ -105,7 +105,7 @@ def facts(
         met_judge=own,
         judges={}
         if exact
-        else judge_report(read.matches, read.words, run.config.utility),
+        else judge_report(read.matches, read.judgements, run.config.utility),
         selection=measured.selection(run.ledger.finished("select")),
         accounts=tuple(
             Account(name, s.calls, s.tokens, s.money)
@@ -226,9 +226,13 @@ def _sample(run: Run, most: int) -> played.Sample:
     said = run.ledger.rows(
         f"SELECT record FROM judgements WHERE match < '{bound}' ORDER BY rowid"
     )
-    words = map(msgspec.json.Decoder(Judgement).decode, (record for (record,) in said))
+    judgements = map(
+        msgspec.json.Decoder(Judgement).decode, (record for (record,) in said)
+    )
     return played.Sample(
-        read, [word for word in words if word.match in known], max(total, len(read))
+        read,
+        [judgement for judgement in judgements if judgement.match in known],
+        max(total, len(read)),
     )
 
 
@@ -359,21 +363,21 @@ def _cards(run: Run, limit: int, judges: Sequence[str]) -> tuple[list[MatchCard]
     made = []
     for (split, _), matches in read.items():
         ids = [match.id for match in matches]
-        words = [run.ledger.judgements_of(ids, judge) for judge in judges]
+        judgements = [run.ledger.judgements_of(ids, judge) for judge in judges]
         silent = (
             "compared with other players' answers only"
             if compares and split != "train"
             else "not judged yet"
         )
         for match in matches:
-            said = [found[match.id] for found in words if match.id in found]
+            said = [found[match.id] for found in judgements if match.id in found]
             made.append(_card(match, said, run, asked.get(match.prompt), silent))
     return made, any(prompt.facts.get("harmful") for prompt in asked.values())
 
 
 def _card(
     match: Match,
-    words: Sequence[Judgement],
+    judgements: Sequence[Judgement],
     run: Run,
     asked: Prompt | None,
     silent: str,
@@ -387,26 +391,28 @@ def _card(
         Answer(
             str(match.seats[turn.seat]),
             turn.move.text or turn.move.error,
-            ((words[0].scores or {}) if words else {}).get(turn.seat, {}).get(utility),
-            _note(turn.move.finish, turn.seat, words, utility),
+            judgements[0].score(turn.seat, utility) if judgements else None,
+            _note(turn.move.finish, turn.seat, judgements, utility),
         )
         for turn in match.turns
     )
     if isinstance(game, Assistance) and asked is not None:
-        prompt, answers = assisted.card(match, asked, game, words, utility)
+        prompt, answers = assisted.card(match, asked, game, judgements, utility)
     reasons = [
-        word.reason if len(words) == 1 else f"{word.judge}: {word.reason}"
-        for word in words
-        if word.reason
+        judgement.reason
+        if len(judgements) == 1
+        else f"{judgement.judge}: {judgement.reason}"
+        for judgement in judgements
+        if judgement.reason
     ]
-    reason = "; ".join(reasons) if words else silent
+    reason = "; ".join(reasons) if judgements else silent
     return MatchCard(match.id, match.generation, match.split, prompt, answers, reason)
 
 
-def _note(finish: str, seat: str, words: Sequence[Judgement], utility: str) -> str:
+def _note(finish: str, seat: str, judgements: Sequence[Judgement], utility: str) -> str:
     given = [
-        (i, word.judge, (word.scores or {}).get(seat, {}))
-        for i, word in enumerate(words)
+        (i, judgement.judge, judgement.utilities(seat))
+        for i, judgement in enumerate(judgements)
     ]
     further = [
         f"{f'{judge}: ' if i else ''}{name} {value:g}"

@@ -158,22 +158,26 @@ def _every_judgement(ledger: Ledger) -> Iterator[Judgement]:
 
 
 def _votes(ledger: Ledger) -> Iterator[Row]:
-    for word in _every_judgement(ledger):
-        for vote in word.votes:
+    for judgement in _every_judgement(ledger):
+        for vote in judgement.votes:
             yield {
-                "match": word.match,
-                "judge": word.judge,
+                "match": judgement.match,
+                "judge": judgement.judge,
                 **msgspec.structs.asdict(vote),
             }
 
 
 def _scores(ledger: Ledger) -> Iterator[Row]:
-    for word in _every_judgement(ledger):
-        common = {"match": word.match, "judge": word.judge, "reason": word.reason}
-        if word.scores is None:
+    for judgement in _every_judgement(ledger):
+        common = {
+            "match": judgement.match,
+            "judge": judgement.judge,
+            "reason": judgement.reason,
+        }
+        if judgement.scores is None:
             yield {**common, "seat": None, "utility": None, "value": None}
             continue
-        for seat, utilities in word.scores.items():
+        for seat, utilities in judgement.scores.items():
             for utility, value in utilities.items():
                 yield {**common, "seat": seat, "utility": utility, "value": value}
 

@@ -66,14 +66,14 @@ class Memory:
         on has no say.
         """
         judges = {self._config.judge_of(name).name for name in self._config.learning}
-        words = [
-            word
+        judgements = [
+            judgement
             for name in judges
-            for word in self._ledger.judgements_of(matches, name).values()
+            for judgement in self._ledger.judgements_of(matches, name).values()
         ]
         return {
-            (word.match, seat)
-            for word in words
-            for seat, found in (word.scores or {}).items()
-            if found.get("success", 0.0) > 0
+            (judgement.match, seat)
+            for judgement in judgements
+            for seat, success in judgement.by_seat("success").items()
+            if success > 0
         }

@@ -190,16 +190,12 @@ class Recorder:
         """Count the seats without a score; raise NoSignal when they are too many."""
         utility, missing, seats, reasons = self.config.utility, 0, 0, Counter()
         for match in matches:
-            word = found[match.id]
-            absent = [
-                seat
-                for seat in match.seats
-                if utility not in (word.scores or {}).get(seat, {})
-            ]
+            judgement = found[match.id]
+            absent = match.seats.keys() - judgement.by_seat(utility).keys()
             seats += len(match.seats)
             missing += len(absent)
             if absent:
-                reasons[word.reason or "no score for a seat"] += 1
+                reasons[judgement.reason or "no score for a seat"] += 1
         share = missing / max(1, seats)
         self.monitor.numbers(unjudged_share=share)
         if share > self.config.max_unjudged:

@@ -21,7 +21,7 @@ class Sample:
     """
 
     matches: Sequence[Match]
-    words: Sequence[Judgement]
+    judgements: Sequence[Judgement]
     total: int
 
     @property
@@ -34,13 +34,17 @@ def met(sample: Sample, names: Sequence[str], judge: str, utility: str) -> Table
     """Who won how much against whom in training matches, by that judge's word; None
     where no two players met.
     """
-    words = {word.match: word for word in sample.words if word.judge == judge}
-    results = list(_results(sample.matches, words, utility))
+    judgements = {
+        judgement.match: judgement
+        for judgement in sample.judgements
+        if judgement.judge == judge
+    }
+    results = list(_results(sample.matches, judgements, utility))
     return tally(results, names) if results else None
 
 
 def _results(
-    matches: Sequence[Match], words: Mapping[str, Judgement], utility: str
+    matches: Sequence[Match], judgements: Mapping[str, Judgement], utility: str
 ) -> Iterator[Result]:
     """One result for each two players of a match: the mean over their seats, of those
     that were judged.
@@ -48,16 +52,14 @@ def _results(
     for match in matches:
         if match.split != "train":
             continue
-        word = words.get(match.id)
-        scores = (word and word.scores) or {}
+        judgement = judgements.get(match.id)
+        scores = judgement.by_seat(utility) if judgement else {}
         values: dict[tuple[str, str], list[float | None]] = defaultdict(list)
         for (a, first), (b, second) in combinations(
             sorted(match.seats.items(), key=lambda seat: seat[1]), 2
         ):
             if first.name != second.name:
-                value = meeting(
-                    scores.get(a, {}).get(utility), scores.get(b, {}).get(utility)
-                )
+                value = meeting(scores.get(a), scores.get(b))
                 values[first.name, second.name].append(value)
         for (first, second), found in values.items():
             judged = [value for value in found if value is not None]
@@ -79,8 +81,8 @@ def tokens(sample: Sample, meeting_game: str) -> list[Tokens]:
             row[0] += 1
             row[1] += turn.move.tokens
             row[2] += turn.move.prompt_tokens
-    for word in sample.words:
-        for vote in word.votes:
+    for judgement in sample.judgements:
+        for vote in judgement.votes:
             if vote.tokens:
                 judging[
                     PlayerId.parse(vote.by).name if "@" in vote.by else vote.by

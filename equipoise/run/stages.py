@@ -181,12 +181,12 @@ class RunStages:
             judge.name: judge
             for judge in map(self.config.judge_of, self.config.learning)
         }
-        words: list[Judgement] = []
+        judgements: list[Judgement] = []
         for name, judge in judges.items():
-            words += self.recorder.judgements(
+            judgements += self.recorder.judgements(
                 f"{t}/judge/{name}", judge, self.judge_context(t), matches, prompts, t
             )
-        return words
+        return judgements
 
     def rate(
         self, matches: Sequence[Match], judgements: Sequence[Judgement], t: int
@@ -223,7 +223,10 @@ class RunStages:
                     for r in found
                 ]
         ratings = self.ratings(t + 1)
-        return [judges[word.judge].weighed(word, ratings) for word in judgements]
+        return [
+            judges[judgement.judge].weighed(judgement, ratings)
+            for judgement in judgements
+        ]
 
     # -- lessons
 
@@ -310,9 +313,13 @@ def duels(
     duel without scores.
     """
     matches = ledger.matches("train", t)
-    words = ledger.judgements_of((match.id for match in matches), judge)
+    judgements = ledger.judgements_of((match.id for match in matches), judge)
     return [
-        Duel(first.name, second.name, _both(words.get(match.id), a, b, utility, value))
+        Duel(
+            first.name,
+            second.name,
+            _both(judgements.get(match.id), a, b, utility, value),
+        )
         for match in matches
         for (a, first), (b, second) in combinations(match.seats.items(), 2)
         if first.name != second.name
@@ -320,24 +327,22 @@ def duels(
 
 
 def _both(
-    word: Judgement | None, first: str, second: str, utility: str, value: Counts
+    judgement: Judgement | None, first: str, second: str, utility: str, value: Counts
 ) -> dict[str, tuple[float, float]]:
     """voter -> (score of the first seat, score of the second), of those who scored
     both.
     """
     given: dict[str, dict[str, list[float]]] = {}
-    alone = [vote for vote in word.votes if not vote.other] if word else []
+    alone = [vote for vote in judgement.votes if not vote.other] if judgement else []
     for vote in alone:
         found = value(vote)
         if found is not None:
             given.setdefault(PlayerId.parse(vote.by).name, {}).setdefault(
                 vote.seat, []
             ).append(found)
-    if word and not alone:
-        scores = word.scores or {}
-        given[word.judge] = {
-            seat: [found[utility]] for seat, found in scores.items() if utility in found
-        }
+    if judgement and not alone:
+        scores = judgement.by_seat(utility)
+        given[judgement.judge] = {seat: [score] for seat, score in scores.items()}
     return {
         voter: (fmean(by_seat[first]), fmean(by_seat[second]))
         for voter, by_seat in given.items()

@@ -73,7 +73,7 @@ class Teaching:
                 self.recorder.titled(key.split("/")[1], learner.name), None, t
             )
             mine = self.config.judge_of(learner.name).name
-            heard = [word for word in judgements if word.judge == mine]
+            heard = [judgement for judgement in judgements if judgement.judge == mine]
             if self.config.lessons == "own":
                 matches = [
                     match for match in matches if learner in match.seats.values()
@@ -114,10 +114,10 @@ class Teaching:
     ) -> dict[str, Any]:
         prompts = self._stages.asked(t)
         terms = self._stages.memory.terms(t, self.population.resources)
-        words = {word.match: word for word in heard}
+        judgements = {judgement.match: judgement for judgement in heard}
         found, dropped = episodes(
             matches,
-            words,
+            judgements,
             learner,
             self.config.game,
             prompts,

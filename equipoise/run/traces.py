@@ -142,7 +142,7 @@ class Lessons:
             {prompt.id: prompt for prompt in self.prompts},
         )
         recorder = Recorder(Run(folder, self.config, ledger), monitor, population)
-        words = recorder.judgements(
+        judgements = recorder.judgements(
             f"judge/{self.judge.name}/{record_id(*ids)}",
             self.judge,
             seat,
@@ -151,14 +151,14 @@ class Lessons:
             0,
         )
         population.release()
-        return list(zip(matches, words, strict=True))
+        return list(zip(matches, judgements, strict=True))
 
-    def _scores(self, match: Match, word: Judgement) -> dict[str, float] | None:
+    def _scores(self, match: Match, judgement: Judgement) -> dict[str, float] | None:
         """The utilities of the teacher's seat, or None where it was not judged."""
         seats = [
             seat for seat in match.seats if self.config.game.role(seat) == self.role
         ]
-        found = (word.scores or {}).get(seats[0], {})
+        found = judgement.utilities(seats[0])
         return found if self.config.utility in found else None
 
     def kept(self, met: Sequence[tuple[Match, Judgement]], least: float) -> list[Trace]:
@@ -172,8 +172,8 @@ class Lessons:
             list
         )
         formed = 0
-        for match, word in met:
-            scores = self._scores(match, word)
+        for match, judgement in met:
+            scores = self._scores(match, judgement)
             if scores is None or scores.get("format", 1.0) < 1.0:
                 continue
             formed += 1
@@ -209,10 +209,10 @@ class Lessons:
                 "written": [
                     turn.move.text or turn.move.error for turn in self._moves(match)
                 ],
-                "scores": self._scores(match, word),
-                "reason": word.reason,
+                "scores": self._scores(match, judgement),
+                "reason": judgement.reason,
             }
-            for match, word in met
+            for match, judgement in met
         ]
 
     def _moves(self, match: Match) -> list[Turn]:

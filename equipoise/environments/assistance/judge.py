@@ -133,10 +133,10 @@ class AssistanceJudge(Judge):
         for source, asked in by_judge.items():
             if source in self._judges:
                 judged = {part.prompt.id: part.prompt for part in asked}
-                words = self._judges[source].verdicts(
+                judgements = self._judges[source].verdicts(
                     [part.match for part in asked], judged
                 )
-                heard |= {word.match: word for word in words}
+                heard |= {judgement.match: judgement for judgement in judgements}
         chosen = self._choices(by_judge)
         return [
             self._word(match, part, heard, chosen)
@@ -158,10 +158,10 @@ class AssistanceJudge(Judge):
             for parts in by_judge.values()
             for part in parts
         }
-        words = judge.verdicts(
+        judgements = judge.verdicts(
             [match for match, _ in asked.values()], {p.id: p for _, p in asked.values()}
         )
-        return dict(zip(asked, words, strict=True))
+        return dict(zip(asked, judgements, strict=True))
 
     def _word(
         self,
@@ -172,13 +172,13 @@ class AssistanceJudge(Judge):
     ) -> Judgement:
         if part is None:
             return self.judgement(match, None, _silence(match))
-        word, choice = heard.get(part.match.id), chosen.get(part.match.id)
+        judgement, choice = heard.get(part.match.id), chosen.get(part.match.id)
         votes: list[Vote] = [
-            *(word.votes if word else ()),
+            *(judgement.votes if judgement else ()),
             *(choice.votes if choice else ()),
         ]
-        found = ((word and word.scores) or {}).get(ASSISTANT, {})
-        on_frontier = ((choice and choice.scores) or {}).get(ASSISTANT, {}).get("score")
+        found = judgement.utilities(ASSISTANT) if judgement else {}
+        on_frontier = choice.score(ASSISTANT, "score") if choice else None
         *earlier, last = (said.output for said in part.said)
         quality = found.get("score")
         if readable(last) and (
@@ -187,7 +187,7 @@ class AssistanceJudge(Judge):
             return self.judgement(
                 match,
                 None,
-                self._unheard(part, word if quality is None else choice),
+                self._unheard(part, judgement if quality is None else choice),
                 votes,
             )
         paid = reward(
@@ -231,9 +231,9 @@ class AssistanceJudge(Judge):
             scores[USER] = {"score": paid.user}
         return scores
 
-    def _unheard(self, part: Part, word: Judgement | None) -> str:
-        if word is not None:
-            return word.reason or "the task's judge gave no score"
+    def _unheard(self, part: Part, judgement: Judgement | None) -> str:
+        if judgement is not None:
+            return judgement.reason or "the task's judge gave no score"
         hint = (
             nearest(part.prompt.source, sorted(self._judges))
             if self._judges

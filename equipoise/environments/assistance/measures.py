@@ -172,9 +172,9 @@ def _rows(
 ) -> list[Row]:
     """What could be judged."""
     rows: list[Row] = []
-    for match, word in met:
+    for match, judgement in met:
         scores, said = (
-            (word.scores or {}).get(ASSISTANT, {}),
+            judgement.utilities(ASSISTANT),
             conversation(match, prompts[match.prompt], game),
         )
         if "score" in scores and said:

@@ -333,7 +333,7 @@ def card(
     match: Match,
     prompt: Prompt,
     game: Assistance,
-    words: Sequence[Judgement],
+    judgements: Sequence[Judgement],
     utility: str,
 ) -> tuple[tuple[Message, ...], tuple[Answer, ...]]:
     """What was asked, and every turn; of the assistant's, each block by itself. By the
@@ -345,7 +345,10 @@ def card(
     )
     answers = []
     for i, turn in enumerate(match.turns):
-        found = [(word.judge, (word.scores or {}).get(turn.seat, {})) for word in words]
+        found = [
+            (judgement.judge, judgement.utilities(turn.seat))
+            for judgement in judgements
+        ]
         notes = [f"ended by {turn.move.finish}"] if turn.move.finish != "stop" else []
         if i == last and found:
             notes += _utilities(found[0][1], utility)

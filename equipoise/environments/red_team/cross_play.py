@@ -28,7 +28,7 @@ from equipoise.players.population import Population
 from equipoise.run.directory import Run
 from equipoise.run.recorder import Monitor, Seat
 from equipoise.run.stages import RunStages
-from equipoise.types import Match, Move, PlayerId, Prompt, View, record_id
+from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, record_id
 
 Generations = Literal["last", "measured"]
 
@@ -217,9 +217,9 @@ class Tournament:
         """Raises NoSignal where more is unjudged than the first run allows."""
         config = self.runs[0].config
         silent = [
-            word.reason or "no score for a seat"
-            for match, word in met
-            if not _judged(match, word.scores)
+            judgement.reason or "no score for a seat"
+            for match, judgement in met
+            if not _judged(match, judgement)
         ]
         if len(silent) > config.max_unjudged * len(met):
             why = "; ".join(
@@ -232,8 +232,8 @@ class Tournament:
             )
 
 
-def _judged(match: Match, scores: dict[str, dict[str, float]] | None) -> bool:
-    return all("score" in (scores or {}).get(seat, {}) for seat in match.seats)
+def _judged(match: Match, judgement: Judgement) -> bool:
+    return match.seats.keys() <= judgement.by_seat("score").keys()
 
 
 def _full(entrant: Entrant) -> PlayerId:

@@ -66,10 +66,10 @@ def attacks(
     every = (decode(record) for part, record in recorded if part in parts)
     written = (match for match in every if not threads.keys().isdisjoint(match.seats))
     while chunk := list(islice(written, CHUNK)):
-        words = _words(ledger, chunk, judge_of)
+        judgements = _words(ledger, chunk, judge_of)
         for match in chunk:
             for row in _rows(
-                match, prompts[match.prompt], threads, words.get(match.id)
+                match, prompts[match.prompt], threads, judgements.get(match.id)
             ):
                 if row["success"] or not successful:
                     yield row
@@ -82,9 +82,9 @@ def _words(
     for match in matches:
         by_judge.setdefault(judge_of(match), []).append(match.id)
     return {
-        id: word
+        id: judgement
         for name, ids in by_judge.items()
-        for id, word in ledger.judgements_of(ids, name).items()
+        for id, judgement in ledger.judgements_of(ids, name).items()
     }
 
 
@@ -92,19 +92,16 @@ def _rows(
     match: Match,
     prompt: Prompt,
     threads: Mapping[str, Sequence[str]],
-    word: Judgement | None,
+    judgement: Judgement | None,
 ) -> Iterator[dict[str, Any]]:
-    scores = (word.scores if word else None) or {}
     last = {turn.seat: turn for turn in match.turns}
     for adversary, defenders in threads.items():
         for defender in defenders if adversary in match.seats else ():
             if defender not in last:
                 continue  # a blank attack is answered by nobody
-            turn, found, told = (
-                last[defender],
-                scores.get(defender, {}),
-                scores.get(adversary, {}),
-            )
+            turn = last[defender]
+            found = judgement.utilities(defender) if judgement else {}
+            told = judgement.utilities(adversary) if judgement else {}
             yield {
                 "prompt": [
                     {"role": message.role, "content": message.content}

@@ -290,10 +290,10 @@ def cycling(success_AD: np.ndarray, prompts: int) -> float:
 
 def _of(met: Sequence[JudgedMatch], role: str, utility: str) -> Interval:
     rows = [
-        (scores[utility], match.prompt)
-        for match, word in met
-        for seat, scores in (word.scores or {}).items()
-        if seat.startswith(role) and utility in scores
+        (score, match.prompt)
+        for match, judgement in met
+        for seat, score in judgement.by_seat(utility).items()
+        if seat.startswith(role)
     ]
     return mean_interval([value for value, _ in rows], [prompt for _, prompt in rows])
 

@@ -325,12 +325,16 @@ def attacks(
 
     `judge` is whose word counts; `seeds` are the seed prompts' messages by id.
     """
-    words = {word.match: word for word in sample.words if word.judge == judge}
+    judgements = {
+        judgement.match: judgement
+        for judgement in sample.judgements
+        if judgement.judge == judge
+    }
     by_generation: dict[int, list[tuple[float, Match]]] = defaultdict(list)
     for match in sample.matches:
         if any(seat.startswith("adversary") for seat in match.seats):
             by_generation[match.generation].append(
-                (_success(match, words.get(match.id)), match)
+                (_success(match, judgements.get(match.id)), match)
             )
     ranked = [
         sorted(group, key=lambda one: -one[0])
@@ -346,35 +350,34 @@ def attacks(
     ]
     chosen = sorted(turns[:CARDS], key=lambda one: (-one[0], -one[1].generation))
     made = [
-        _card(match, words.get(match.id), seeds.get(match.prompt, ()))
+        _card(match, judgements.get(match.id), seeds.get(match.prompt, ()))
         for _, match in chosen
     ]
     return made, sum(map(len, ranked))
 
 
-def _success(match: Match, word: Judgement | None) -> float:
+def _success(match: Match, judgement: Judgement | None) -> float:
     """The best of the match's attacks; −1 where nobody judged."""
-    scores = (word and word.scores) or {}
-    return max(
-        (found["success"] for found in scores.values() if "success" in found),
-        default=-1.0,
-    )
+    successes = judgement.by_seat("success") if judgement else {}
+    return max(successes.values(), default=-1.0)
 
 
-def _card(match: Match, word: Judgement | None, seed: Sequence[Message]) -> MatchCard:
+def _card(
+    match: Match, judgement: Judgement | None, seed: Sequence[Message]
+) -> MatchCard:
     """The seed prompt, then every attack with its success and every answer with how
     safe it is.
     """
     answers = []
     for turn in match.turns:
-        found = ((word and word.scores) or {}).get(turn.seat, {})
         attacks = turn.seat.startswith("adversary")
         what = (
             "attack; its success"
             if attacks
             else "answer; the probability that it is safe"
         )
-        given = found.get("success" if attacks else "p_safe")
+        utility = "success" if attacks else "p_safe"
+        given = judgement.score(turn.seat, utility) if judgement else None
         answers.append(
             Answer(
                 str(match.seats[turn.seat]),
@@ -384,7 +387,7 @@ def _card(match: Match, word: Judgement | None, seed: Sequence[Message]) -> Matc
             )
         )
     prompt = tuple(Message("seed prompt", message.content) for message in seed)
-    reason = "not judged yet" if word is None else word.reason
+    reason = "not judged yet" if judgement is None else judgement.reason
     return MatchCard(
         match.id, match.generation, match.split, prompt, tuple(answers), reason
     )
