@@ -132,9 +132,26 @@ class Arena(Protocol):
         """
         ...
 
-    def seated(self) -> Mapping[str, PlayerId]:
-        """role -> who plays it now. Raises ConfigError where the schedule gives no role
-        to a player.
+    def seated(self, t: int | None = None) -> Mapping[str, PlayerId]:
+        """role -> the player that has it in generation t. Raises ConfigError where the
+        schedule gives no role to a player.
+        """
+        ...
+
+    def play(
+        self,
+        roles: Mapping[str, PlayerId],
+        prompts: Sequence[Prompt],
+        judge: Judge,
+        t: int,
+        label: str,
+    ) -> list[JudgedMatch]:
+        """Matches on these prompts with these players in the roles, judged as of
+        generation t of the loop; done once, then remembered.
+
+        `prompts` are held-out prompts or made of them by the game (a prompt that occurs
+        twice is played twice); `label` names the selection in the ledger, and another
+        selection must have another label.
         """
         ...
 

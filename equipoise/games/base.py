@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from equipoise.component import Component
-from equipoise.types import Move, Prompt, View
+from equipoise.types import Judgement, Match, Move, Prompt, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,34 @@ class Game(Component):
     def referee(self, prompt: Prompt) -> Referee:
         """The rules of one match on `prompt`."""
         raise TypeError(f"{type(self).__name__} must define referee()")
+
+    @property
+    def rewriter(self) -> str | None:
+        """The role that writes a text in place of the prompt's, for another role to
+        answer; None where no role does.
+        """
+        return None
+
+    def rewritable(self, prompt: Prompt) -> bool:
+        """Whether somebody is asked to write a text in place of this prompt's."""
+        return False
+
+    def given(self, prompt: Prompt, text: str | None = None) -> Prompt:
+        """`prompt` with `text` in its place (None: its own), so that nobody is asked to
+        write one.
+        """
+        raise TypeError(f"{type(self).__name__} must define given()")
+
+    def check_replay(self) -> None:
+        """Raises ConfigError where a text of an earlier match cannot be given again."""
+
+    def successful_texts(
+        self, match: Match, judgements: Sequence[Judgement]
+    ) -> list[str]:
+        """The texts of the rewriting role that succeeded by one of these judgements, in
+        order.
+        """
+        return []
 
     @property
     def actions(self) -> tuple[str, ...]:

@@ -34,8 +34,8 @@ class MatchContext:
     at first. `mixture` and `win_rate` are of the league as it was last measured: player
     -> weight at equilibrium, and (first, second) -> P(first beats second); empty at
     first. `learners` are those of `players` who learn; all of them where it is empty.
-    `attacks` are the attacks of earlier generations that succeeded, each as often as it
-    did.
+    `successful_texts` are texts of earlier generations that a game may give again, each
+    as often as it succeeded.
     """
 
     game: Game
@@ -46,7 +46,7 @@ class MatchContext:
     mixture: Mapping[PlayerId, float] = field(default_factory=dict)
     win_rate: Mapping[tuple[PlayerId, PlayerId], float] = field(default_factory=dict)
     learners: Sequence[PlayerId] = ()
-    attacks: Sequence[str] = ()
+    successful_texts: Sequence[str] = ()
 
     @property
     def who_learns(self) -> Sequence[PlayerId]:
@@ -69,7 +69,7 @@ class Schedule(Component):
     }
 
     remembers: ClassVar[bool] = False
-    """Whether it needs the attacks of earlier generations."""
+    """Whether it needs the successful texts of earlier generations."""
 
     def check(self, game: Game, players: Sequence[str]) -> None:
         """Raises ConfigError unless this game can be played so by players of these

@@ -1,5 +1,5 @@
-"""A table with roles: each has its player; some attacks are old ones, or the seed
-prompts as they stand.
+"""A schedule of roles: each has its player, and a text that one role writes for another
+may be given instead.
 """
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ from pydantic import Field, model_validator
 
 from equipoise import seeds
 from equipoise.component import nearest
-from equipoise.environments.red_team.game import ATTACK, RedTeam, attacked, seed_of
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
 from equipoise.matches.base import MatchContext, Schedule, Seatings
-from equipoise.types import PlayerId, Prompt, record_id
+from equipoise.types import PlayerId, Prompt
 
 
 class Roles(Schedule):
     """Each role of the game is played by its own player, on every prompt.
 
-    Of the prompts that an adversary would rewrite, the share `raw` is asked as it is,
-    and in the share `replay` an old attack that succeeded on some earlier defender is
-    made again. One player in several roles shares its weights among them, which must be
-    said to be meant.
+    Of the prompts that a role would rewrite, the share `raw` is asked as it is, and in
+    the share `replay` a text is given again that succeeded in an earlier generation.
+    One player in several roles shares its weights among them; `shared` allows it.
     """
 
     kind: Literal["roles"] = "roles"
@@ -43,7 +41,7 @@ class Roles(Schedule):
         0.0,
         ge=0,
         le=1,
-        description="share of the seed prompts in whose place an old attack is made",
+        description="share of the seed prompts in whose place a successful text of an earlier generation is given",
     )
     shared: bool = Field(
         False,
@@ -70,7 +68,7 @@ class Roles(Schedule):
 
     @property
     def remembers(self) -> bool:  # type: ignore[override]  # its settings decide
-        """Where old attacks are made again."""
+        """Where texts of earlier generations are given again."""
         return self.replay > 0
 
     def seatings(
@@ -79,36 +77,26 @@ class Roles(Schedule):
         """`samples` matches a prompt. Raises ConfigError for roles or players that
         there are not.
         """
-        seated = self.seated(match_context)
+        game = match_context.game
+        player_of = self.seated(game, match_context.players)
         dice = seeds.generator(match_context.seed, "raw")
         table: Seatings = []
         for prompt in prompts:
-            asked = (
-                self._asked(prompt, match_context, dice) if attacked(prompt) else prompt
-            )
-            seats = {
-                seat: seated.get(match_context.game.role(seat))
-                for seat in match_context.game.seats_for(asked)
-            }
-            empty = sorted(
-                {
-                    match_context.game.role(seat)
-                    for seat, player in seats.items()
-                    if player is None
-                }
-            )
-            if empty:
+            if game.rewritable(prompt):
+                prompt = self._given(prompt, match_context, dice)
+            role_of = {seat: game.role(seat) for seat in game.seats_for(prompt)}
+            vacant = sorted(set(role_of.values()) - set(player_of))
+            if vacant:
                 raise ConfigError(
-                    f"schedule.roles: nobody plays {', '.join(empty)}; name a player for it, or set raw: 1"
+                    f"schedule.roles: nobody plays {', '.join(vacant)}; name a player for it, or set raw: 1"
                 )
-            table += [
-                (asked, {seat: player for seat, player in seats.items() if player})
-            ] * self.samples
+            seats = {seat: player_of[role] for seat, role in role_of.items()}
+            table += [(prompt, seats)] * self.samples
         return table
 
     def check(self, game: Game, players: Sequence[str]) -> None:
-        """Raises ConfigError for a role or a player that there is not, and where the
-        game knows no given attacks.
+        """Raises ConfigError for an unknown role or player, and for `raw` and `replay`
+        where the game does not support them.
         """
         for role, name in self.roles.items():
             if role not in game.roles:
@@ -121,40 +109,30 @@ class Roles(Schedule):
                 raise ConfigError(
                     f"schedule.roles.{role}: there is no player '{name}'; {hint}"
                 )
-        if (self.raw or self.replay) and not isinstance(game, RedTeam):
+        if (self.raw or self.replay) and game.rewriter is None:
             raise ConfigError(
-                f"schedule: raw and replay are of the game red_team; this is {game.kind}"
+                "schedule: raw and replay need a game in which one role writes what another answers, "
+                f"and '{game.kind}' is none"
             )
-        if self.replay and isinstance(game, RedTeam) and game.rounds > 1:
-            raise ConfigError(
-                "schedule.replay: the attacks of a conversation cannot be made again without its answers"
-            )
+        if self.replay:
+            game.check_replay()
 
-    def seated(self, match_context: MatchContext) -> dict[str, PlayerId]:
-        """role -> player. Raises ConfigError for a role or a player that there is not."""
-        here = {player.name: player for player in match_context.players}
-        self.check(match_context.game, list(here))
-        return {role: here[name] for role, name in self.roles.items()}
+    def seated(self, game: Game, players: Sequence[PlayerId]) -> dict[str, PlayerId]:
+        """role -> the one of `players` that has it. Raises ConfigError for an unknown
+        role or player.
+        """
+        by_name = {player.name: player for player in players}
+        self.check(game, list(by_name))
+        return {role: by_name[name] for role, name in self.roles.items()}
 
-    def _asked(
+    def _given(
         self, prompt: Prompt, match_context: MatchContext, dice: np.random.Generator
     ) -> Prompt:
-        """The prompt to be rewritten, or one whose attack is given."""
+        """The prompt to be rewritten, or one whose text is given."""
         draw, place = dice.random(2)
+        texts = match_context.successful_texts
         if draw < self.raw:
-            return with_attack(prompt, seed_of(prompt))
-        if draw < self.raw + self.replay and match_context.attacks:
-            return with_attack(
-                prompt, match_context.attacks[int(place * len(match_context.attacks))]
-            )
+            return match_context.game.given(prompt)
+        if draw < self.raw + self.replay and texts:
+            return match_context.game.given(prompt, texts[int(place * len(texts))])
         return prompt
-
-
-def with_attack(prompt: Prompt, attack: str) -> Prompt:
-    """`prompt` with its attack given: nobody is asked to write one."""
-    return Prompt(
-        record_id("attack", prompt.id, attack),
-        prompt.messages,
-        {**prompt.facts, ATTACK: attack},
-        prompt.source,
-    )

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from equipoise import seeds
-from equipoise.environments.red_team.game import harmful, seed_of
+from equipoise.environments.red_team.game import harmful
 from equipoise.errors import ConfigError
 from equipoise.evaluate.base import JudgedMatch
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
-from equipoise.matches.roles import Roles, with_attack
+from equipoise.matches.roles import Roles
 from equipoise.models.resources import Resources
 from equipoise.payoffs.table import Result
 from equipoise.players.base import Distribution
@@ -27,6 +27,7 @@ from equipoise.types import Match, PlayerId, Prompt, Turn, record_id
 if TYPE_CHECKING:
     from equipoise.run.stages import RunStages
 
+MADE = "attack"  # the split, by its recorded name, of prompts that a game made of dealt ones
 MEETING = "meeting"  # the `game` of matches that set recorded answers beside each other
 
 
@@ -46,6 +47,7 @@ class RunArena:
         self._answered: dict[tuple[PlayerId, int], dict[str, list[Turn]]] = {}
         self._met: dict[tuple[PlayerId, PlayerId, int, str], list[JudgedMatch]] = {}
         self._meetings: dict[tuple[PlayerId, PlayerId, int, str], list[Result]] = {}
+        self._judged: dict[tuple[str, str], list[JudgedMatch]] = {}
 
     @property
     def game(self) -> Game:
@@ -198,14 +200,61 @@ class RunArena:
 
     # -- games with roles
 
-    def seated(self) -> Mapping[str, PlayerId]:
-        """role -> who plays it now."""
+    def seated(self, t: int | None = None) -> Mapping[str, PlayerId]:
+        """role -> the player that has it in generation t."""
         schedule = self._stages.config.schedule
         if not isinstance(schedule, Roles):
             raise ConfigError(
                 f"schedule: '{schedule.kind}' gives no role to a player; use roles"
             )
-        return schedule.seated(self._stages.match_context(self._stages.now))
+        now = self._stages.now if t is None else t
+        players = self._stages.learners(now) + self._stages.others()
+        return schedule.seated(self.game, players)
+
+    def play(
+        self,
+        roles: Mapping[str, PlayerId],
+        prompts: Sequence[Prompt],
+        judge: Judge,
+        t: int,
+        label: str,
+    ) -> list[JudgedMatch]:
+        """Matches on these prompts with these players in the roles, judged as of
+        generation t of the loop; done once, then remembered.
+
+        `prompts` are held-out prompts or made of them by the game (a prompt that occurs
+        twice is played twice); `label` names the selection in the ledger, and another
+        selection must have another label.
+        """
+        players = "+".join(map(str, roles.values()))
+        born = max((player.generation for player in roles.values()), default=0)
+        key = f"{born}/held_out/{label}/{players}"
+        if (key, judge.name) not in self._judged:
+            dealt = {prompt.id for prompt in self.held_out}
+            made = [prompt for prompt in prompts if prompt.id not in dealt]
+            self._ledger.add_prompts(made, MADE, born)
+            seatings = [(prompt, self._seats(prompt, roles)) for prompt in prompts]
+            matches = self._recorder.matches(
+                f"{key}/play", seatings, born, "held_out", players
+            )
+            judgements = self._recorder.judgements(
+                f"{key}/judge/{judge.name}",
+                judge,
+                self._stages.judge_context(t),
+                matches,
+                {prompt.id: prompt for prompt in prompts},
+                born,
+                players,
+            )
+            self._judged[key, judge.name] = list(zip(matches, judgements, strict=True))
+        return self._judged[key, judge.name]
+
+    def _seats(
+        self, prompt: Prompt, roles: Mapping[str, PlayerId]
+    ) -> dict[str, PlayerId]:
+        return {
+            seat: roles[self.game.role(seat)] for seat in self.game.seats_for(prompt)
+        }
 
     def played(
         self,
@@ -224,10 +273,7 @@ class RunArena:
             for p in self.held_out
             if prompts == "all" or harmful(p) == (prompts == "harmful")
         ]
-        asked = [
-            with_attack(prompt, seed_of(prompt)) if raw else prompt
-            for prompt in asked[:most]
-        ]
+        asked = [self.game.given(prompt) if raw else prompt for prompt in asked[:most]]
         game, t = (
             self.game,
             max((player.generation for player in roles.values()), default=0),

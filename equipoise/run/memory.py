@@ -1,5 +1,5 @@
-"""What a run remembers of its earlier generations: every text of a role, and the
-attacks that succeeded.
+"""What a run remembers of its earlier generations: every text of a role, and the texts
+that succeeded.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from equipoise.data.shaping import Term
 from equipoise.models.resources import Resources
 from equipoise.run.config import RunConfig
 from equipoise.run.ledger import Ledger
+from equipoise.types import Judgement
 
 
 class Memory:
@@ -20,10 +21,9 @@ class Memory:
     def __init__(self, config: RunConfig, ledger: Ledger) -> None:
         self._config, self._ledger = config, ledger
         self._terms: list[Term] | None = None
-        self._read = self._scanned = (
-            0  # generations whose texts the terms have, and whose attacks are known
-        )
-        self._attacks: list[str] = []
+        self._generations_read = 0  # whose texts the terms have
+        self._generations_searched = 0  # for successful texts
+        self._successful_texts: list[str] = []
 
     def terms(self, t: int, resources: Resources) -> list[Term]:
         """The shapings at work in generation t: they have every text of the generations
@@ -32,48 +32,39 @@ class Memory:
         if self._terms is None:
             self._terms = [shaping.open(resources) for shaping in self._config.shaping]
         roles = {term.role for term in self._terms}
-        for g in range(self._read, t if roles else 0):
+        for g in range(self._generations_read, t if roles else 0):
             texts: dict[str, list[str]] = {role: [] for role in roles}
             for match in self._ledger.matches("train", g):
                 for turn in match.turns:
-                    if (
-                        role := self._config.game.role(turn.seat)
-                    ) in roles and turn.move.finish != "error":
+                    role = self._config.game.role(turn.seat)
+                    if role in roles and turn.move.finish != "error":
                         texts[role].append(turn.move.text)
             for term in self._terms:
                 term.add(texts[term.role])
-        self._read = max(self._read, t)
+        self._generations_read = max(self._generations_read, t)
         return self._terms
 
-    def attacks(self, t: int) -> list[str]:
-        """The attacks of the generations before t that got a harmful answer, each as
-        often as it did, oldest first.
+    def successful_texts(self, t: int) -> list[str]:
+        """The texts of the generations before t that succeeded, each as often as it
+        did, oldest first; the game says which.
         """
-        for g in range(self._scanned, t):
+        for g in range(self._generations_searched, t):
             matches = self._ledger.matches("train", g)
-            won = self._won([match.id for match in matches])
-            self._attacks += [
-                turn.move.text.strip()
-                for match in matches
-                for turn in match.turns
-                if (match.id, turn.seat) in won
-            ]
-        self._scanned = max(self._scanned, t)
-        return self._attacks
+            judgements = self._judgements([match.id for match in matches])
+            for match in matches:
+                self._successful_texts += self._config.game.successful_texts(
+                    match, judgements[match.id]
+                )
+        self._generations_searched = max(self._generations_searched, t)
+        return self._successful_texts
 
-    def _won(self, matches: Sequence[str]) -> set[tuple[str, str]]:
-        """(match, seat) of every success, by the judges that teach: whoever spoke later
-        on has no say.
+    def _judgements(self, matches: Sequence[str]) -> dict[str, list[Judgement]]:
+        """match -> its judgements by the judges that teach; those of a later
+        re-judgement do not count.
         """
         judges = {self._config.judge_of(name).name for name in self._config.learning}
-        judgements = [
-            judgement
-            for name in judges
-            for judgement in self._ledger.judgements_of(matches, name).values()
-        ]
-        return {
-            (judgement.match, seat)
-            for judgement in judgements
-            for seat, success in judgement.by_seat("success").items()
-            if success > 0
-        }
+        judgements: dict[str, list[Judgement]] = {match: [] for match in matches}
+        for judge in judges:
+            for match, judgement in self._ledger.judgements_of(matches, judge).items():
+                judgements[match].append(judgement)
+        return judgements

@@ -171,7 +171,7 @@ class RunStages:
                 for j, value in enumerate(row)
             },
             learners,
-            self.memory.attacks(t) if self.config.schedule.remembers else (),
+            self.memory.successful_texts(t) if self.config.schedule.remembers else (),
         )
 
     def judge(self, matches: Sequence[Match], t: int) -> list[Judgement]:

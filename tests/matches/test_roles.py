@@ -20,9 +20,12 @@ ATTACKER, DEFENDER, BYSTANDER = (
 BOTH = {"adversary": "red", "defender": "blue"}
 
 
-def match_context(rules=None, seed: int = 0, attacks=()):
+def match_context(rules=None, seed: int = 0, texts=()):
     return MatchContext(
-        rules or game(), (ATTACKER, DEFENDER, BYSTANDER), seed=seed, attacks=attacks
+        rules or game(),
+        (ATTACKER, DEFENDER, BYSTANDER),
+        seed=seed,
+        successful_texts=texts,
     )
 
 
@@ -57,7 +60,7 @@ def test_shares_of_given_attacks():
         seed("hello", harmful=False)
     ]
     mixed = roles(raw=0.2, replay=0.3)
-    table = mixed.seatings(prompts, match_context(attacks=["old", "older", "old"]))
+    table = mixed.seatings(prompts, match_context(texts=["old", "older", "old"]))
     asked = Counter(
         prompt.facts.get("attack", "written")[:4] for prompt, _ in table[:-1]
     )
@@ -72,10 +75,10 @@ def test_shares_of_given_attacks():
             "adversary" in seats
         ) != ("attack" in prompt.facts or before.facts["harmful"] is False)
     assert table == mixed.seatings(
-        prompts, match_context(attacks=["old", "older", "old"])
+        prompts, match_context(texts=["old", "older", "old"])
     )
     assert table != mixed.seatings(
-        prompts, match_context(seed=1, attacks=["old", "older", "old"])
+        prompts, match_context(seed=1, texts=["old", "older", "old"])
     )
 
 
@@ -94,7 +97,7 @@ def test_without_old_attacks_new_ones_are_written():
 
 def test_given_attacks_have_names_of_their_own():
     table = roles(replay=1.0).seatings(
-        [seed("a"), seed("b"), seed("a", identity="c")], match_context(attacks=["x"])
+        [seed("a"), seed("b"), seed("a", identity="c")], match_context(texts=["x"])
     )
     assert len({prompt.id for prompt, _ in table}) == 3
 
@@ -144,7 +147,7 @@ def test_one_player_in_both_roles_where_it_is_meant():
         (
             {"roles": {"answer": "red"}, "raw": 0.1},
             Answers(),
-            "of the game red_team; this is answers",
+            "writes what another answers, and 'answers' is none",
         ),
         ({"roles": {"defender": "blue"}}, game(), "nobody plays adversary"),
     ],

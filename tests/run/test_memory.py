@@ -93,17 +93,17 @@ def test_attacks_that_succeeded_before(ledger):
     )
     write(ledger, 1, config.judge, ("later", 1.0))
     memory = Memory(config, ledger)
-    assert memory.attacks(0) == []
-    assert memory.attacks(1) == ["good", "half", "good"]
-    assert memory.attacks(2) == ["good", "half", "good", "later"]
-    assert memory.attacks(2) == Memory(config, ledger).attacks(2)
+    assert memory.successful_texts(0) == []
+    assert memory.successful_texts(1) == ["good", "half", "good"]
+    assert memory.successful_texts(2) == ["good", "half", "good", "later"]
+    assert memory.successful_texts(2) == Memory(config, ledger).successful_texts(2)
 
 
 def test_who_speaks_later_has_no_say(ledger):
     config = settings()
     write(ledger, 0, config.judge, ("good", 1.0), ("bad", 0.0))
     write(ledger, 0, Judge.build("refusal"), ("good", 0.0), ("bad", 1.0))
-    assert Memory(config, ledger).attacks(1) == ["good"]
+    assert Memory(config, ledger).successful_texts(1) == ["good"]
 
 
 def test_either_teachers_word_counts(ledger):
@@ -114,7 +114,7 @@ def test_either_teachers_word_counts(ledger):
     )
     write(ledger, 0, config.judge_of("blue"), ("good", 1.0))
     write(ledger, 0, config.judge_of("red"), ("good", 1.0))
-    assert Memory(config, ledger).attacks(1) == ["good"]
+    assert Memory(config, ledger).successful_texts(1) == ["good"]
 
 
 def test_terms_have_the_generations_before_and_not_the_batch_itself(ledger):

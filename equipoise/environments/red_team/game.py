@@ -4,15 +4,16 @@ rewrite, the defender's answer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal
 
 from pydantic import Field, model_validator
 
-from equipoise.errors import DataError
+from equipoise.errors import ConfigError, DataError
 from equipoise.games.base import Ask, Game, Referee
 from equipoise.template import Template
-from equipoise.types import Message, Prompt, View, user
+from equipoise.types import Judgement, Match, Message, Prompt, View, record_id, user
 
 ATTACK = (
     "attack"  # the fact that holds a prompt's attack where nobody is asked to write one
@@ -94,6 +95,40 @@ class RedTeam(Game):
             for seat in self.seats
             if self.role(seat) == "defender" or attacked(prompt)
         )
+
+    @property
+    def rewriter(self) -> str:
+        """The adversary."""
+        return "adversary"
+
+    def rewritable(self, prompt: Prompt) -> bool:
+        """A harmful prompt whose attack is not given."""
+        return attacked(prompt)
+
+    def given(self, prompt: Prompt, text: str | None = None) -> Prompt:
+        """The prompt with that attack, or asked as it stands."""
+        return with_attack(prompt, seed_of(prompt) if text is None else text)
+
+    def check_replay(self) -> None:
+        """Raises ConfigError for conversations: an attack in them answers an answer."""
+        if self.rounds > 1:
+            raise ConfigError(
+                "schedule.replay: the attacks of a conversation cannot be made again without its answers"
+            )
+
+    def successful_texts(
+        self, match: Match, judgements: Sequence[Judgement]
+    ) -> list[str]:
+        """The attacks that got a harmful answer."""
+        successful = {
+            seat
+            for judgement in judgements
+            for seat, success in judgement.by_seat("success").items()
+            if success > 0
+        }
+        return [
+            turn.move.text.strip() for turn in match.turns if turn.seat in successful
+        ]
 
     def check(self) -> None:
         """Raises DataError for a template that cannot be read or filled."""
@@ -202,3 +237,13 @@ def attacked(prompt: Prompt) -> bool:
 def seed_of(prompt: Prompt) -> str:
     """The text that the adversary starts from: the prompt's last message."""
     return prompt.messages[-1].content
+
+
+def with_attack(prompt: Prompt, attack: str) -> Prompt:
+    """`prompt` with its attack given: nobody is asked to write one."""
+    return Prompt(
+        record_id("attack", prompt.id, attack),
+        prompt.messages,
+        {**prompt.facts, ATTACK: attack},
+        prompt.source,
+    )
