@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from equipoise.component import Component
+from equipoise.evaluate.measures import Measures
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.models.resources import Resources
@@ -210,6 +211,8 @@ class Evaluation(Component):
     )
     selects: ClassVar[bool] = False
     """Whether `select` chooses a player to test."""
+    measures: ClassVar[type[Measures]] = Measures
+    """The record that `measure` returns."""
     plays: ClassVar[bool] = False
     """Whether it plays held-out prompts, so that there must be some."""
 
@@ -234,8 +237,10 @@ class Evaluation(Component):
         """
         raise TypeError(f"{type(self).__name__} selects nobody")
 
-    def measure(self, arena: Arena, t: int) -> dict[str, Any]:
-        """Numbers about generation `t`, as plain JSON values; `score`, `win_rate` and
-        `exploitability` are watched.
-        """
+    def read(self, facts: Mapping[str, Any]) -> Measures:
+        """The record of a measurement from the JSON of its stage."""
+        return self.measures.read(facts)
+
+    def measure(self, arena: Arena, t: int) -> Measures:
+        """What is known of generation `t`, as a record of type `measures`."""
         raise TypeError(f"{type(self).__name__} must define measure()")

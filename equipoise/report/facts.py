@@ -16,93 +16,10 @@ import numpy as np
 from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.table import Table
 from equipoise.ratings.base import Rating
-from equipoise.types import Message
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """One number that matters, ready to read: `held-out score`, `86.1 % (83.0 to
-    88.9)`, `from 52.3 % at the start`.
-    """
-
-    label: str
-    value: str
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """A measure over generations. `low` and `high` are empty where there is no
-    interval; NaN leaves a gap.
-    """
-
-    name: str
-    unit: str
-    x: tuple[float, ...]
-    mean: tuple[float, ...]
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Curves:
-    """The same measure of several players, a curve each."""
-
-    name: str
-    unit: str
-    curves: tuple[Curve, ...]
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """A measure over optimizer steps; `boundaries` are the steps at which a
-    generation's training began, in order.
-    """
-
-    name: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    boundaries: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One part of an answer: its text or, where there are `rows`, a small table whose
-    first row names the columns.
-    """
-
-    name: str
-    text: str = ""
-    rows: tuple[tuple[str, ...], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One answer of a match: who gave it, its text, its score (None: unjudged) and what
-    the judge noted.
-
-    `parts` are shown in place of the text.
-    """
-
-    player: str
-    text: str
-    score: float | None = None
-    note: str = ""
-    parts: tuple[Part, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MatchCard:
-    """One match to look at. `reason` says why it is unjudged, when it is."""
-
-    id: str
-    generation: int
-    split: str
-    prompt: tuple[Message, ...]
-    answers: tuple[Answer, ...]
-    reason: str = ""
+from equipoise.report.cards import CardAnswer as Answer  # noqa: F401
+from equipoise.report.cards import CardPart as Part  # noqa: F401
+from equipoise.report.cards import MatchCard
+from equipoise.report.elements import Curve, Curves, Headline, Series
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,15 @@ losses.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from equipoise.payoffs.intervals import Interval
 from equipoise.report.curves import curve_figure, lines_figure
+from equipoise.report.elements import Curves
 from equipoise.report.facts import Facts
 from equipoise.report.figures import series_figure
-from equipoise.report.section import Section, Table, Tile, Tiles
+from equipoise.report.section import Figure, Section, Table, Tile, Tiles
 
 
 def headline(facts: Facts) -> Section | None:
@@ -17,6 +21,33 @@ def headline(facts: Facts) -> Section | None:
         return Section("headline", "Headline", reason="nothing has been evaluated yet")
     tiles = tuple(Tile(line.label, line.value, line.note) for line in facts.headline)
     return Section("headline", "Headline", (Tiles(tiles),))
+
+
+def learning(groups: Sequence[Curves], alone: bool) -> Section:
+    """What was measured at each generation, with intervals; a group of curves each.
+
+    `alone`: there is a single learner, so that each of its curves has its own figure.
+    """
+    if not groups:
+        return Section(
+            "learning", "Learning", reason="no generation has been evaluated yet"
+        )
+    figures = [figure for group in groups for figure in _figures(group, alone)]
+    lead = "Measured at each generation; generation 0 is the player as it was given."
+    if any(curve.low for group in groups for curve in group.curves):
+        lead += " Bands are 95 % intervals."
+    return Section("learning", "Learning", tuple(figures), lead)
+
+
+def _figures(group: Curves, alone: bool) -> list[Figure]:
+    if not alone:
+        return [
+            lines_figure(group.name, group.curves, unit=group.unit, note=group.note)
+        ]
+    return [
+        curve_figure(replace(curve, name=f"{group.name} of {curve.name}"))
+        for curve in group.curves
+    ]
 
 
 def curves(facts: Facts) -> Section | None:

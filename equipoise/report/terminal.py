@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from equipoise.payoffs.intervals import Interval
+from equipoise.report.elements import Change
 from equipoise.report.section import clean, number
 
 Value = float | int | str | Interval | None
@@ -248,19 +248,6 @@ class Display:
     def _print(self, line: Text) -> None:
         if not self._silent:
             self._console.print(line, soft_wrap=True, highlight=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One measure before and after; `unit` "%" for shares; None or NaN where it was not
-    measured.
-    """
-
-    name: str
-    before: Interval | None
-    after: Interval | None
-    unit: str = "%"
-    higher_is_better: bool = True
 
 
 def before_after(

@@ -9,6 +9,7 @@ from itertools import combinations
 from statistics import fmean
 
 from equipoise import seeds
+from equipoise.evaluate.measures import Measures
 from equipoise.judges.base import JudgeContext
 from equipoise.matches.base import MatchContext
 from equipoise.players.population import Population
@@ -268,10 +269,12 @@ class RunStages:
         if found is None:
             with self.recorder.stage("measure", key, t) as facts:
                 self.teaching.write_down(t)
-                facts.update(self.config.evaluate.measure(self.arena, t))
-                facts["ages"] = {
-                    player.name: player.generation for player in self.learners(t)
-                }
+                ages = {player.name: player.generation for player in self.learners(t)}
+                measures = self.config.evaluate.measure(self.arena, t)
+                if isinstance(measures, Measures):
+                    facts.update(measures.facts(ages))
+                else:
+                    facts.update(measures, ages=ages)
                 self.run.metric(
                     key,
                     generation=t,

@@ -1,0 +1,358 @@
+"""What an evaluation measures: a typed record a generation, and how a run's records are
+read, compared and shown.
+
+A measurement is recorded as the facts of the run's stage `measure`, field by field.
+Fields that hold their default value are not recorded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Self, TypeVar
+
+import msgspec
+
+from equipoise.errors import RunError
+from equipoise.evaluate.records import Records
+from equipoise.games.base import Game
+from equipoise.payoffs.intervals import Interval
+from equipoise.report.cards import MatchCard
+from equipoise.report.elements import Change, Curve, Curves, Headline
+from equipoise.report.learning import learning
+from equipoise.report.section import Section
+from equipoise.types import Judgement, Match, PlayerId, Prompt
+
+MANY = 3  # learners, above which the headlines sum up
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """A mean with its 95 % interval, as it is recorded: None for what is not known."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+    @classmethod
+    def of(cls, interval: Interval) -> Estimate:
+        """The interval for the record."""
+        return cls(
+            _finite(interval.mean),
+            _finite(interval.low),
+            _finite(interval.high),
+            interval.n,
+        )
+
+    @property
+    def interval(self) -> Interval:
+        """The interval to compute with: NaN for what is not known."""
+        mean, low, high = (
+            math.nan if value is None else value
+            for value in (self.mean, self.low, self.high)
+        )
+        return Interval(mean, low, high, self.n)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Numbers about one generation. An evaluation derives its own record from this one.
+
+    A subclass that always records a field, even when it is empty, declares it anew
+    without a default. The methods below are asked of the class and see the whole
+    history, which may be empty. What the run itself reads: `ages` (learner -> its own
+    generation; the run fills it in), `scores` (player -> its mean held-out score), the
+    watched numbers `score`, `best_score`, `win_rate` and `exploitability`, and of the
+    league of all `players` its `payoff` table [N, N], the share of its
+    `cyclic_triples`, and its equilibrium `mixture`.
+    """
+
+    ages: dict[str, int] = {}
+    players: list[str] = []
+    scores: dict[str, Estimate] = {}
+    score: float | None = None
+    best_score: float | None = None
+    win_rate: float | None = None
+    exploitability: float | None = None
+    payoff: list[list[float]] = []
+    mixture: dict[str, float] = {}
+    cyclic_triples: float | None = None
+
+    @classmethod
+    def read(cls, facts: Mapping[str, Any]) -> Self:
+        """The record from the JSON of its stage. Raises RunError for one that this
+        version cannot read.
+        """
+        try:
+            return msgspec.convert(facts, cls)
+        except msgspec.ValidationError as error:
+            raise RunError(
+                f"a measurement cannot be read as {cls.__name__} ({error}); it was "
+                "recorded by another version of equipoise or of the evaluation: read "
+                "the run with that one"
+            ) from None
+
+    def facts(self, ages: Mapping[str, int]) -> dict[str, Any]:
+        """Plain JSON values for the stage's record, with the learners' ages."""
+        return msgspec.to_builtins(msgspec.structs.replace(self, ages=dict(ages)))
+
+    def numbers(self) -> dict[str, int | float]:
+        """Every field that is a number, by its name."""
+        values = msgspec.structs.asdict(self)
+        return {
+            name: value
+            for name, value in values.items()
+            if isinstance(value, int | float)
+        }
+
+    def estimates(self) -> dict[str, float]:
+        """The mean of every field that was measured with an interval, by its name."""
+        values = msgspec.structs.asdict(self)
+        return {
+            name: value.mean
+            for name, value in values.items()
+            if isinstance(value, Estimate) and value.mean is not None
+        }
+
+    def check_beside(self, run: str) -> None:
+        """Raises RunError unless the page of a run can show this measurement of another
+        one, named `run`, beside its own.
+        """
+        raise RunError(
+            f"{run}: what it measured has no place on another run's page; only runs "
+            "of an evaluation that compares runs can be drawn beside each other"
+        )
+
+    @classmethod
+    def headlines(cls, history: History[Self]) -> Iterable[Headline]:
+        """The numbers that matter, the newest generation against the first."""
+        return score_headlines(history)
+
+    @classmethod
+    def changes(cls, history: History[Self]) -> Iterable[Change]:
+        """What was measured of the first generation and of the newest."""
+        return score_changes(history)
+
+    @classmethod
+    def sections(cls, history: History[Self], records: Records) -> Iterable[Section]:
+        """The sections of the report on what was measured."""
+        yield learning(score_curves(history), alone=len(history.learners) == 1)
+
+    @classmethod
+    def warnings(cls, history: History[Self], records: Records) -> Iterable[str]:
+        """What a reader of the page must be told first."""
+        return ()
+
+    @classmethod
+    def card(
+        cls,
+        match: Match,
+        prompt: Prompt,
+        judgements: Sequence[Judgement],
+        history: History[Self],
+    ) -> MatchCard | None:
+        """How the match browser shows a match; None: like any other match.
+
+        `judgements` are all of this match, that of the judge that matters first.
+        """
+        return None
+
+
+M = TypeVar("M", bound=Measures)
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement(Generic[M]):
+    """The measures of one generation."""
+
+    generation: int
+    measures: M
+
+    def player(self, name: str) -> PlayerId:
+        """The player as old as it was when this was measured."""
+        return PlayerId(name, self.measures.ages.get(name, self.generation))
+
+    def of(self, estimates: Mapping[str, Estimate], name: str) -> Interval | None:
+        """The player's own of `estimates` (player -> estimate); None where it has none."""
+        estimate = estimates.get(str(self.player(name)))
+        return None if estimate is None else estimate.interval
+
+
+@dataclass(frozen=True, slots=True)
+class History(Generic[M]):
+    """Everything that was measured of a run, oldest first, and what of its
+    configuration is needed to show it.
+
+    `judge` is the name of the judge whose scores are measured; `roles` says which
+    player plays a role, where the schedule does; `beside` are measurements of other
+    runs to be shown beside this one's, by their titles.
+    """
+
+    learners: tuple[str, ...]
+    measurements: tuple[Measurement[M], ...]
+    game: Game
+    judge: str = ""
+    utility: str = "score"
+    roles: Mapping[str, str] = field(default_factory=dict)
+    beside: Mapping[str, Measurement[M]] = field(default_factory=dict)
+
+    @property
+    def first(self) -> Measurement[M] | None:
+        """The oldest measurement; None before there is one."""
+        return self.measurements[0] if self.measurements else None
+
+    @property
+    def last(self) -> Measurement[M] | None:
+        """The newest measurement; None before there is one."""
+        return self.measurements[-1] if self.measurements else None
+
+
+def shown(interval: Interval) -> str:
+    """The interval to read: in percent where it can be a share."""
+    is_share = interval.low >= 0 and interval.high <= 1
+    return interval.percent() if is_share else str(interval)
+
+
+def score_changes(history: History[M]) -> list[Change]:
+    """The held-out score of every learner, at the start and now."""
+    first, last = history.first, history.last
+    if first is None or last is None:
+        return []
+    changes = []
+    for name in history.learners:
+        before = first.of(first.measures.scores, name)
+        after = last.of(last.measures.scores, name)
+        if before is None or after is None:
+            continue
+        bounds = (before.low, before.high, after.low, after.high)
+        unit = "%" if all(0 <= bound <= 1 for bound in bounds) else ""
+        whose = f" of {name}" if len(history.learners) > 1 else ""
+        changes.append(Change(f"held-out score{whose}", before, after, unit))
+    return changes
+
+
+def score_headline(history: History[M], name: str) -> Headline | None:
+    """The held-out score of one learner, now and at the start."""
+    first, last = history.first, history.last
+    if first is None or last is None:
+        return None
+    score = last.of(last.measures.scores, name)
+    before = first.of(first.measures.scores, name)
+    if score is None or before is None:
+        return None
+    return Headline(
+        f"held-out score of {last.player(name)}",
+        shown(score),
+        f"{first.player(name)}: {shown(before)}",
+    )
+
+
+def score_headlines(history: History[M]) -> list[Headline]:
+    """The held-out score of every learner; of many learners the best and the mean."""
+    if len(history.learners) > MANY:
+        return [
+            line
+            for line in (best_score(history), mean_score(history))
+            if line is not None
+        ]
+    lines = (score_headline(history, name) for name in history.learners)
+    return [line for line in lines if line is not None]
+
+
+def best_score(history: History[M]) -> Headline | None:
+    """The learner with the best held-out score, now and at the start."""
+    first, last = history.first, history.last
+    if first is None or last is None:
+        return None
+    scores = {name: last.of(last.measures.scores, name) for name in history.learners}
+    known = {name: score for name, score in scores.items() if score is not None}
+    if not known:
+        return None
+    best = max(known, key=lambda name: known[name].mean)
+    before = first.of(first.measures.scores, best)
+    note = "" if before is None else f"{first.player(best)}: {shown(before)}"
+    return Headline(
+        f"best held-out score, {last.player(best)}", shown(known[best]), note
+    )
+
+
+def mean_score(history: History[M]) -> Headline | None:
+    """The mean held-out score of all learners, now and at the start."""
+    first, last = history.first, history.last
+    if first is None or last is None:
+        return None
+    before = means(first, first.measures.scores, history.learners)
+    after = means(last, last.measures.scores, history.learners)
+    if not after:
+        return None
+    shares = all(0 <= mean <= 1 for mean in (*before, *after))
+    start = f"; at the start {mean_text(before, shares)}" if before else ""
+    note = f"of {len(after)} learners{start}"
+    return Headline("mean held-out score", mean_text(after, shares), note)
+
+
+def means(
+    measurement: Measurement[M],
+    estimates: Mapping[str, Estimate],
+    learners: Sequence[str],
+) -> list[float]:
+    """The means of those learners that have one among `estimates`."""
+    intervals = (measurement.of(estimates, name) for name in learners)
+    return [interval.mean for interval in intervals if interval is not None]
+
+
+def mean_text(values: Sequence[float], shares: bool) -> str:
+    """The mean of `values` to read, in percent where they are shares."""
+    mean = math.fsum(values) / len(values)
+    return f"{100 * mean:.1f} %" if shares else f"{mean:.4g}"
+
+
+def score_curves(history: History[M]) -> list[Curves]:
+    """Every learner's held-out score over the generations, in one group."""
+    scores = [measurement.measures.scores for measurement in history.measurements]
+    return estimate_curves(history, scores, "held-out score")
+
+
+def estimate_curves(
+    history: History[M], estimates: Sequence[Mapping[str, Estimate]], title: str
+) -> list[Curves]:
+    """A curve for every learner of what each measurement says of it, `estimates` having
+    an entry for each measurement; no group where there is nothing.
+    """
+    curves = []
+    for name in history.learners:
+        points = [
+            (float(measurement.generation), measurement.of(by_player, name))
+            for measurement, by_player in zip(
+                history.measurements, estimates, strict=True
+            )
+        ]
+        known = [(t, interval) for t, interval in points if interval is not None]
+        if known:
+            curves.append(_curve(name, known))
+    if not curves:
+        return []
+    every = [mean for curve in curves for mean in curve.mean]
+    unit = "%" if all(0 <= mean <= 1 for mean in every) else ""
+    drawn = tuple(
+        Curve(curve.name, unit, curve.x, curve.mean, curve.low, curve.high)
+        for curve in curves
+    )
+    return [Curves(title, unit, drawn)]
+
+
+def _curve(name: str, points: Sequence[tuple[float, Interval]]) -> Curve:
+    x = tuple(t for t, _ in points)
+    intervals = [interval for _, interval in points]
+    return Curve(
+        name,
+        "",
+        x,
+        tuple(interval.mean for interval in intervals),
+        tuple(interval.low for interval in intervals),
+        tuple(interval.high for interval in intervals),
+    )

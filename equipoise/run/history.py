@@ -1,0 +1,87 @@
+"""From a run's ledger to what its measures are shown by: the history of what was
+measured, and the records beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from equipoise.evaluate.measures import History, Measurement, Measures
+from equipoise.evaluate.records import Records, Sample, StageRecord
+from equipoise.matches.roles import Roles
+from equipoise.run.directory import Run
+from equipoise.types import Judgement, Match, Prompt
+
+SAMPLE = 5_000  # matches that are read; some seconds where many judges vote
+
+
+def history(
+    run: Run, beside: Mapping[str, Measurement[Measures]] | None = None
+) -> History[Measures]:
+    """Everything that was measured of the run; `beside` as `History` has it.
+
+    Raises RunError for a measurement that this version cannot read.
+    """
+    config = run.config
+    measured = run.ledger.stages("measure")
+    judge = config.evaluate.judge or config.judge_of(config.learning[0])
+    schedule = config.schedule
+    return History(
+        tuple(config.learning),
+        tuple(
+            Measurement(generation, config.evaluate.read(facts))
+            for _, generation, _, facts, _ in measured
+        ),
+        config.game,
+        judge.name,
+        config.utility,
+        schedule.roles if isinstance(schedule, Roles) else {},
+        beside or {},
+    )
+
+
+def records(run: Run, most: int = SAMPLE) -> Records:
+    """The run's finished stages, a sample of about `most` matches, and their prompts."""
+    stages = [
+        StageRecord(key, generation, stage, facts)
+        for key, generation, stage, facts, _ in run.ledger.stages()
+    ]
+    matches = sample(run, most)
+    asked = prompts(run, {match.prompt for match in matches.matches})
+    return Records(stages, matches, asked)
+
+
+def prompts(run: Run, ids: Collection[str]) -> dict[str, Prompt]:
+    """The prompts of these ids."""
+    decode = msgspec.json.Decoder(Prompt).decode
+    rows = run.ledger.rows("SELECT record FROM prompts")
+    every = (decode(record) for (record,) in rows)
+    return {prompt.id: prompt for prompt in every if prompt.id in ids}
+
+
+def sample(run: Run, most: int = SAMPLE) -> Sample:
+    """About `most` matches and their judgements.
+
+    Ids are hashes, so those below a bound are a random sample.
+    """
+    total = run.ledger.counts()["matches"]
+    # "g" is above every hexadecimal id.
+    bound = "g" if total <= most else f"{int(most / total * 16**12):012x}"
+    match_rows = run.ledger.rows(
+        f"SELECT record FROM matches WHERE id < '{bound}' ORDER BY rowid"
+    )
+    decode_match = msgspec.json.Decoder(Match).decode
+    matches = [decode_match(record) for (record,) in match_rows]
+    known = {match.id for match in matches}
+    judgement_rows = run.ledger.rows(
+        f"SELECT record FROM judgements WHERE match < '{bound}' ORDER BY rowid"
+    )
+    decode_judgement = msgspec.json.Decoder(Judgement).decode
+    judgements = [decode_judgement(record) for (record,) in judgement_rows]
+    return Sample(
+        matches,
+        [judgement for judgement in judgements if judgement.match in known],
+        max(total, len(matches)),
+    )
