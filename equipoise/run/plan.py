@@ -1,0 +1,254 @@
+"""What a run would do and cost, without loading a model: counts and estimates.
+
+The counts are upper bounds that follow from configuration and prompts alone: every
+match judged, every possible pair made. The estimates of memory and time are in
+`equipoise.run.cost`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from equipoise import seeds
+from equipoise.errors import DataError
+from equipoise.evaluate.base import EvaluationPlan, Workload
+from equipoise.learners.base import Learner
+from equipoise.matches.base import MatchContext, Seatings
+from equipoise.matches.roles import Roles
+from equipoise.players.base import Player
+from equipoise.players.endpoint import Endpoint
+from equipoise.players.local import Local
+from equipoise.prompts.split import Split, dealt
+from equipoise.run.config import RunConfig
+from equipoise.run.cost import Cost, costs
+from equipoise.run.roster import foreseen
+from equipoise.types import PlayerId, Prompt, user
+
+
+@dataclass(frozen=True)
+class RunCounts:
+    """How much a run does, at most. `answers` are moves of players, in training and
+    when measuring; `opponent_log_probabilities_at_most` are answers that a loss scores
+    under opponents.
+    """
+
+    generations: int
+    players: int
+    prompts: int
+    held_out_prompts: int
+    test_prompts: int
+    matches: int
+    held_out_matches: int
+    judgements: int
+    questions_to_judges: int
+    answers: int
+    sampled_tokens_at_most: int
+    pairs_at_most: int
+    episodes_at_most: int
+    opponent_log_probabilities_at_most: int
+    optimizer_steps_at_most: int
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What a run would do. `costs`: one for each group of learners that cost the same;
+    `notes` say what had to be assumed.
+    """
+
+    config: RunConfig
+    counts: RunCounts
+    costs: tuple[Cost, ...]
+    notes: tuple[str, ...]
+
+
+def plan(config: RunConfig) -> RunPlan:
+    """What a run of this configuration would do, and an estimate of memory and time on
+    this machine.
+
+    Nothing is sampled and no model is loaded; a large matrix product is timed. Raises
+    DataError for a game or evaluation that the prompts do not fit.
+    """
+    split, dealing_notes = _dealt(config)
+    counts = count(config, split)
+    estimates, reading_notes = costs(
+        config,
+        answers=counts.answers,
+        examples=2 * counts.pairs_at_most + counts.episodes_at_most,
+        scored=counts.opponent_log_probabilities_at_most,
+    )
+    return RunPlan(config, counts, estimates, dealing_notes + reading_notes)
+
+
+def count(config: RunConfig, split: Split) -> RunCounts:
+    """How much the run does on these prompts, at most."""
+    training = _train(config, split)
+    measuring = _measure(config, split)
+    seats, pool = len(config.game.seats), len(config.players)
+    judges = {
+        judge.name: judge for judge in map(config.judge_of, config.learning)
+    }.values()
+    questions = training.matches * sum(judge.questions(seats, pool) for judge in judges)
+    questions += sum(
+        matches * judge.questions(beside, pool)
+        for judge, matches, beside in measuring.judged
+    )
+    judgements = training.matches * len(judges)
+    judgements += sum(matches for _, matches, _ in measuring.judged)
+    answers = training.moves + measuring.moves
+    longest = max(map(_new_tokens, config.players.values()), default=0)
+    return RunCounts(
+        generations=config.generations,
+        players=pool,
+        prompts=sum(map(len, split.parts)),
+        held_out_prompts=len(split.held_out),
+        test_prompts=len(split.test),
+        matches=training.matches,
+        held_out_matches=measuring.matches,
+        judgements=judgements,
+        questions_to_judges=questions,
+        answers=answers,
+        sampled_tokens_at_most=answers * longest,
+        pairs_at_most=training.pairs,
+        episodes_at_most=training.episodes,
+        opponent_log_probabilities_at_most=training.scored,
+        optimizer_steps_at_most=training.steps,
+    )
+
+
+@dataclass
+class _Training:
+    """Running totals over the generations."""
+
+    matches: int = 0
+    moves: int = 0
+    pairs: int = 0
+    episodes: int = 0
+    scored: int = 0
+    steps: int = 0
+
+
+def _train(config: RunConfig, split: Split) -> _Training:
+    """What playing and learning take, over all generations."""
+    totals = _Training()
+    others = _others(config)
+    rosters = foreseen(config.turns, config.learning, config.generations)
+    for t, (learners, turn) in enumerate(rosters[:-1]):
+        context = MatchContext(
+            config.game,
+            learners + others,
+            [past for learner in learners for past in _past(learner)],
+            seeds.child(config.seed, "seats", t),
+            learners=learners,
+        )
+        seatings = config.schedule.seatings(split.parts[t], context)
+        totals.matches += len(seatings)
+        for prompt, _ in seatings:
+            totals.moves += sum(config.game.moves(prompt).values())
+        for learner in learners:
+            if learner.name in turn:
+                _teach(config, learner, learners, seatings, totals)
+    return totals
+
+
+def _teach(
+    config: RunConfig,
+    learner: PlayerId,
+    learners: Sequence[PlayerId],
+    seatings: Seatings,
+    totals: _Training,
+) -> None:
+    """Add what one learner's turn takes."""
+    trainer = config.learner_of(learner.name)
+    pairs = _pairs(config, trainer, learner, seatings)
+    episodes = _episodes(config, trainer, learner, seatings)
+    totals.pairs += pairs
+    totals.episodes += episodes
+    totals.steps += trainer.steps(episodes if trainer.needs == "episodes" else pairs)
+    if trainer.needs == "pairs" and config.loss is not None:
+        peers = [peer for peer in learners if peer != learner]
+        generations = [learner, *_past(learner)]
+        opponents = config.loss.opponents(generations, peers, _others(config))
+        totals.scored += 2 * pairs * len(opponents)
+
+
+def _pairs(
+    config: RunConfig, trainer: Learner, learner: PlayerId, seatings: Seatings
+) -> int:
+    """The most pairs that one generation's matches make for a learner."""
+    if trainer.needs not in ("pairs", "answers"):
+        return 0
+    sat_in = [seats for _, seats in seatings if learner in seats.values()]
+    teaching = seatings if config.lessons == "all" else sat_in
+    return len(teaching) * config.pairs.most(len(config.game.seats))
+
+
+def _episodes(
+    config: RunConfig, trainer: Learner, learner: PlayerId, seatings: Seatings
+) -> int:
+    """How many of a learner's own moves are paid in one generation."""
+    if trainer.needs != "episodes":
+        return 0
+    paid = 0
+    for prompt, seats in seatings:
+        moves = config.game.moves(prompt)
+        paid += sum(moves[seat] for seat in moves if seats[seat] == learner)
+    return paid
+
+
+def _measure(config: RunConfig, split: Split) -> Workload:
+    """What all evaluations take."""
+    rosters = foreseen(config.turns, config.learning, config.generations)
+    measured = [
+        learners
+        for t, (learners, _) in enumerate(rosters)
+        if config.evaluate.due(t, config.generations)
+    ]
+    roles = config.schedule.roles if isinstance(config.schedule, Roles) else {}
+    return config.evaluate.planned(
+        EvaluationPlan(
+            config.game,
+            measured,
+            _others(config),
+            roles,
+            split.held_out,
+            split.test,
+            config.judge_of,
+        )
+    )
+
+
+def _others(config: RunConfig) -> list[PlayerId]:
+    """The players that do not learn."""
+    return [
+        PlayerId(name) for name, player in config.players.items() if not player.learns
+    ]
+
+
+def _past(learner: PlayerId) -> list[PlayerId]:
+    """Its generations before this one, newest first."""
+    ages = range(learner.generation - 1, -1, -1)
+    return [PlayerId(learner.name, age) for age in ages]
+
+
+def _new_tokens(player: Player) -> int:
+    """The longest answer of a language model in tokens; 0 for other players."""
+    return player.max_new_tokens if isinstance(player, Local | Endpoint) else 0
+
+
+def _dealt(config: RunConfig) -> tuple[Split, tuple[str, ...]]:
+    """The prompts as the run will deal them, and notes; blank prompts where the source
+    is not there yet.
+    """
+    try:
+        return dealt(config.prompts, config.generations, config.seed), ()
+    except DataError as error:
+        note = f"the prompts cannot be dealt yet, so blank ones are assumed ({error})"
+    source = config.prompts
+    blank = [
+        Prompt(str(i), (user(""),))
+        for i in range(max(source.per_generation, source.held_out, source.test))
+    ]
+    parts = [blank[: source.per_generation]] * config.generations
+    split = Split(parts, blank[: source.held_out], blank[: source.test])
+    return split, (note,)

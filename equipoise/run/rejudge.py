@@ -1,0 +1,129 @@
+"""Another judge's view of a run's recorded matches, beside the run's own."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal
+
+from equipoise.errors import RunError
+from equipoise.evaluate.judges import agreement_between, judge_report
+from equipoise.judges.base import Judge
+from equipoise.report.terminal import Display
+from equipoise.run.arena import MEETING
+from equipoise.run.directory import Run
+from equipoise.run.recorder import Monitor
+from equipoise.run.stages import RunStages
+from equipoise.types import Judgement, Match
+
+
+@dataclass(frozen=True)
+class Rejudgement:
+    """What two judges make of the same matches.
+
+    `beside` is the run's own judge, None where it judged none of them; `scores` and
+    `scores_beside` are each player's mean score by the new judge and by the run's;
+    `agreement` and `report` are the facts of `evaluate.judges`.
+    """
+
+    run: Path
+    judge: str
+    matches: int
+    beside: str | None
+    scores: Mapping[str, float]
+    scores_beside: Mapping[str, float]
+    agreement: Mapping[str, Any] | None
+    report: Mapping[str, Any] | None
+
+
+def rejudge(
+    run: Run,
+    judge: Judge,
+    split: Literal["train", "held_out", "test"] = "held_out",
+    generation: int | None = None,
+    monitor: Monitor | None = None,
+) -> Rejudgement:
+    """Have `judge` judge a run's matches; nothing is played, and the judgements are
+    recorded beside the run's.
+
+    Args: generation: of one generation only, None: of all. Raises RunError where there
+    are no such matches, NoSignal where too few of them could be judged.
+    """
+    matches = _matches(run, split, generation)
+    judgements = _judged(run, judge, split, matches, monitor or Display(silent=True))
+    ids = [match.id for match in matches]
+    own_by_match = run.ledger.judgements_of(ids, _own_judge(run, judge, matches[0]))
+    own = [own_by_match[name] for name in ids if name in own_by_match]
+    utility = run.config.utility
+    return Rejudgement(
+        run=run.folder,
+        judge=judge.name,
+        matches=len(matches),
+        beside=own[0].judge if own else None,
+        scores=_mean_scores(matches, judgements, utility),
+        scores_beside=_mean_scores(matches, own, utility),
+        agreement=agreement_between(own, judgements, utility) if own else None,
+        report=judge_report(matches, judgements, utility).get(judge.name),
+    )
+
+
+def _matches(run: Run, split: str, generation: int | None) -> list[Match]:
+    """The matches that were played, oldest generation first."""
+    played = [
+        match
+        for match in run.ledger.matches(split, generation)
+        if match.game != MEETING
+    ]
+    if not played:
+        where = "" if generation is None else f" in generation {generation}"
+        raise RunError(f"{run.folder}: no {split.replace('_', '-')} matches{where}")
+    return sorted(played, key=lambda match: match.generation)
+
+
+def _judged(
+    run: Run, judge: Judge, split: str, matches: Sequence[Match], monitor: Monitor
+) -> list[Judgement]:
+    """The judge's judgement of each match, recorded as they come."""
+    stages = RunStages(run, monitor)
+    prompts = {
+        prompt.id: prompt
+        for part in (split, "attack")
+        for prompt in run.ledger.prompts(part)
+    }
+    judgements: list[Judgement] = []
+    for t in sorted({match.generation for match in matches}):
+        of_generation = [match for match in matches if match.generation == t]
+        key = f"{t}/{split}/judge/{judge.name}/{len(of_generation)}"
+        context = stages.judge_context(t)
+        judgements += stages.recorder.judgements(
+            key, judge, context, of_generation, prompts, t
+        )
+    return judgements
+
+
+def _own_judge(run: Run, other: Judge, match: Match) -> str:
+    """The name of the run's judge: the first that judged this match and is not the
+    other.
+    """
+    names = run.ledger.rows("SELECT DISTINCT judge FROM judgements ORDER BY rowid")
+    for (name,) in names:
+        if name != other.name and run.ledger.judgements_of([match.id], name):
+            return name
+    return run.config.judge.name
+
+
+def _mean_scores(
+    matches: Sequence[Match], judgements: Sequence[Judgement], utility: str
+) -> dict[str, float]:
+    """player -> mean score of its judged answers."""
+    seats = {match.id: match.seats for match in matches}
+    scores: dict[str, list[float]] = defaultdict(list)
+    for judgement in judgements:
+        for seat, utilities in (judgement.scores or {}).items():
+            if utility in utilities:
+                player = str(seats[judgement.match][seat])
+                scores[player].append(utilities[utility])
+    return {player: fmean(values) for player, values in sorted(scores.items())}

@@ -1,0 +1,128 @@
+"""Ratings of a run's players, computed anew from its ledger alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from equipoise import seeds
+from equipoise.errors import ConfigError, RunError
+from equipoise.evaluate.held_out import HeldOut
+from equipoise.payoffs.cycles import cyclic_triples, cyclic_warning
+from equipoise.payoffs.table import Result, tally
+from equipoise.ratings.base import Duel, Rating, Ratings, decided
+from equipoise.ratings.outcomes import outcomes
+from equipoise.report.terminal import Display
+from equipoise.run.directory import Run
+from equipoise.run.stages import RunStages, duels
+
+RatedBy = Literal["matches", "league"]
+
+
+@dataclass(frozen=True)
+class Rerating:
+    """Ratings, and by what they were computed.
+
+    `rated_by` "matches": `ratings` holds the players' ratings after each generation's
+    training matches; "league": one list, of every generation of every player, by
+    held-out pay-offs. `warning` is empty, or says why a single number misleads.
+    """
+
+    rated_by: RatedBy
+    kind: str
+    ratings: tuple[tuple[Rating, ...], ...]
+    warning: str
+
+
+def rerate(
+    run: Run,
+    ratings: Ratings | None = None,
+    rated_by: RatedBy | None = None,
+    judge: str = "",
+) -> Rerating:
+    """Rate a run's players anew.
+
+    Args: ratings: how, None: as the run does; rated_by: None: by matches where several
+    players met in training, else the league; judge: whose judgements of the matches,
+    by its name in the ledger, "" for the run's own.
+
+    Raises RunError where nothing is there to rate by, ConfigError for a judge of the
+    league, or an evaluation that keeps no held-out matches.
+    """
+    if rated_by is None:
+        met = len(run.config.players) > 1 and run.ledger.stages("rate")
+        rated_by = "matches" if met else "league"
+    if rated_by == "matches":
+        return _by_matches(run, ratings or run.config.standing, judge)
+    if judge:
+        raise ConfigError(
+            "--judge: the league is rated by the judge that measured it; use --of matches"
+        )
+    return _league(run, ratings or run.config.ratings)
+
+
+def _by_matches(run: Run, ratings: Ratings, judge: str) -> Rerating:
+    """The players' ratings after each generation's matches."""
+    duels_by_generation = _duels(run, judge)
+    names = list(run.config.players)
+    rated = []
+    for t in range(len(duels_by_generation)):
+        seed = seeds.child(run.config.seed, "standing", t)
+        rated.append(
+            tuple(ratings.standing(names, duels_by_generation[: t + 1], seed))
+        )
+    warning = _cycles_among(names, duels_by_generation[-1])
+    return Rerating("matches", ratings.kind, tuple(rated), warning)
+
+
+def _duels(run: Run, judge: str) -> list[list[Duel]]:
+    """Generation by generation, the meetings of two different players in training."""
+    name = judge or run.config.judge_of(run.config.learning[0]).name
+    judged = run.ledger.stages("judge")
+    known = {facts["judge"] for _, _, _, facts, _ in judged if facts.get("judge")}
+    if name not in known:
+        raise RunError(
+            f"{run.folder}: has no judgements by '{name}'; known: {', '.join(sorted(known))}"
+        )
+    played = sorted(
+        {t for key, t, *_ in run.ledger.stages("play") if key == f"{t}/play"}
+    )
+    found = [duels(run.ledger, name, t, run.config.utility) for t in played]
+    if not any(found):
+        raise RunError(
+            f"{run.folder}: no two different players met in training; try --of league"
+        )
+    return found
+
+
+def _cycles_among(names: Sequence[str], last: Sequence[Duel]) -> str:
+    """A warning where the last generation's wins go round in circles, else nothing."""
+    results = [
+        Result(duel.first, duel.second, 2 * decided(duel) - 1)
+        for duel in last
+        if duel.scores
+    ]
+    payoff_NN = tally(results, names).payoff_NN
+    if not np.isfinite(payoff_NN).all():
+        return ""
+    return cyclic_warning(cyclic_triples(payoff_NN))
+
+
+def _league(run: Run, ratings: Ratings) -> Rerating:
+    """The ratings of every generation of every player by held-out pay-offs."""
+    evaluation = run.config.evaluate
+    measured = len(run.ledger.stages("measure"))
+    if not measured:
+        raise RunError(f"{run.folder}: nothing has been measured yet")
+    if not isinstance(evaluation, HeldOut):
+        raise ConfigError(
+            f"--of league: evaluate: {evaluation.kind} keeps no held-out matches to rate by"
+        )
+    stages = RunStages(run, Display(silent=True))
+    table = evaluation.table(stages.arena, measured - 1)
+    rated = tuple(ratings.rate(outcomes(table), run.config.seed))
+    warning = cyclic_warning(cyclic_triples(table.complete()))
+    return Rerating("league", ratings.kind, (rated,), warning)
