@@ -122,8 +122,6 @@ def _mean_scores(
     seats = {match.id: match.seats for match in matches}
     scores: dict[str, list[float]] = defaultdict(list)
     for judgement in judgements:
-        for seat, utilities in (judgement.scores or {}).items():
-            if utility in utilities:
-                player = str(seats[judgement.match][seat])
-                scores[player].append(utilities[utility])
+        for seat, score in judgement.by_seat(utility).items():
+            scores[str(seats[judgement.match][seat])].append(score)
     return {player: fmean(values) for player, values in sorted(scores.items())}

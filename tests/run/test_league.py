@@ -248,7 +248,7 @@ def test_ratings_are_recomputed_from_the_ledger(played, capsys):
         ),
         (
             {"by": "elo", "of": "matches", "judge": "nobody"},
-            "no words of judge 'nobody'; known: .*shorter",
+            "has no judgements by 'nobody'; known: .*shorter",
         ),
     ],
 )
