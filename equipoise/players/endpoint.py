@@ -4,189 +4,20 @@ a commercial service.
 
 from __future__ import annotations
 
-import os
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
-
-from equipoise.component import Settings
-from equipoise.errors import ConfigError
 from equipoise.models.resources import Resources
-from equipoise.players.base import Player
+from equipoise.players.endpoint_settings import EndpointSettings
 
 if TYPE_CHECKING:
     from equipoise.players.endpoint_actor import EndpointActor
 
-# What a request says already, so that `extra_body` may not say it otherwise: field of
-# the request -> the setting.
-SAID = {
-    "model": "model",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "max_tokens": "max_new_tokens",
-    "max_completion_tokens": "max_new_tokens",
-    "stop": "stop",
-    "seed": "send_seed",
-    "response_format": "structured",
-    "logprobs": "logprobs",
-}
-FIXED = (
-    "messages",
-    "n",
-    "stream",
-    "stream_options",
-)  # the player's own: one whole answer to what it was shown
 
-
-class Prices(Settings):
-    """What tokens cost, in a currency of your choice."""
-
-    input: float = Field(ge=0, description="money per million tokens of the question")
-    output: float = Field(
-        ge=0,
-        description="money per million tokens of the answer, its reasoning included",
-    )
-
-
-class Budget(Settings):
-    """What an account may spend in one run; null: no limit. A run that reaches a limit
-    stops and can be resumed.
-    """
-
-    calls: int | None = Field(None, ge=0, description="answers")
-    tokens: int | None = Field(
-        None, ge=0, description="tokens of questions and answers together"
-    )
-    money: float | None = Field(None, ge=0, description="in the currency of the prices")
-
-
-class Endpoint(Player):
+class Endpoint(EndpointSettings):
     """A model that answers on `base_url` as OpenAI's /chat/completions does. It can
     play and judge, but not learn.
     """
-
-    model_config = ConfigDict(hide_input_in_errors=True)
-
-    kind: Literal["endpoint"] = "endpoint"
-    base_url: str = Field(
-        description="where the server answers, up to /chat/completions: http://127.0.0.1:8000/v1"
-    )
-    model: str = Field(min_length=1, description="the model's name there")
-    api_key_env: str | None = Field(
-        None,
-        description="the environment variable that holds the key, not the key; null: the server asks for none",
-    )
-    temperature: float | None = Field(
-        1.0, ge=0, description="of sampling; null: not sent"
-    )
-    top_p: float | None = Field(
-        1.0,
-        gt=0,
-        le=1,
-        description="sample from the fewest tokens that hold this probability; null: not sent",
-    )
-    max_new_tokens: int = Field(
-        256, ge=1, description="most tokens of an answer, its reasoning included"
-    )
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
-        "max_tokens", description="how the server calls max_new_tokens"
-    )
-    stop: tuple[str, ...] = Field(
-        (), description="texts that end an answer, and are not part of it"
-    )
-    send_seed: bool = Field(
-        True,
-        description="send each row's seed (31 bits of it); some services refuse the field",
-    )
-    logprobs: bool = Field(
-        False,
-        description="ask for the answer's token log-probabilities, as the server gives them",
-    )
-    extra_body: dict[str, Any] = Field(
-        default_factory=dict,
-        description="further fields of the request, such as top_k or chat_template_kwargs",
-    )
-    structured: Literal["auto", "json_schema", "json_object", "none"] = Field(
-        "auto",
-        description="how a JSON schema is asked for; auto: the strictest of the three that the server takes",
-    )
-    concurrency: int = Field(16, ge=1, description="requests in flight at most")
-    timeout: float = Field(300.0, gt=0, description="seconds that one request may take")
-    retries: int = Field(
-        6,
-        ge=0,
-        description="further attempts after a time-out, a broken connection, 429 or 5xx",
-    )
-    prices: Prices | None = Field(
-        None, description="what tokens cost; null: costs are not counted"
-    )
-    budget: Budget = Field(
-        default_factory=lambda: Budget.model_validate({}),
-        description="what the account may spend in one run",
-    )
-    account: str | None = Field(
-        None,
-        description="who pays: players of one account share its spending; null: the model",
-    )
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_an_address(cls, url: str) -> str:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise ValueError("must begin with http:// or https:// and name a host")
-        if "@" in parts.netloc or parts.query:
-            raise ValueError(
-                "must hold no key or password; name the key's variable in api_key_env"
-            )
-        return url.rstrip("/").removesuffix("/chat/completions")
-
-    @field_validator("api_key_env")
-    @classmethod
-    def _is_a_name(cls, name: str | None) -> str | None:
-        # Capitals are asked for because a key pasted here by mistake has small letters:
-        # it must not go further.
-        if name is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", name):
-            raise ValueError(
-                "must be an environment variable's name, in capitals, such as MY_API_KEY; never the key"
-            )
-        return name
-
-    @field_validator("extra_body")
-    @classmethod
-    def _says_nothing_twice(cls, body: dict[str, Any]) -> dict[str, Any]:
-        for field in body:
-            if field in FIXED:
-                raise ValueError(f"'{field}' cannot be changed")
-            if field in SAID:
-                raise ValueError(f"'{field}' has a setting of its own: {SAID[field]}")
-        return body
-
-    @model_validator(mode="after")
-    def _can_be(self) -> Endpoint:
-        if self.learns:
-            raise ValueError(
-                "an endpoint cannot learn, for its weights are not here; let a 'local' player learn"
-            )
-        if self.budget.money is not None and self.prices is None:
-            raise ValueError("budget.money needs prices: {input: …, output: …}")
-        return self
-
-    def key(self) -> str | None:
-        """The key itself, from the environment; None where none is needed. Raises
-        ConfigError when it is not set.
-        """
-        if self.api_key_env is None:
-            return None
-        key = os.environ.get(self.api_key_env, "").strip()
-        if not key:
-            raise ConfigError(
-                f"the environment variable {self.api_key_env} is not set; it should hold the key for {self.base_url}"
-            )
-        return key
 
     def open(self, weights: Path | None, resources: Resources) -> EndpointActor:
         """The actor; nothing is sent before it is asked to move. Raises ConfigError

@@ -1,5 +1,5 @@
-"""The actor of an endpoint: looks up what was answered before, asks the rest side by
-side, keeps what arrives.
+"""The actor of an endpoint: looks up the replies that are kept, sends the other requests
+side by side, and keeps each reply as it arrives.
 """
 
 from __future__ import annotations
@@ -8,41 +8,40 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Coroutine, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from equipoise.errors import BudgetSpent, EquipoiseError, ModelError, UserError
 from equipoise.models.resources import Replies, Spending
-from equipoise.players.endpoint import Endpoint
-from equipoise.players.faults import fault
-from equipoise.players.requests import Answer, Connection, Failure
+from equipoise.players.endpoint_settings import EndpointSettings
+from equipoise.players.faults import configuration_fault
+from equipoise.players.requests import Completion, Connection, Failure
 from equipoise.types import Move, View, record_id
 
 T = TypeVar("T")
-WAYS = (
-    "json_schema",
-    "json_object",
-    "none",
-)  # to ask for a schema, the strictest first
-UNASKABLE = {400, 404, 422, 501}  # what servers answer to a way that they do not know
-TEMPLATE = 16  # tokens at most that a chat template puts around a message, for what is reserved of a budget
+# Ways to request a JSON schema, the strictest first.
+SCHEMA_FORMATS = ("json_schema", "json_object", "none")
+# HTTP statuses by which servers refuse a format that they do not know.
+FORMAT_REFUSED = {400, 404, 422, 501}
+# Most tokens that a chat template puts around a message; reserved of a budget.
+TEMPLATE_TOKENS = 16
 
 
 class MemoryReplies:
-    """`Replies` for as long as the process lasts."""
+    """Replies that are kept for as long as the process lasts."""
 
     def __init__(self) -> None:
         self._replies: dict[str, dict[str, Any]] = {}
         self._spent: dict[str, Spending] = {}
 
     def reply(self, key: str) -> dict[str, Any] | None:
-        """The kept answer to the question `key`, or None."""
+        """The kept reply to the request `key`, or None."""
         return self._replies.get(key)
 
     def add_reply(
         self, key: str, account: str, reply: dict[str, Any], tokens: int, cost: float
     ) -> None:
-        """Keep an answer, with what it cost the account."""
+        """Keep a reply, with its cost to the account."""
         self._replies[key] = reply
         self._spent[account] = plus(self.spent(account), Spending(1, tokens, cost))
 
@@ -52,13 +51,13 @@ class MemoryReplies:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A view as the server is asked it; `body` lacks only how the schema is asked for."""
+class Request:
+    """A view as it is sent to the server; `body` lacks only the schema's format."""
 
     key: str
     body: dict[str, Any]
     schema: dict[str, Any] | None
-    reserve: Spending  # at most what the answer will cost
+    reserve: Spending  # the most that the reply can cost
 
 
 class EndpointActor:
@@ -67,40 +66,39 @@ class EndpointActor:
     """
 
     def __init__(
-        self, player: Endpoint, connection: Connection, replies: Replies
+        self, player: EndpointSettings, connection: Connection, replies: Replies
     ) -> None:
         """`replies` is read and written in the calling thread only."""
         self.player = player
         self._connection, self._replies = connection, replies
         self._runner: asyncio.Runner | None = None
-        self._ways = WAYS if player.structured == "auto" else (player.structured,)
+        automatic = player.structured == "auto"
+        self._formats = SCHEMA_FORMATS if automatic else (player.structured,)
         self._spent = Spending()
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One answer per view; equal (view, seed) are asked once, and never again once
+        """One answer per view. Equal (view, seed) are requested once, and not again once
         they are answered.
 
-        A row that the server refuses is an error move. Raises ModelError for what
-        concerns every row (the key, the model, the address, a field that the server
-        does not take), and BudgetSpent at the account's limit; what was answered by
-        then is kept.
+        A row that the server refuses is an error move. Raises ModelError for a failure
+        that concerns every row (the key, the model, the address, a field that the
+        server does not take), and BudgetSpent at the account's limit; replies that
+        arrived by then are kept.
         """
-        questions = [
-            self._question(view, seed) for view, seed in zip(views, seeds, strict=True)
+        requests = [
+            self._request(view, seed) for view, seed in zip(views, seeds, strict=True)
         ]
-        found: dict[str, Move] = {}
-        missing: dict[str, Question] = {}
-        for question in questions:
-            if question.key not in found and question.key not in missing:
-                kept = self._replies.reply(question.key)
-                if kept is None:
-                    missing[question.key] = question
-                else:
-                    found[question.key] = _move(kept)
+        distinct = {request.key: request for request in requests}
+        moves: dict[str, Move] = {}
+        for key in distinct:
+            reply = self._replies.reply(key)
+            if reply is not None:
+                moves[key] = _move(reply)
+        missing = [request for key, request in distinct.items() if key not in moves]
         if missing:
             self._spent = self._replies.spent(self._account)
-            self._run(self._ask_all(list(missing.values()), found))
-        return [found[question.key] for question in questions]
+            self._run(self._send_all(missing, moves))
+        return [moves[request.key] for request in requests]
 
     def close(self) -> None:
         """Close the connections."""
@@ -113,8 +111,10 @@ class EndpointActor:
     def _account(self) -> str:
         return self.player.account or self.player.model
 
-    def _question(self, view: View, seed: int) -> Question:
+    def _request(self, view: View, seed: int) -> Request:
         player = self.player
+        # Several servers hold a seed in 32 bits.
+        sent_seed = seed % 2**31 if player.send_seed else None
         body: dict[str, Any] = {
             "model": player.model,
             "messages": [
@@ -125,36 +125,34 @@ class EndpointActor:
             "temperature": player.temperature,
             "top_p": player.top_p,
             "stop": list(player.stop) or None,
-            "seed": seed % 2**31
-            if player.send_seed
-            else None,  # several servers hold a seed in 32 bits
+            "seed": sent_seed,
             "logprobs": player.logprobs or None,
         }
-        body = {
-            field: value for field, value in body.items() if value is not None
-        } | player.extra_body
-        # The way of asking for a schema is left out: an answer stays kept when the
-        # server comes to know a better way.
-        whole = json.dumps(
+        body = {field: value for field, value in body.items() if value is not None}
+        body |= player.extra_body
+        # The schema's format is left out: a reply stays kept when the server learns a
+        # stricter format.
+        identity = json.dumps(
             [player.base_url, body, view.schema, seed],
             sort_keys=True,
             ensure_ascii=False,
         )
-        asked = sum(
-            len(message.content.encode()) + TEMPLATE for message in view.messages
-        )  # a token is a byte at least
+        # A token is at least a byte long.
+        prompt_tokens = sum(
+            len(message.content.encode()) + TEMPLATE_TOKENS for message in view.messages
+        )
         reserve = Spending(
-            1, asked + player.max_new_tokens, self._cost(asked, player.max_new_tokens)
+            1,
+            prompt_tokens + player.max_new_tokens,
+            self._cost(prompt_tokens, player.max_new_tokens),
         )
-        return Question(record_id("reply", whole), body, view.schema, reserve)
+        return Request(record_id("reply", identity), body, view.schema, reserve)
 
-    def _cost(self, asked: int, answered: int) -> float:
+    def _cost(self, prompt_tokens: int, completion_tokens: int) -> float:
         prices = self.player.prices
-        return (
-            0.0
-            if prices is None
-            else (asked * prices.input + answered * prices.output) / 1e6
-        )
+        if prices is None:
+            return 0.0
+        return (prompt_tokens * prices.input + completion_tokens * prices.output) / 1e6
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         try:
@@ -164,161 +162,174 @@ class EndpointActor:
         else:
             work.close()
             raise UserError(
-                f"the endpoint {self.player.base_url} cannot be asked from inside a running event loop (an async "
-                "function, a notebook's cell); ask from plain code, or from a thread that opens the player itself"
+                f"the endpoint {self.player.base_url} cannot be used inside a running event "
+                "loop (an async function, a notebook's cell); call it from plain code, or "
+                "from a thread that opens the player itself"
             )
         self._runner = self._runner or asyncio.Runner()
         try:
             return self._runner.run(work)
         except EquipoiseError:
             raise  # nothing is in flight
-        except (
-            BaseException
-        ):  # a user who interrupts, for one: what is in flight must not outlive it
+        except BaseException:
+            # Ctrl-C, for instance: requests in flight must not outlive it.
             self._runner.close()
             self._runner = None
             self._connection.renew()
             raise
 
-    async def _ask_all(self, questions: list[Question], found: dict[str, Move]) -> None:
-        """Ask them side by side, as many as may be at once and as the budget allows,
-        and put the moves in `found`.
+    async def _send_all(self, requests: list[Request], moves: dict[str, Move]) -> None:
+        """Send the requests side by side, as `concurrency` and the budget allow, and add
+        the moves to `moves`.
         """
-        flying: dict[asyncio.Task[Move], Question] = {}
+        in_flight: dict[asyncio.Task[Move], Request] = {}
         try:
-            await self._ask_in_turn(deque(questions), flying, found)
-        finally:  # empty, unless the user or a fault of ours broke in
-            for task in flying:
+            await self._send_in_turn(deque(requests), in_flight, moves)
+        finally:
+            # Empty, unless an interrupt or an error of ours cut the loop short.
+            for task in in_flight:
                 task.cancel()
-            await asyncio.gather(*flying, return_exceptions=True)
+            await asyncio.gather(*in_flight, return_exceptions=True)
 
-    async def _ask_in_turn(
+    async def _send_in_turn(
         self,
-        waiting: deque[Question],
-        flying: dict[asyncio.Task[Move], Question],
-        found: dict[str, Move],
+        waiting: deque[Request],
+        in_flight: dict[asyncio.Task[Move], Request],
+        moves: dict[str, Move],
     ) -> None:
-        fault: EquipoiseError | None = None
+        first_error: EquipoiseError | None = None
         stop = asyncio.Event()
-        while flying or (waiting and fault is None):
-            while waiting and fault is None and len(flying) < self.player.concurrency:
-                if self._reached(list(flying.values())) is not None:
-                    break
-                question = waiting.popleft()
-                flying[asyncio.create_task(self._ask(question, stop))] = question
-            if not flying:
+        while in_flight or (waiting and first_error is None):
+            while (
+                waiting
+                and first_error is None
+                and len(in_flight) < self.player.concurrency
+                and self._limit_reached(list(in_flight.values())) is None
+            ):
+                request = waiting.popleft()
+                in_flight[asyncio.create_task(self._send(request, stop))] = request
+            if not in_flight:
                 raise self._budget_spent()
-            for task in (
-                await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
-            )[0]:
-                question = flying.pop(task)
+            done, _ = await asyncio.wait(
+                in_flight, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in done:
+                request = in_flight.pop(task)
                 try:
-                    found[question.key] = task.result()
-                except EquipoiseError as error:  # the rest in flight is awaited and kept, but not tried again
-                    fault = fault or error
+                    moves[request.key] = task.result()
+                except EquipoiseError as error:
+                    # The others in flight are awaited and kept, but not retried.
+                    first_error = first_error or error
                     stop.set()
-        if fault is not None:
-            raise fault
+        if first_error is not None:
+            raise first_error
 
-    def _reached(self, flying: Sequence[Question]) -> str | None:
-        """The limit of the budget that the account has reached, counting what is in
-        flight at the most it can cost.
+    def _limit_reached(self, in_flight: Sequence[Request]) -> str | None:
+        """The limit of the budget that the account has reached, counting requests in
+        flight at the most that they can cost.
         """
         total = self._spent
-        for question in flying:
-            total = plus(total, question.reserve)
+        for request in in_flight:
+            total = plus(total, request.reserve)
         for name, limit in self.player.budget:
             if limit is not None and asdict(total)[name] >= limit:
                 return name
         return None
 
     def _budget_spent(self) -> BudgetSpent:
-        name, spent = self._reached([]), self._spent
+        name, spent = self._limit_reached([]), self._spent
+        limit = getattr(self.player.budget, str(name))
         money = f", {spent.money:g} of money" if self.player.prices else ""
         return BudgetSpent(
-            f"account '{self._account}' has reached budget.{name} = {getattr(self.player.budget, str(name))}: "
-            f"{spent.calls} calls, {spent.tokens} tokens{money}. What was answered is kept",
+            f"account '{self._account}' has reached budget.{name} = {limit}: "
+            f"{spent.calls} calls, {spent.tokens} tokens{money}. "
+            "The replies that arrived are kept",
             self._account,
             str(name),
         )
 
-    async def _ask(self, question: Question, stop: asyncio.Event) -> Move:
-        reply = await self._asked(question, stop)
-        if isinstance(reply, Failure):
-            wrong = fault(self.player, reply)
-            if wrong:
-                raise ModelError(f"endpoint {self.player.base_url}: {wrong}")
-            said = (
-                f"HTTP {reply.status}: {reply.words}" if reply.status else reply.words
-            )
-            return Move("", "error", error=f"{self.player.model}: {said}")
-        asked, answered = reply.prompt_tokens or 0, reply.completion_tokens or 0
-        kept = {**asdict(reply), "prompt_tokens": asked, "completion_tokens": answered}
-        kept["cost"] = self._cost(asked, answered)
-        self._replies.add_reply(
-            question.key, self._account, kept, asked + answered, kept["cost"]
-        )
-        self._spent = plus(self._spent, Spending(1, asked + answered, kept["cost"]))
-        if self._counts and (
-            reply.prompt_tokens is None or reply.completion_tokens is None
-        ):
-            raise ModelError(
-                f"endpoint {self.player.base_url}: the server does not say how many tokens it used, so prices, "
-                "budget.tokens and budget.money cannot be kept; leave them out and use budget.calls"
-            )
-        return _move(kept)
+    async def _send(self, request: Request, stop: asyncio.Event) -> Move:
+        outcome = await self._outcome(request, stop)
+        if isinstance(outcome, Failure):
+            fault = configuration_fault(self.player, outcome)
+            if fault:
+                raise ModelError(f"endpoint {self.player.base_url}: {fault}")
+            return Move("", "error", error=f"{self.player.model}: {outcome}")
+        reply = self._keep(request, outcome)
+        self._check_usage(outcome)
+        return _move(reply)
 
-    @property
-    def _counts(self) -> bool:
-        player = self.player
-        return player.prices is not None or player.budget.tokens is not None
-
-    async def _asked(self, question: Question, stop: asyncio.Event) -> Answer | Failure:
-        """Ask, in the strictest way that the server takes where there is a schema; what
-        it takes is remembered.
-        """
-        if question.schema is None:
-            return await self._connection.ask(question.body, stop)
-        ways = self._ways
-        reply: Answer | Failure = Failure("not asked")
-        for i, way in enumerate(ways):
-            reply = await self._connection.ask(
-                question.body | _format(way, question.schema), stop
-            )
-            if isinstance(reply, Answer):
-                # Others may have found out in the meantime; the way that is known to
-                # work is never made stricter.
-                self._ways = min(self._ways, ways[i:], key=len)
-                break
-            if reply.status not in UNASKABLE:
-                break
+    def _keep(self, request: Request, completion: Completion) -> dict[str, Any]:
+        """Record a completion with its cost, and count it; returns it as it is kept."""
+        prompt_tokens = completion.prompt_tokens or 0
+        completion_tokens = completion.completion_tokens or 0
+        tokens = prompt_tokens + completion_tokens
+        cost = self._cost(prompt_tokens, completion_tokens)
+        reply = asdict(completion) | {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "cost": cost,
+        }
+        self._replies.add_reply(request.key, self._account, reply, tokens, cost)
+        self._spent = plus(self._spent, Spending(1, tokens, cost))
         return reply
+
+    def _check_usage(self, completion: Completion) -> None:
+        player = self.player
+        if player.prices is None and player.budget.tokens is None:
+            return
+        if None in (completion.prompt_tokens, completion.completion_tokens):
+            raise ModelError(
+                f"endpoint {player.base_url}: the server does not say how many tokens it "
+                "used, so prices, budget.tokens and budget.money cannot be kept; leave "
+                "them out and use budget.calls"
+            )
+
+    async def _outcome(
+        self, request: Request, stop: asyncio.Event
+    ) -> Completion | Failure:
+        """The server's reply. A schema is requested in the strictest format that the
+        server takes; the format is remembered.
+        """
+        if request.schema is None:
+            return await self._connection.send(request.body, stop)
+        formats = self._formats
+        outcome: Completion | Failure = Failure("not sent")
+        for i, name in enumerate(formats):
+            body = request.body | _response_format(name, request.schema)
+            outcome = await self._connection.send(body, stop)
+            if isinstance(outcome, Completion):
+                # A request beside this one may have learned it first; a format that is
+                # known to work is never made stricter.
+                self._formats = min(self._formats, formats[i:], key=len)
+                break
+            if outcome.status not in FORMAT_REFUSED:
+                break
+        return outcome
 
 
 def plus(a: Spending, b: Spending) -> Spending:
-    """Both together."""
-    return replace(
-        a, calls=a.calls + b.calls, tokens=a.tokens + b.tokens, money=a.money + b.money
-    )
+    """The sum of two accounts' spending."""
+    return Spending(a.calls + b.calls, a.tokens + b.tokens, a.money + b.money)
 
 
-def _format(way: str, schema: dict[str, Any]) -> dict[str, Any]:
-    if way == "json_schema":
+def _response_format(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    if name == "json_schema":
         named = {"name": "answer", "schema": schema, "strict": True}
         return {"response_format": {"type": "json_schema", "json_schema": named}}
-    return {} if way == "none" else {"response_format": {"type": "json_object"}}
+    return {} if name == "none" else {"response_format": {"type": "json_object"}}
 
 
-def _move(kept: dict[str, Any]) -> Move:
+def _move(reply: dict[str, Any]) -> Move:
     usage = {
-        name: kept[name] for name in ("prompt_tokens", "completion_tokens", "cost")
+        name: reply[name] for name in ("prompt_tokens", "completion_tokens", "cost")
     }
-    if kept["finish"] == "content_filter":
+    if reply["finish"] == "content_filter":
         return Move(
             "",
             "error",
             error="the server's content filter withheld the answer",
             **usage,
         )
-    finish = "length" if kept["finish"] == "length" else "stop"
-    return Move(kept["text"], finish, logprobs=tuple(kept["logprobs"]), **usage)
+    finish = "length" if reply["finish"] == "length" else "stop"
+    return Move(reply["text"], finish, logprobs=tuple(reply["logprobs"]), **usage)

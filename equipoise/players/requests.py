@@ -1,9 +1,9 @@
-"""One chat completion from an OpenAI-compatible server, asked for again until the
-server answers or will not.
+"""One chat completion from an OpenAI-compatible server, retried until the server answers
+or refuses.
 
-Time-outs, broken connections, unreadable answers, 408, 409, 425, 429 and 5xx are asked
-again, after a pause that is drawn evenly from [0, FIRST_PAUSE · 2ⁿ] after attempt n (at
-most LONGEST_PAUSE), so that rows that failed together do not come back together; or
+Time-outs, broken connections, unreadable answers, 408, 409, 425, 429 and 5xx are
+retried, after a pause that is drawn evenly from [0, FIRST_PAUSE · 2ⁿ] after attempt n
+(at most LONGEST_PAUSE), so that rows that failed together do not come back together; or
 after as long as the server's Retry-After says, and a little more.
 """
 
@@ -22,17 +22,15 @@ from urllib.parse import urlsplit
 T = TypeVar("T")
 FIRST_PAUSE = 0.5  # seconds
 LONGEST_PAUSE = 30.0  # seconds
-PATIENCE = 600.0  # seconds: a server that asks for a longer wait is taken at its word, and not waited for
-CONNECTING = (
-    15.0  # seconds until a host that does not answer at all counts as unreachable
-)
-WORDS = 300  # characters of what a server says that are repeated in messages
-PASSING = {408, 409, 425, 429}
+PATIENCE = 600.0  # seconds: a server that requests a longer wait is not waited for
+CONNECTING = 15.0  # seconds until a host that does not answer counts as unreachable
+LONGEST_MESSAGE = 300  # characters of a server's message that are repeated in ours
+TRANSIENT = {408, 409, 425, 429}  # HTTP statuses below 500 that may pass
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A completion as the server gave it. Token counts are None where it did not say."""
+class Completion:
+    """A completion as the server gave it. Token counts are None where it gave none."""
 
     text: str
     finish: str
@@ -43,26 +41,29 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no answer. `status` is HTTP's, None where the server did not get
+    """Why there is no completion. `status` is HTTP's, None where the server did not get
     that far.
 
-    `passing`: another attempt may fare better; `wait`: seconds that the server asks for
-    before it; `unreachable`: no connection came about. `code` and `field` are what the
-    server names as the cause.
+    `transient`: another attempt may succeed; `wait`: seconds that the server requests
+    before it; `unreachable`: no connection came about. `code` and `field` are the cause
+    that the server names.
     """
 
-    words: str
+    message: str
     status: int | None = None
-    passing: bool = False
+    transient: bool = False
     wait: float | None = None
     unreachable: bool = False
     code: str = ""
     field: str = ""
 
+    def __str__(self) -> str:
+        return f"HTTP {self.status}: {self.message}" if self.status else self.message
+
 
 class Connection:
-    """The official client, without its own retries and without what it takes from the
-    environment unasked.
+    """The official client, without its own retries and without the settings that it
+    takes from the environment by itself.
     """
 
     def __init__(
@@ -71,12 +72,10 @@ class Connection:
         """`timeout` in seconds for each attempt; `retries` is how many attempts follow
         the first.
         """
-        self._base_url, self._key, self._timeout, self._retries = (
-            base_url,
-            key,
-            timeout,
-            retries,
-        )
+        self._base_url = base_url
+        self._key = key
+        self._timeout = timeout
+        self._retries = retries
         self._client = self._connected()
 
     def _connected(self) -> Any:
@@ -88,53 +87,48 @@ class Connection:
             api_key=key,
             max_retries=0,
             timeout=Timeout(self._timeout, connect=min(self._timeout, CONNECTING)),
-            # What is asked goes to base_url alone, wherever the server would redirect
-            # it; so with http, TLS never
-            # comes into it, and loading certificates would be the slowest part of
-            # opening a player.
+            # Requests go to base_url alone, wherever the server would redirect them; so
+            # http never leads to TLS, and loading certificates, the slowest part of
+            # opening a player, can be left out.
             http_client=DefaultAsyncHttpxClient(
                 follow_redirects=False, verify=urlsplit(self._base_url).scheme != "http"
             ),
-            default_headers={
-                "Authorization": f"Bearer {key}"
-            },  # so that OPENAI_CUSTOM_HEADERS cannot put another
+            # Set here so that OPENAI_CUSTOM_HEADERS cannot put another in its place.
+            default_headers={"Authorization": f"Bearer {key}"},
         )
         # These come from the environment and are meant for one service; no other host
-        # is to see them.
+        # may see them.
         client.organization = client.project = client.admin_api_key = None
         return client
 
-    async def ask(
+    async def send(
         self, body: Mapping[str, Any], stop: asyncio.Event
-    ) -> Answer | Failure:
-        """The server's answer to `body`, or its last failure. Once `stop` is set no
+    ) -> Completion | Failure:
+        """The server's completion of `body`, or the last failure. Once `stop` is set no
         further attempt is made.
         """
-        return await self.again(lambda: self._once(body), stop)
+        return await self.retried(lambda: self._attempt(body), stop)
 
-    async def again(
-        self, once: Callable[[], Awaitable[T | Failure]], stop: asyncio.Event
+    async def retried(
+        self, attempt: Callable[[], Awaitable[T | Failure]], stop: asyncio.Event
     ) -> T | Failure:
-        """What the attempt `once` gives, or its last failure: a passing one is tried
-        again, up to `retries` times.
+        """The result of `attempt`, or its last failure: a transient one is retried, up
+        to `retries` times.
         """
         attempts = 0
         while True:
-            found = await once()
+            result = await attempt()
             attempts += 1
-            if (
-                not isinstance(found, Failure)
-                or not found.passing
-                or attempts > self._retries
-            ):
-                return found
-            pause = random.uniform(
-                0, min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempts - 1))
-            )
-            if found.wait is not None:
-                pause = found.wait + min(pause, FIRST_PAUSE)
+            if not isinstance(result, Failure):
+                return result
+            if not result.transient or attempts > self._retries:
+                return result
+            longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempts - 1))
+            pause = random.uniform(0, longest)
+            if result.wait is not None:
+                pause = result.wait + min(pause, FIRST_PAUSE)
             if pause > PATIENCE or await _set_within(stop, pause):
-                return found
+                return result
 
     async def close(self) -> None:
         """Close the connections."""
@@ -144,24 +138,21 @@ class Connection:
         """Go on with fresh connections: the old ones died with their event loop."""
         self._client = self._connected()
 
-    async def _once(self, body: Mapping[str, Any]) -> Answer | Failure:
+    async def _attempt(self, body: Mapping[str, Any]) -> Completion | Failure:
         import openai
 
-        rest = {
-            field: value
-            for field, value in body.items()
-            if field not in ("model", "messages")
-        }
+        create = self._client.chat.completions.with_raw_response.create
         try:
-            async with asyncio.timeout(
-                self._timeout
-            ):  # the client's own limit is on each part of the exchange
-                reply = await self._client.chat.completions.with_raw_response.create(
-                    model=body["model"], messages=body["messages"], extra_body=rest
+            # The client's own limit is on each part of the exchange; this is on all of it.
+            async with asyncio.timeout(self._timeout):
+                reply = await create(
+                    model=body["model"],
+                    messages=body["messages"],
+                    extra_body=further_fields(body),
                 )
                 text = reply.text
         except TimeoutError:
-            return Failure(f"no answer within {self._timeout:g} s", passing=True)
+            return self._timed_out()
         except openai.APIStatusError as error:
             return self._refused(error)
         except openai.APIConnectionError as error:
@@ -169,19 +160,21 @@ class Connection:
         try:
             return read(json.loads(text))
         except ValueError as error:
-            return Failure(
-                self._clean(f"not a chat completion ({error}): {text}"), passing=True
-            )
+            message = self._clean(f"not a chat completion ({error}): {text}")
+            return Failure(message, transient=True)
+
+    def _timed_out(self) -> Failure:
+        return Failure(f"no answer within {self._timeout:g} s", transient=True)
 
     def _refused(self, error: Any) -> Failure:
         """`error` is an openai.APIStatusError."""
         status, body = error.status_code, error.body
-        words = body.get("message") if isinstance(body, dict) else None
+        message = body.get("message") if isinstance(body, dict) else None
         return Failure(
-            self._clean(str(words or error.response.text or error.message)),
+            self._clean(str(message or error.response.text or error.message)),
             status,
-            passing=status in PASSING or (status >= 500 and status != 501),
-            wait=asked_wait(error.response.headers),
+            transient=status in TRANSIENT or (status >= 500 and status != 501),
+            wait=retry_after(error.response.headers),
             code=str(error.code or ""),
             field=str(error.param or ""),
         )
@@ -193,44 +186,55 @@ class Connection:
         cause = error.__cause__
         unreachable = isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout)
         if isinstance(cause, httpx2.TimeoutException) and not unreachable:
-            return Failure(f"no answer within {self._timeout:g} s", passing=True)
+            return self._timed_out()
         return Failure(
             self._clean(str(cause or error)) or "broken connection",
-            passing=True,
+            transient=True,
             unreachable=unreachable,
         )
 
-    def _clean(self, words: str) -> str:
-        """`words` on one line, short, and without the key, should the server have
+    def _clean(self, message: str) -> str:
+        """`message` on one line, short, and without the key, should the server have
         repeated it.
         """
         if self._key:
-            words = words.replace(self._key, "[key]")
-        words = " ".join(words.split())
-        return words if len(words) <= WORDS else f"{words[:WORDS]}…"
+            message = message.replace(self._key, "[key]")
+        message = " ".join(message.split())
+        if len(message) <= LONGEST_MESSAGE:
+            return message
+        return f"{message[:LONGEST_MESSAGE]}…"
 
 
-def read(reply: Any) -> Answer:
-    """The answer in the JSON of a chat completion. Reasoning that the server keeps
-    apart stays apart.
+def further_fields(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The request's fields beyond the two that the official client requires."""
+    return {
+        field: value
+        for field, value in body.items()
+        if field not in ("model", "messages")
+    }
 
-    Raises ValueError where it is none.
+
+def read(reply: Any) -> Completion:
+    """The completion in a server's JSON. Reasoning that the server keeps apart stays
+    apart.
+
+    Raises ValueError where it holds none.
     """
     match reply:
         case {"choices": [{"message": {**message}, **choice}, *_]}:
             pass
-        case {"error": {"message": words}} | {"error": words}:
-            raise ValueError(f"the server says: {words}")
+        case {"error": {"message": error}} | {"error": error}:
+            raise ValueError(f"the server says: {error}")
         case _:
             raise ValueError("no choice with a message")
-    # Where a model declines a schema, OpenAI gives its words as `refusal`; they are its
+    # Where a model declines a schema, OpenAI gives its text as `refusal`; it is the
     # answer.
     text = message.get("content") or message.get("refusal") or ""
     if not isinstance(text, str):
         raise ValueError("the message's content is no text")
     usage = reply.get("usage") or {}
     tokens = (choice.get("logprobs") or {}).get("content") or ()
-    return Answer(
+    return Completion(
         text,
         str(choice.get("finish_reason") or "stop"),
         usage.get("prompt_tokens"),
@@ -239,23 +243,22 @@ def read(reply: Any) -> Answer:
     )
 
 
-def asked_wait(headers: Mapping[str, str]) -> float | None:
-    """Seconds until the time that Retry-After names (seconds, or a date of HTTP); None
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds until the time that Retry-After names (seconds, or an HTTP date); None
     where it names none.
     """
-    said = headers.get("retry-after")
-    if said is None:
+    value = headers.get("retry-after")
+    if value is None:
         return None
     try:
-        return max(0.0, float(said))
+        return max(0.0, float(value))
     except ValueError:
         pass
     try:
-        return max(
-            0.0, email.utils.parsedate_to_datetime(said).timestamp() - time.time()
-        )
+        date = email.utils.parsedate_to_datetime(value)
     except ValueError:
         return None
+    return max(0.0, date.timestamp() - time.time())
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> bool:
