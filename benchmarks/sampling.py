@@ -38,7 +38,7 @@ from transformers import (
 )
 
 from equipoise.models.device import choose_device
-from equipoise.models.sampling import Choice, sample
+from equipoise.models.sampling import SamplingSettings, sample
 
 SHAPES: dict[str, dict[str, Any]] = {
     "small": {
@@ -73,7 +73,7 @@ class Workload:
     """
 
     name: str
-    choice: Choice
+    choice: SamplingSettings
     prompts: list[list[int]] = field(repr=False)
     limits: list[int] = field(repr=False)
     copies: int = 1
@@ -159,19 +159,31 @@ def workloads(o: argparse.Namespace) -> list[Workload]:
     full = [o.new] * o.rows
     mixed = np.clip(dice.geometric(3 / o.new, o.rows), 1, o.new).tolist()
     return [
-        Workload("temperature 0.8", Choice(0.8), prompts, full),
-        Workload("temperature 0.8, top-p 0.95", Choice(0.8, top_p=0.95), prompts, full),
+        Workload("temperature 0.8", SamplingSettings(0.8), prompts, full),
         Workload(
-            "top-k 50, top-p 0.9", Choice(1.0, top_k=50, top_p=0.9), prompts, full
+            "temperature 0.8, top-p 0.95",
+            SamplingSettings(0.8, top_p=0.95),
+            prompts,
+            full,
+        ),
+        Workload(
+            "top-k 50, top-p 0.9",
+            SamplingSettings(1.0, top_k=50, top_p=0.9),
+            prompts,
+            full,
         ),
         Workload(
             f"mixed lengths, {sum(mixed) / o.rows:.0f} on average",
-            Choice(0.8),
+            SamplingSettings(0.8),
             prompts,
             mixed,
         ),
         Workload(
-            "four samples a prompt", Choice(0.8), prompts[: o.rows // 4], full, copies=4
+            "four samples a prompt",
+            SamplingSettings(0.8),
+            prompts[: o.rows // 4],
+            full,
+            copies=4,
         ),
     ]
 

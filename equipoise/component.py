@@ -160,7 +160,7 @@ class Component(Settings):
     @classmethod
     def find(cls, kind: str) -> type[Component]:
         """The class for `kind`: one of this room's, or an import path
-        `package.module:Class`.
+        `package.module:Class`. A class that lacks an abstract method is an error here.
         """
         kinds = cls.kinds()
         if kind not in kinds and ":" not in kind:
@@ -176,5 +176,12 @@ class Component(Settings):
                 "wrong_room",
                 "'{kind}' is not a {room}",
                 {"kind": kind, "room": cls.__name__},
+            )
+        missing = sorted(getattr(found, "__abstractmethods__", ()))
+        if missing:
+            raise PydanticCustomError(
+                "unfinished_component",
+                "'{kind}' does not define {methods}, which every {room} must have",
+                {"kind": kind, "methods": ", ".join(missing), "room": cls.__name__},
             )
         return found

@@ -11,7 +11,7 @@ from equipoise.types import Prompt, View
 
 
 class Answers(Game):
-    """`samples` seats answer the prompt; a schedule may give them all to one player or
+    """`samples` seats answer the prompt; a schedule may give all of them to one player or
     share them out.
     """
 
@@ -24,9 +24,9 @@ class Answers(Game):
         return tuple(str(i + 1) for i in range(self.samples))
 
     def role(self, seat: str) -> str:
-        """They all answer."""
+        """Every seat answers."""
         return "answer"
 
     def referee(self, prompt: Prompt) -> Referee:
-        """Ask everyone at once; nobody sees another's answer."""
+        """Ask all seats at once; none sees another's answer."""
         yield [Ask(seat, View(prompt.messages)) for seat in self.seats]

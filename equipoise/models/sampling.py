@@ -35,7 +35,7 @@ CHECK = 8  # steps between two looks at who has finished, on an accelerator: eac
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SamplingSettings:
     """How a token is chosen: softmax(logits / temperature), cut to `top_k` tokens, then
     to the mass `top_p`.
 
@@ -67,7 +67,7 @@ def sample(
     prompts: Sequence[list[int]],
     seeds: Sequence[int],
     limits: Sequence[int],
-    choice: Choice,
+    choice: SamplingSettings,
     *,
     stop_ids: Sequence[int],
     pad_id: int,
@@ -130,7 +130,7 @@ def retraced(
 
 
 def choose(
-    logits_BV: torch.Tensor, number_B: torch.Tensor, choice: Choice
+    logits_BV: torch.Tensor, number_B: torch.Tensor, choice: SamplingSettings
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """A token for each row, and its log-probability.
 
@@ -151,7 +151,7 @@ def choose(
     return token_B, logits_BV.gather(1, token_B[:, None])[:, 0] - total_B.log().float()
 
 
-def _least_kept(logits_BV: torch.Tensor, choice: Choice) -> torch.Tensor:
+def _least_kept(logits_BV: torch.Tensor, choice: SamplingSettings) -> torch.Tensor:
     """[B, 1]: the smallest logit that the cuts keep. What ties with it is kept as well."""
     if choice.top_p >= 1:
         return logits_BV.topk(min(choice.top_k, logits_BV.shape[-1])).values[:, -1:]
@@ -237,7 +237,7 @@ def _answers(
     batch: Batch,
     seed_B: np.ndarray,
     limits: list[int],
-    choice: Choice,
+    choice: SamplingSettings,
     stop_ids: Sequence[int],
 ) -> Iterator[Sample]:
     device, longest = batch.device, max(limits)

@@ -1,9 +1,10 @@
-"""What a player is: a configuration that opens into an actor, and the capabilities an
-actor may have.
+"""Players: configurations that open into actors, and the capabilities that an actor may
+have.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Protocol, runtime_checkable
@@ -17,24 +18,24 @@ class Actor(Protocol):
     """A player that is ready to move."""
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One move per view, in order. A row's dice depend on its own seed alone. A row
-        that fails is an error move.
+        """One move per view, in order. A row's randomness comes from its own seed alone.
+        A row that fails is an error move.
         """
         ...
 
     def close(self) -> None:
-        """Give back memory and connections."""
+        """Release memory and connections."""
         ...
 
 
 @runtime_checkable
 class Scorer(Protocol):
-    """An actor that can also say how likely it finds a text."""
+    """An actor that can also compute the log-probability of a text."""
 
     @property
     def encoding(self) -> str:
-        """Fingerprint of tokenizer, template and truncation; players whose
-        log-probabilities meet must share it.
+        """Fingerprint of tokenizer, template and truncation. Log-probabilities of two
+        players can be compared only where it is equal.
         """
         ...
 
@@ -48,7 +49,7 @@ class Scorer(Protocol):
         """For each (chat, answer): the sum of the answer's token log-probabilities in
         nats, and the token count.
 
-        An answer too long is cut at its end; with `whole`, it raises DataError.
+        An answer that is too long is cut at its end; with `whole`, it raises DataError.
         """
         ...
 
@@ -63,7 +64,7 @@ class Distribution(Protocol):
 
 
 class Player(Component):
-    """A player's configuration. `learns` says whether the run's learner trains it."""
+    """A player's configuration. `learns`: whether the run's learner trains it."""
 
     KINDS: ClassVar = {
         "scripted": "equipoise.players.scripted:Scripted",
@@ -76,13 +77,11 @@ class Player(Component):
 
     @property
     def start(self) -> Path | None:
-        """The folder of the weights that generation 0 has, where they are not the
-        model's own.
-        """
+        """The folder of generation 0's weights, where they are not the model's own."""
         return None
 
+    @abstractmethod
     def open(self, weights: Path | None, resources: Resources) -> Actor:
-        """The actor at `weights` (a folder written by a learner), or as given when
-        None.
+        """The actor with `weights` (a folder that a learner wrote), or as configured
+        when None.
         """
-        raise TypeError(f"{type(self).__name__} must define open()")

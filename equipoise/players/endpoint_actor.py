@@ -210,9 +210,7 @@ class EndpointActor:
                 in_flight[asyncio.create_task(self._send(request, stop))] = request
             if not in_flight:
                 raise self._budget_spent()
-            done, _ = await asyncio.wait(
-                in_flight, return_when=asyncio.FIRST_COMPLETED
-            )
+            done, _ = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 request = in_flight.pop(task)
                 try:

@@ -65,7 +65,8 @@ class EndpointSettings(Player):
     model: str = Field(min_length=1, description="the model's name there")
     api_key_env: str | None = Field(
         None,
-        description="the environment variable that holds the key, not the key; null: the server asks for none",
+        description="the environment variable that holds the key, not the key; null: "
+        "the server asks for none",
     )
     temperature: float | None = Field(
         1.0, ge=0, description="of sampling; null: not sent"
@@ -99,7 +100,8 @@ class EndpointSettings(Player):
     )
     structured: Literal["auto", "json_schema", "json_object", "none"] = Field(
         "auto",
-        description="how a JSON schema is asked for; auto: the strictest of the three that the server takes",
+        description="how a JSON schema is asked for; auto: the strictest of the "
+        "three that the server takes",
     )
     concurrency: int = Field(16, ge=1, description="requests in flight at most")
     timeout: float = Field(300.0, gt=0, description="seconds that one request may take")
@@ -139,7 +141,8 @@ class EndpointSettings(Player):
         # it must not go further.
         if name is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", name):
             raise ValueError(
-                "must be an environment variable's name, in capitals, such as MY_API_KEY; never the key"
+                "must be an environment variable's name, in capitals, such as "
+                "MY_API_KEY; never the key"
             )
         return name
 
@@ -173,6 +176,7 @@ class EndpointSettings(Player):
         key = os.environ.get(self.api_key_env, "").strip()
         if not key:
             raise ConfigError(
-                f"the environment variable {self.api_key_env} is not set; it should hold the key for {self.base_url}"
+                f"the environment variable {self.api_key_env} is not set; it should "
+                f"hold the key for {self.base_url}"
             )
         return key

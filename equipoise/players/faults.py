@@ -47,9 +47,7 @@ def configuration_fault(player: EndpointSettings, failure: Failure) -> str | Non
         case Failure(status=402) | Failure(code="insufficient_quota"):
             return f"the account has no credit left ({failure})"
         case Failure(status=404):
-            return (
-                f"no model '{player.model}' there, or base_url lacks its /v1 ({failure})"
-            )
+            return f"no model '{player.model}' there, or base_url lacks its /v1 ({failure})"
         case Failure(status=400 | 422) if _model_is_unknown(player, message):
             return f"no model '{player.model}' there ({failure})"
     field = _unknown_field(player, failure)

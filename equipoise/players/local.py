@@ -34,17 +34,19 @@ class Local(Player):
     kind: Literal["local"] = "local"
     model: str = Field(
         "builtin",
-        description="a folder, a Hugging Face id, or packaged: builtin, builtin/pool, builtin/siege, builtin/desk",
+        description="a folder, a Hugging Face id, or a packaged model's name, such as builtin",
     )
     adapter: str | None = Field(
         None,
-        description="a LoRA adapter on the model to start from: a folder, or builtin/NAME for a packaged one",
+        description="a LoRA adapter on the model to start from: a folder, or "
+        "builtin/NAME for a packaged one",
     )
     lora: Lora | None = Field(
         default_factory=lambda data: (
             Lora.model_validate({}) if data.get("adapter") else None
         ),
-        description="generations are adapters on the model; null: each is a whole model. With `adapter`, its own shape",
+        description="generations are adapters on the model; null: each is a whole "
+        "model. With `adapter`, its own shape",
     )
     dtype: Dtype = Field(
         "auto",
@@ -55,7 +57,7 @@ class Local(Player):
     )
     attention: str = Field(
         "auto",
-        description="kernel: auto, sdpa, eager, flash_attention_2 …, as transformers names it",
+        description="kernel, as transformers names it: auto, sdpa, eager, flash_attention_2 …",
     )
     max_length: int | None = Field(
         None,
@@ -90,7 +92,7 @@ class Local(Player):
     )
 
     @model_validator(mode="after")
-    def _adapter_stays_one(self) -> Local:
+    def _adapter_is_kept(self) -> Local:
         if self.adapter is not None and self.lora is None:
             raise ValueError(
                 "lora: null would train whole weights, but the player starts from an adapter"
@@ -111,7 +113,7 @@ class Local(Player):
         )
 
     def open(self, weights: Path | None, resources: Resources) -> LocalActor:
-        """The actor at `weights`. Adapters of one model share it through the shelf.
+        """The actor with `weights`. Adapters of one model share it through `resources`.
         Raises ModelError.
         """
         encoding = self.shared_encoding(resources)
@@ -120,8 +122,8 @@ class Local(Player):
         return LocalActor(self, encoding, lambda: base.lend(name))
 
     def shared_encoding(self, resources: Resources) -> Encoding:
-        """The encoding that the shelf keeps for all players that spell as this one
-        does. Raises ModelError.
+        """The encoding that all players with this tokenizer, template and length share.
+        Raises ModelError.
         """
         options = repr(sorted(self.template_options.items()))
         return resources.get(
@@ -132,20 +134,22 @@ class Local(Player):
     def base(
         self, weights: Path | None, resources: Resources
     ) -> tuple[SharedBase, Path | None]:
-        """The model in memory that `weights` need, shared through the shelf, and the
+        """The model in memory that `weights` need, shared through `resources`, and the
         folder of the adapter on it.
 
-        None for the adapter: the weights are the model's. Raises ModelError.
+        None for the adapter: the weights are the model's own. Raises ModelError.
         """
-        makings = (resolve(self.model), self.dtype, self.device, self.attention)
+        loading = (resolve(self.model), self.dtype, self.device, self.attention)
         if weights is None or holds_adapter(weights, self.lora):
-            return resources.get(
-                ("base", *makings), lambda: SharedBase(self.model, self._load(None))
-            ), weights
-        key = ("whole", str(weights.resolve()), *makings)
-        return resources.get(
-            key, lambda: SharedBase(str(weights), self._load(weights))
-        ), None
+            base = resources.get(
+                ("base", *loading), lambda: SharedBase(self.model, self._load(None))
+            )
+            return base, weights
+        whole = resources.get(
+            ("whole", str(weights.resolve()), *loading),
+            lambda: SharedBase(str(weights), self._load(weights)),
+        )
+        return whole, None
 
     def _load(self, weights: Path | None) -> Any:
         return load_model(
@@ -158,7 +162,7 @@ class Local(Player):
 
 
 class SharedBase:
-    """One model in memory, and the adapters that make it one generation or another."""
+    """A model in memory, and the adapters that turn it into one generation or another."""
 
     def __init__(self, name: str, model: Any) -> None:
         """`name` is the model's folder or hub id; `model` a transformers model."""
@@ -168,7 +172,9 @@ class SharedBase:
         self._adapters: dict[str, str] = {}
 
     def adapter(self, folder: Path) -> str:
-        """The name of the adapter in `folder`, read on first asking. Raises ModelError."""
+        """The name of the adapter in `folder`, which is read at its first use. Raises
+        ModelError.
+        """
         key = str(folder.resolve())
         if key not in self._adapters:
             name = f"generation_{len(self._adapters)}"
@@ -180,7 +186,7 @@ class SharedBase:
 
     @contextmanager
     def lend(self, adapter: str | None) -> Iterator[Any]:
-        """The model with this adapter in force (None: with none), while the context is
+        """The model with this adapter active (None: without any), while the context is
         open.
         """
         if adapter is not None:
@@ -233,34 +239,33 @@ class LocalActor:
     def _sampled(
         self, prompts: dict[int, list[int]], seeds: Sequence[int]
     ) -> Iterator[tuple[int, Move]]:
-        from equipoise.models.sampling import Choice, sample
+        from equipoise.models.sampling import SamplingSettings, sample
 
         player, encoding = self.player, self._encoding
+        rows = list(prompts.values())
+        limits = [
+            min(player.max_new_tokens, encoding.max_length - len(ids)) for ids in rows
+        ]
         with self._model() as model:
             samples = sample(
                 model,
-                list(prompts.values()),
+                rows,
                 seeds,
-                [
-                    min(player.max_new_tokens, encoding.max_length - len(ids))
-                    for ids in prompts.values()
-                ],
-                Choice(player.temperature, player.top_k, player.top_p),
+                limits,
+                SamplingSettings(player.temperature, player.top_k, player.top_p),
                 stop_ids=encoding.stop_ids,
                 pad_id=encoding.pad_id,
                 batch_size=player.batch_size,
             )
-        for (row, ids), found in zip(prompts.items(), samples, strict=True):
-            yield (
-                row,
-                Move(
-                    encoding.decode(found.token_ids),
-                    "stop" if found.ended else "length",
-                    tuple(found.token_ids),
-                    tuple(found.logprobs),
-                    len(ids),
-                ),
+        for (row, ids), answer in zip(prompts.items(), samples, strict=True):
+            move = Move(
+                encoding.decode(answer.token_ids),
+                "stop" if answer.ended else "length",
+                tuple(answer.token_ids),
+                tuple(answer.logprobs),
+                len(ids),
             )
+            yield row, move
 
     def logprobs(
         self,
@@ -281,9 +286,10 @@ class LocalActor:
             self._encoding.join(chat, text)
             for chat, text in zip(chats, texts, strict=True)
         ]
-        ids, starts = [ids for ids, _ in joined], [start for _, start in joined]
         if whole:
             self._refuse_cut(joined, texts)
+        ids = [ids for ids, _ in joined]
+        starts = [start for _, start in joined]
         with self._model() as model:
             return answer_logprobs(
                 model,
@@ -317,12 +323,13 @@ class LocalActor:
             needed = start + len(self._encoding.answer_ids(text))
             if needed > len(ids):
                 raise DataError(
-                    f"model '{self.player.model}' needs {needed} tokens for a prompt and answer, but its max_length is "
-                    f"{self._encoding.max_length}; raise it, for a part of an answer cannot be compared"
+                    f"model '{self.player.model}' needs {needed} tokens for a prompt and "
+                    f"answer, but its max_length is {self._encoding.max_length}; raise it, "
+                    "for a part of an answer cannot be compared"
                 )
 
     def close(self) -> None:
-        """Let go of the model; it leaves memory with the last who shares it."""
+        """Let go of the model; it leaves memory with its last user."""
         self._lend = None
 
     @contextmanager
@@ -335,6 +342,7 @@ class LocalActor:
                 yield model
         except torch.OutOfMemoryError as error:
             raise ModelError(
-                f"model '{self.player.model}' ran out of memory with batch_size = {self.player.batch_size} and up to "
-                f"{self._encoding.max_length} tokens a row; lower one of them ({str(error).splitlines()[0]})"
+                f"model '{self.player.model}' ran out of memory with batch_size = "
+                f"{self.player.batch_size} and up to {self._encoding.max_length} tokens a "
+                f"row; lower one of them ({str(error).splitlines()[0]})"
             ) from error

@@ -1,5 +1,5 @@
-"""The players of a run at all their generations: where their weights lie, and the
-actors that are open.
+"""The players of a run at all their generations: where their weights are, and the actors
+that are open.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from equipoise.types import PlayerId
 
 
 class Population:
-    """Opens players on demand and shares what they share. Generation 0 is the player as
-    given.
+    """Opens players on demand; what they load is shared. Generation 0 is the player as
+    configured.
     """
 
     def __init__(
@@ -26,8 +26,8 @@ class Population:
         replies: Replies | None = None,
         resources: Resources | None = None,
     ) -> None:
-        """`folder` holds the generations that were trained; `replies` what players that
-        are paid for have answered.
+        """`folder` holds the trained generations; `replies` keeps the replies that were
+        paid for.
 
         `resources`: another population's, to share what it has opened.
         """
@@ -57,28 +57,29 @@ class Population:
         """Where a generation's weights belong, whether or not they are there."""
         return self.folder / player.name / str(player.generation)
 
-    def actor(self, who: PlayerId | Player) -> Actor:
-        """The open actor of a player of the run, or of a guest: a player that only a
-        judge's settings know.
+    def actor(self, player: PlayerId | Player) -> Actor:
+        """The open actor of a player of the run, or of a player that only a judge's
+        settings know.
         """
-        if (
-            isinstance(who, PlayerId)
-            and who.name in self.alive
-            and (living := self.alive[who.name](who)) is not None
-        ):
-            return living
-        key = who if isinstance(who, PlayerId) else who.model_dump_json()
+        if isinstance(player, PlayerId):
+            return self._actor_of_run(player)
+        key = player.model_dump_json()
         if key not in self._open:
-            if isinstance(who, PlayerId):
-                self._open[key] = self.players[who.name].open(
-                    self.weights(who), self.resources
-                )
-            else:
-                self._open[key] = who.open(who.start, self.resources)
+            self._open[key] = player.open(player.start, self.resources)
         return self._open[key]
 
+    def _actor_of_run(self, player: PlayerId) -> Actor:
+        if player.name in self.alive:
+            living = self.alive[player.name](player)
+            if living is not None:
+                return living
+        if player not in self._open:
+            settings = self.players[player.name]
+            self._open[player] = settings.open(self.weights(player), self.resources)
+        return self._open[player]
+
     def release(self) -> None:
-        """Close every actor and give back what they shared, so that a learner finds the
+        """Close every actor and release what they shared, so that a learner finds the
         memory free.
         """
         for actor in self._open.values():
@@ -87,12 +88,11 @@ class Population:
         self.resources.clear()
 
     def forget(self, name: str, newest: int, spared: Collection[PlayerId] = ()) -> None:
-        """Delete the weights of `name` but for its `newest` generations and those that
-        are `spared`.
+        """Delete the weights of `name` except for its `newest` generations and those
+        that are `spared`.
         """
-        born = sorted(
-            int(f.name) for f in (self.folder / name).glob("[0-9]*") if f.name.isdigit()
-        )
-        for generation in born[:-newest]:
+        folders = (self.folder / name).glob("[0-9]*")
+        generations = sorted(int(f.name) for f in folders if f.name.isdigit())
+        for generation in generations[:-newest]:
             if PlayerId(name, generation) not in spared:
                 shutil.rmtree(self.home(PlayerId(name, generation)))

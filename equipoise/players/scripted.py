@@ -1,4 +1,4 @@
-"""A player that does as it was told: fixed answers, or a Python function."""
+"""A player with fixed answers, or with a Python function that gives them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from equipoise.types import Move, View
 
 
 class Scripted(Player):
-    """Answers `text` always, or one of `texts` by the row's seed, or what `call(view,
-    seed)` returns.
+    """Answers `text` always, or one of `texts` by the row's seed, or with what
+    `call(view, seed)` returns.
     """
 
     kind: Literal["scripted"] = "scripted"
-    text: str | None = Field(None, description="the one answer")
+    text: str | None = Field(None, description="the only answer")
     texts: tuple[str, ...] | None = Field(
-        None, min_length=1, description="answers; the row's seed modulo their number"
+        None,
+        min_length=1,
+        description="answers, chosen by the row's seed modulo their number",
     )
     call: str | None = Field(
         None,
@@ -32,10 +34,8 @@ class Scripted(Player):
 
     @model_validator(mode="after")
     def _one_script(self) -> Scripted:
-        if (
-            sum(script is not None for script in (self.text, self.texts, self.call))
-            != 1
-        ):
+        scripts = (self.text, self.texts, self.call)
+        if sum(script is not None for script in scripts) != 1:
             raise ValueError("give exactly one of text, texts and call")
         if self.call is not None and not callable(imported(self.call)):
             raise PydanticCustomError(
@@ -59,7 +59,7 @@ class ScriptedActor:
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One answer per view. Where the function raises, or returns no text, the move
-        is an error that says so.
+        is an error with the reason.
         """
         return [self._move(view, seed) for view, seed in zip(views, seeds, strict=True)]
 
@@ -69,19 +69,15 @@ class ScriptedActor:
             return Move(texts[seed % len(texts)])
         try:
             text = self._call(view, seed)
-        except Exception as error:  # noqa: BLE001  a user's function may raise anything, and the run goes on
-            return Move(
-                "",
-                "error",
-                error=f"{self.player.call} raised {type(error).__name__}: {error}",
-            )
+        # A user's function may raise anything, and the run goes on.
+        except Exception as error:  # noqa: BLE001
+            return self._failed(f"raised {type(error).__name__}: {error}")
         if not isinstance(text, str):
-            return Move(
-                "",
-                "error",
-                error=f"{self.player.call} returned {type(text).__name__}, not a text",
-            )
+            return self._failed(f"returned {type(text).__name__}, not a text")
         return Move(text)
 
+    def _failed(self, reason: str) -> Move:
+        return Move("", "error", error=f"{self.player.call} {reason}")
+
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to release."""

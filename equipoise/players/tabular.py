@@ -1,6 +1,4 @@
-"""A player of finite games: one probability for each move, the same whatever it is
-asked.
-"""
+"""A player of finite games: one probability for each move, whatever the prompt."""
 
 from __future__ import annotations
 
@@ -28,13 +26,14 @@ class Tabular(Player):
 
     kind: Literal["tabular"] = "tabular"
     logits: tuple[float, ...] | None = Field(
-        None, min_length=1, description="the start, in nats, one for each move"
+        None, min_length=1, description="the initial logits in nats, one for each move"
     )
     probabilities: tuple[float, ...] | None = Field(
-        None, min_length=1, description="the start, adding up to one"
+        None, min_length=1, description="the initial probabilities, which add up to 1"
     )
     actions: tuple[str, ...] = Field(
-        (), description="the moves' names; needed only to say how likely a text is"
+        (),
+        description="the moves' names; needed only for the log-probability of a text",
     )
 
     @model_validator(mode="after")
@@ -52,32 +51,31 @@ class Tabular(Player):
         return self
 
     def logits_A(self, weights: Path | None, size: int) -> np.ndarray:
-        """The policy's logits in nats, [A = size], at `weights` (None: the start); −inf
-        for a move never made.
+        """The policy's logits in nats, [A = size], of `weights` (None: the initial ones);
+        −inf for a move that is never made.
 
-        Raises ConfigError where the start is for another number of moves, ModelError
-        for an unreadable or other folder.
+        Raises ConfigError where the initial policy has another number of moves,
+        ModelError where the folder's has, or cannot be read.
         """
         if weights is not None:
             logits_A = read_policy(weights)
         elif self.probabilities is not None:
             with np.errstate(divide="ignore"):
                 logits_A = np.log(np.asarray(self.probabilities, np.float64))
+        elif self.logits is not None:
+            logits_A = np.asarray(self.logits, np.float64)
         else:
-            logits_A = (
-                np.zeros(size)
-                if self.logits is None
-                else np.asarray(self.logits, np.float64)
-            )
+            logits_A = np.zeros(size)
         if len(logits_A) != size:
-            wrong = ConfigError if weights is None else ModelError
-            raise wrong(
-                f"{weights or 'the tabular player'} is for {len(logits_A)} moves, but the game has {size}"
+            error = ConfigError if weights is None else ModelError
+            raise error(
+                f"{weights or 'the tabular player'} is for {len(logits_A)} moves, "
+                f"but the game has {size}"
             )
         return logits_A
 
     def open(self, weights: Path | None, resources: Resources) -> TabularActor:
-        """The actor at `weights`."""
+        """The actor with `weights`."""
         return TabularActor(self, weights)
 
 
@@ -103,16 +101,16 @@ class TabularActor:
         random number.
         """
         moves = []
-        for view, u in zip(views, uniform(np.asarray(seeds, np.int64), 0), strict=True):
+        number_B = uniform(np.asarray(seeds, np.int64), 0)
+        for view, number in zip(views, number_B, strict=True):
             if not view.actions:
                 raise ConfigError(
-                    "a tabular player needs a finite game: this one names no moves to choose from"
+                    "a tabular player needs a finite game: this game names no moves to choose from"
                 )
             logprobs_A = self.logprobs_A(len(view.actions))
             cumulative_A = np.exp(logprobs_A).cumsum()
-            choice = int(
-                np.searchsorted(cumulative_A, u * cumulative_A[-1], side="right")
-            )
+            target = number * cumulative_A[-1]
+            choice = int(np.searchsorted(cumulative_A, target, side="right"))
             moves.append(
                 Move(
                     view.actions[choice],
@@ -137,25 +135,23 @@ class TabularActor:
         for text in texts:
             if text not in actions:
                 raise ConfigError(
-                    f"a tabular player cannot say how likely '{text}' is; its actions: {list(actions)}"
+                    f"a tabular player cannot say how likely '{text}' is; its "
+                    f"actions: {list(actions)}"
                 )
-        return [
-            (float(self.logprobs_A(len(actions))[actions.index(text)]), 1)
-            for text in texts
-        ]
+        logprobs_A = self.logprobs_A(len(actions))
+        return [(float(logprobs_A[actions.index(text)]), 1) for text in texts]
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to release."""
 
 
 def read_policy(folder: Path) -> np.ndarray:
-    """The logits in nats, [A], of a folder of weights. Raises ModelError where there
-    are none.
+    """The logits in nats, [A], of a folder of weights. Raises ModelError where it holds
+    none.
     """
     try:
-        logits_A = np.asarray(
-            json.loads((folder / FILE).read_text())["logits"], np.float64
-        )
+        policy = json.loads((folder / FILE).read_text())
+        logits_A = np.asarray(policy["logits"], np.float64)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(
             f"{folder / FILE}: no tabular policy ({type(error).__name__}: {error})"

@@ -28,7 +28,7 @@ import torch
 from equipoise.errors import DataError
 from equipoise.models.encoding import Encoding, NoRoom
 from equipoise.models.resources import Resources
-from equipoise.models.sampling import Batch, Choice, choose
+from equipoise.models.sampling import Batch, SamplingSettings, choose
 from equipoise.players.local import Local, SharedBase
 from equipoise.seeds import uniform
 from equipoise.serve.decoding import Decoder, Stops
@@ -159,7 +159,7 @@ class Row:
             start,
             min(asked.max_tokens, room),
         )
-        self.choice = Choice(asked.temperature, asked.top_k, asked.top_p)
+        self.choice = SamplingSettings(asked.temperature, asked.top_k, asked.top_p)
         self.cancelled = False
         self.loop = asyncio.get_running_loop()
         self.pieces: asyncio.Queue[Piece] = asyncio.Queue()

@@ -11,7 +11,7 @@ from typing import Any
 
 from equipoise.errors import ConfigError, ModelError
 from equipoise.players.endpoint import Endpoint
-from equipoise.players.faults import fault
+from equipoise.players.faults import configuration_fault
 from equipoise.players.requests import Connection, Failure
 from equipoise.serve.engine import Asked, EngineError, Piece, Refused
 from equipoise.types import Message
@@ -39,7 +39,7 @@ class Streaming(Connection):
         """The answer to `body`. Until its first event it is tried again as an
         endpoint's is; a failure is the last.
         """
-        opened = await self.again(lambda: self._opened(body), asyncio.Event())
+        opened = await self.retried(lambda: self._opened(body), asyncio.Event())
         if isinstance(opened, Failure):
             yield opened
             return
@@ -69,12 +69,13 @@ class Streaming(Connection):
                 )
                 first = await self._next(events)
         except TimeoutError:
-            return Failure(f"no answer within {self._timeout:g} s", passing=True)
+            return Failure(f"no answer within {self._timeout:g} s", transient=True)
         except Exception as error:  # noqa: BLE001  all that the client raises is told apart there, the rest raised again
             return self._failed(error)
         if first is None:
             return Failure(
-                "not a stream of answers: it ended before its first event", passing=True
+                "not a stream of answers: it ended before its first event",
+                transient=True,
             )
         return (events, first) if not isinstance(first, Failure) else first
 
@@ -106,10 +107,10 @@ class Streaming(Connection):
             case openai.APIConnectionError():
                 return self._unconnected(error)
             case openai.APIError():  # an error in place of an event
-                return Failure(self._clean(error.message), passing=True)
+                return Failure(self._clean(error.message), transient=True)
             case ValueError():  # an event that is no JSON
                 return Failure(
-                    self._clean(f"not a stream of answers: {error}"), passing=True
+                    self._clean(f"not a stream of answers: {error}"), transient=True
                 )
         raise error
 
@@ -184,7 +185,7 @@ class UpstreamEngine:
                     raise self._error(chunk)
                 yield Piece(
                     finish="error",
-                    error=f"{self.player.model}: the answer broke off: {chunk.words}",
+                    error=f"{self.player.model}: the answer broke off: {chunk.message}",
                 )
                 return
             begun, finish = True, chunk.finish or finish
@@ -257,24 +258,24 @@ class UpstreamEngine:
     def _error(self, failure: Failure) -> Exception:
         player = self.player
         refused = failure.status in (400, 413, 422)
-        if refused and "continue_final_message" in f"{failure.words} {failure.field}":
+        if refused and "continue_final_message" in f"{failure.message} {failure.field}":
             return ModelError(
-                f"endpoint {player.base_url}: the server does not go on with a begun answer ({failure.words}); "
+                f"endpoint {player.base_url}: the server does not go on with a begun answer ({failure.message}); "
                 "steer by asking anew: mode: reask"
             )
-        wrong = fault(player, failure)
+        wrong = configuration_fault(player, failure)
         if wrong:
             return ModelError(f"endpoint {player.base_url}: {wrong}")
         if refused:
             return Refused(
-                f"{player.model}: {failure.words}",
+                f"{player.model}: {failure.message}",
                 failure.code or "invalid_value",
                 failure.field or None,
             )
         said = (
-            f"HTTP {failure.status}: {failure.words}"
+            f"HTTP {failure.status}: {failure.message}"
             if failure.status
-            else failure.words
+            else failure.message
         )
         return EngineError(f"{player.model}: {said}")
 

@@ -18,7 +18,7 @@ from transformers.generation.logits_process import (
 
 from equipoise.errors import ModelError
 from equipoise.models import sampling
-from equipoise.models.sampling import Choice, choose, sample
+from equipoise.models.sampling import SamplingSettings, choose, sample
 from equipoise.seeds import uniform
 
 FAMILIES = ["llama", "qwen3", "gemma3"]
@@ -40,11 +40,11 @@ TINY = {
     "initializer_range": 0.3,
 }
 CUTS = [
-    Choice(1.0),
-    Choice(0.6),
-    Choice(1.3, top_k=7),
-    Choice(0.9, top_p=0.8),
-    Choice(0.7, top_k=20, top_p=0.6),
+    SamplingSettings(1.0),
+    SamplingSettings(0.6),
+    SamplingSettings(1.3, top_k=7),
+    SamplingSettings(0.9, top_p=0.8),
+    SamplingSettings(0.7, top_k=20, top_p=0.6),
 ]
 
 
@@ -70,7 +70,7 @@ def prompts_of(lengths, vocabulary=320) -> list[list[int]]:
     ]
 
 
-PLAIN = Choice()
+PLAIN = SamplingSettings()
 
 
 def run(model, prompts, choice=PLAIN, seeds=None, limit=24, stop_ids=(), batch_size=8):
@@ -88,7 +88,7 @@ def run(model, prompts, choice=PLAIN, seeds=None, limit=24, stop_ids=(), batch_s
     )
 
 
-def warped(logits_BV: torch.Tensor, choice: Choice) -> torch.Tensor:
+def warped(logits_BV: torch.Tensor, choice: SamplingSettings) -> torch.Tensor:
     """Log-probabilities as transformers' warpers leave them."""
     warpers = LogitsProcessorList([TemperatureLogitsWarper(choice.temperature)])
     if choice.top_k:
@@ -102,11 +102,11 @@ def warped(logits_BV: torch.Tensor, choice: Choice) -> torch.Tensor:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_greedy_answers_are_those_of_generate(model, family):
     prompts = prompts_of(LENGTHS)
-    free = run(model(family), prompts, Choice(0))
+    free = run(model(family), prompts, SamplingSettings(0))
     stops = sorted(
         {answer.token_ids[5] for answer in free}
     )  # tokens that do occur, so that rows end at odd places
-    answers = run(model(family), prompts, Choice(0), stop_ids=stops)
+    answers = run(model(family), prompts, SamplingSettings(0), stop_ids=stops)
     assert len({len(answer.token_ids) for answer in answers}) > 1
     for prompt, answer in zip(prompts, answers, strict=True):
         expected = model(family).generate(
@@ -144,7 +144,10 @@ def test_layers_that_keep_a_state_follow_their_rows():
     ).eval()
     prompts = prompts_of([9] * 6)
     answers = run(
-        model, [*prompts, prompts[0]], Choice(0), limit=[20, 3, 9, 20, 5, 12, 20]
+        model,
+        [*prompts, prompts[0]],
+        SamplingSettings(0),
+        limit=[20, 3, 9, 20, 5, 12, 20],
     )
     for prompt, answer in zip(prompts, answers, strict=False):
         expected = model.generate(
@@ -165,7 +168,7 @@ def test_a_model_without_a_cache_of_this_kind_is_refused():
 
 def test_greedy_logprobs_are_under_the_models_own_distribution(model):
     prompt = prompts_of([12])[0]
-    (answer,) = run(model("llama"), [prompt], Choice(0))
+    (answer,) = run(model("llama"), [prompt], SamplingSettings(0))
     with torch.no_grad():
         logits_TV = model("llama")(torch.tensor([prompt + answer.token_ids])).logits[
             0, len(prompt) - 1 : -1
@@ -178,7 +181,7 @@ def test_a_row_does_not_depend_on_its_neighbours(model, family):
     prompts, seeds, choice = (
         prompts_of(LENGTHS),
         [7 * n + 1 for n in range(6)],
-        Choice(0.9, top_p=0.9),
+        SamplingSettings(0.9, top_p=0.9),
     )
     together = run(
         model(family), prompts, choice, seeds, stop_ids=[50, 60], batch_size=6
@@ -202,12 +205,14 @@ def test_a_row_does_not_depend_on_its_neighbours(model, family):
 
 def test_the_same_call_gives_the_same_bits_and_another_seed_another_answer(model):
     prompts = prompts_of(LENGTHS)
-    first, second = (run(model("llama"), prompts, Choice(0.8)) for _ in range(2))
+    first, second = (
+        run(model("llama"), prompts, SamplingSettings(0.8)) for _ in range(2)
+    )
     assert first == second
     other = run(
         model("llama"),
         prompts,
-        Choice(0.8),
+        SamplingSettings(0.8),
         seeds=[100 + n for n in range(len(prompts))],
     )
     assert all(
@@ -282,7 +287,7 @@ def test_a_token_is_the_inverse_of_the_cumulative_distribution(vocabulary):
         500, vocabulary, generator=torch.Generator().manual_seed(vocabulary)
     )
     number_B = uniform(np.arange(500), 0)
-    token_B, _ = choose(logits_BV, torch.from_numpy(number_B), Choice())
+    token_B, _ = choose(logits_BV, torch.from_numpy(number_B), SamplingSettings())
     running_BV = logits_BV.double().softmax(-1).cumsum(-1).numpy()
     for token, number, running_V in zip(
         token_B.tolist(), number_B, running_BV, strict=True
@@ -315,7 +320,11 @@ def test_the_cuts_keep_what_transformers_keeps(choice, monkeypatch):
 def test_what_is_impossible_never_comes(number, vocabulary):
     logits_BV = torch.full((1, vocabulary), -torch.inf)
     logits_BV[0, vocabulary // 2] = 0.0
-    for choice in [Choice(), Choice(top_k=3), Choice(top_p=0.5)]:
+    for choice in [
+        SamplingSettings(),
+        SamplingSettings(top_k=3),
+        SamplingSettings(top_p=0.5),
+    ]:
         token_B, logprob_B = choose(
             logits_BV, torch.tensor([number], dtype=torch.float64), choice
         )

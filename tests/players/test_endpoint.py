@@ -18,7 +18,7 @@ from equipoise.errors import BudgetSpent, ConfigError, ModelError, UserError
 from equipoise.models.resources import Resources, Spending
 from equipoise.players.base import Player, Scorer
 from equipoise.players.endpoint import Endpoint
-from equipoise.players.requests import PATIENCE, asked_wait
+from equipoise.players.requests import PATIENCE, retry_after
 from equipoise.run.ledger import Ledger
 from equipoise.types import Message, Move, PlayerId, View, user
 
@@ -247,13 +247,13 @@ def test_retry_after_is_honoured(openai_server, opened):
 
 
 def test_retry_after_in_seconds_or_as_a_date():
-    assert asked_wait({}) is None
-    assert asked_wait({"retry-after": "2.5"}) == 2.5
-    assert asked_wait({"retry-after": "soon"}) is None
-    assert asked_wait(
+    assert retry_after({}) is None
+    assert retry_after({"retry-after": "2.5"}) == 2.5
+    assert retry_after({"retry-after": "soon"}) is None
+    assert retry_after(
         {"retry-after": email.utils.formatdate(time.time() + 60, usegmt=True)}
     ) == pytest.approx(60, abs=5)
-    assert asked_wait({"retry-after": email.utils.formatdate(0, usegmt=True)}) == 0
+    assert retry_after({"retry-after": email.utils.formatdate(0, usegmt=True)}) == 0
 
 
 def test_a_wrong_key_stops_everyone_and_is_not_told(openai_server, opened, monkeypatch):
@@ -404,7 +404,7 @@ def test_a_server_that_is_not_there(openai_server, opened):
     openai_server.close()
     with pytest.raises(
         ModelError,
-        match=f"{openai_server.url}: cannot be reached .*does the server run",
+        match=f"{openai_server.url}: cannot be reached .*is the server running",
     ):
         actor.act(views("a", "b"), [1, 2])
 
