@@ -74,7 +74,9 @@ def costs(
             device=device,
         )
         grouped[cost] = (*grouped.get(cost, ()), name)
-    return tuple(replace(cost, learners=names) for cost, names in grouped.items()), notes
+    return tuple(
+        replace(cost, learners=names) for cost, names in grouped.items()
+    ), notes
 
 
 def _sampling_bytes(player: Local, model: Description, tokens: float) -> float:

@@ -71,9 +71,7 @@ def _by_matches(run: Run, ratings: Ratings, judge: str) -> Rerating:
     rated = []
     for t in range(len(duels_by_generation)):
         seed = seeds.child(run.config.seed, "standing", t)
-        rated.append(
-            tuple(ratings.standing(names, duels_by_generation[: t + 1], seed))
-        )
+        rated.append(tuple(ratings.standing(names, duels_by_generation[: t + 1], seed)))
     warning = _cycles_among(names, duels_by_generation[-1])
     return Rerating("matches", ratings.kind, tuple(rated), warning)
 
