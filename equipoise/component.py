@@ -15,6 +15,7 @@ A `wing.py` holds plain mappings and imports nothing:
     ADAPTERS  name of a packaged adapter -> its folder, likewise
     SERVING   field of a chat request -> {"extension": "module:function", …}, what
               serving gains (`equipoise.serve.extension`)
+    TEACHERS  name of a packaged teacher -> the settings of its player
 """
 
 from __future__ import annotations

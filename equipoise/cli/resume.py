@@ -14,7 +14,7 @@ def resume(folder: RunFolder, set: Set = [], json: Json = False) -> None:  # noq
     `-s` may raise what limits a run without changing what it computes: budgets,
     time-outs, concurrency, addresses.
     """
-    from equipoise.cli.playing import play_out
+    from equipoise.cli.playing import play_and_print
     from equipoise.run.directory import Run
 
     with Run.open(folder.resolve()) as opened:
@@ -23,4 +23,4 @@ def resume(folder: RunFolder, set: Set = [], json: Json = False) -> None:  # noq
         )  # relative paths in the configuration mean what they meant
         if set:
             opened.allow(set)
-        play_out(opened, json)
+        play_and_print(opened, json)

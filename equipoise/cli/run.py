@@ -25,10 +25,10 @@ def run(
     """Play a recipe: players meet, judges judge, learners learn, and a report says what
     came of it.
     """
-    from equipoise.cli.playing import play_out
+    from equipoise.cli.playing import play_and_print
     from equipoise.run import config
     from equipoise.run.directory import Run
 
     folder = out or Path("runs") / Path(recipe).stem
     with Run.create(config.load(recipe, set), folder, overwrite) as opened:
-        play_out(opened, json)
+        play_and_print(opened, json)

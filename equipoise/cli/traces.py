@@ -1,21 +1,19 @@
-"""`equipoise traces RECIPE --teacher … --out DIR`: a cold start: a teacher plays, the
-best plays are learned from.
+"""`equipoise traces RECIPE --teacher … --out DIR`: a teacher plays a recipe's game, and
+its best plays become training data.
 """
 
 from __future__ import annotations
 
-import json as js
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from equipoise.cli.options import Json, Recipe, Set, show
+from equipoise.component import wings
 
-if TYPE_CHECKING:
-    from equipoise.report.terminal import Display
-    from equipoise.run.config import RunConfig
-    from equipoise.run.traces import Trace
+TEACHERS = [name for wing in wings() for name in wing.TEACHERS]
 
 
 def traces(
@@ -23,7 +21,8 @@ def traces(
     teacher: Annotated[
         str,
         typer.Option(
-            help="who plays the learner's part: clerk (the built-in world's), a YAML file, or YAML: {kind: …}"
+            help="who plays the learner's part: "
+            f"{', '.join(TEACHERS)}, a YAML file, or YAML: {{kind: …}}"
         ),
     ],
     out: Annotated[
@@ -33,145 +32,65 @@ def traces(
         ),
     ],
     candidates: Annotated[
-        int, typer.Option(min=1, help="plays on each prompt, of which the best is kept")
+        int, typer.Option(min=1, help="plays on each prompt; the best one is kept")
     ] = 4,
     count: Annotated[
         int | None,
-        typer.Option(min=1, help="of so many prompts [default: all training prompts]"),
+        typer.Option(min=1, help="prompts to play on [default: all training prompts]"),
     ] = None,
     least: Annotated[
         float, typer.Option(help="the least pay-off of a play that is kept")
     ] = 0.0,
     train: Annotated[
         str | None,
-        typer.Option(help="train this model on the traces: hub id, folder, builtin"),
+        typer.Option(
+            help="also train this model on the traces: hub id, folder, builtin"
+        ),
     ] = None,
     epochs: Annotated[
-        float, typer.Option(help="passes over the traces, in training")
+        float, typer.Option(help="with --train: passes over the traces")
     ] = 1.0,
     learning_rate: Annotated[
-        float, typer.Option(help="peak learning rate, in training")
+        float, typer.Option(help="with --train: peak learning rate")
     ] = 1e-5,
-    batch_size: Annotated[int, typer.Option(help="traces a step, in training")] = 16,
+    batch_size: Annotated[int, typer.Option(help="with --train: traces per step")] = 16,
     set: Set = [],  # noqa: B006
     json: Json = False,
 ) -> None:
     """Have a teacher play a recipe's game on its training prompts, keep the best plays,
-    and train a start on them.
+    and train a model on them to start from.
 
-    Asked again, it goes on where it was stopped: what was played and judged is in
+    Run again, it goes on where it stopped: what was played and judged is in
     DIR/ledger.sqlite.
     """
     from rich.console import Console
 
-    from equipoise.players.base import Player
+    from equipoise.learners.sft import SFT
     from equipoise.report.terminal import Display
-    from equipoise.run import config as configs
-    from equipoise.run.ledger import Ledger
-    from equipoise.run.traces import Lessons, write_traces
+    from equipoise.run.cold_start import cold_start, load, teacher_named
 
-    config = _config(recipe, set, train)
-    known = {
-        "clerk": "{kind: scripted, call: 'equipoise.environments.clerk.assistance:teacher'}"
-    }
-    lessons = Lessons(
-        config,
-        configs.part(Player, known.get(teacher, teacher), [], "--teacher"),
-        candidates,
-        count,
+    config = load(recipe, set, train)
+    training = SFT.model_validate(
+        {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
     )
-    config.game.check()
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / "ledger.sqlite"
-    with (
-        Ledger.open(path) if path.exists() else Ledger.create(path) as ledger,
-        Display(console=Console(stderr=json), silent=json) as display,
-    ):
-        met = lessons.played(ledger, out / "players", display)
-        with (out / "candidates.jsonl").open("w", encoding="utf-8") as lines:
-            lines.writelines(
-                js.dumps(row, ensure_ascii=False) + "\n" for row in lessons.plays(met)
-            )
-        found = lessons.kept(met, least)
-        write_traces(found, out / "traces.jsonl")
-        facts: dict[str, Any] = {
-            "traces": str(out / "traces.jsonl"),
-            "kept": len(found),
-            "played": len(met),
-        }
-        facts["prompts"] = len(lessons.prompts)
-        facts["mean"] = sum(trace.scores[config.utility] for trace in found) / len(
-            found
+    with Display(console=Console(stderr=json), silent=json) as display:
+        started = cold_start(
+            config,
+            teacher_named(teacher),
+            out,
+            candidates=candidates,
+            count=count,
+            least=least,
+            train=train,
+            training=training,
+            monitor=display,
         )
-        if train is not None:
-            settings = {
-                "epochs": epochs,
-                "learning_rate": learning_rate,
-                "batch_size": batch_size,
-            }
-            facts["model"] = str(
-                _train(train, found, out / "model", settings, config, display)
-            )
     if json:
-        show(facts)
+        show({k: v for k, v in asdict(started).items() if v is not None})
         return
     typer.echo(
-        f"{facts['traces']}  {facts['kept']} of {facts['played']} plays, mean pay-off {facts['mean']:.3f}"
+        f"{started.traces}  {started.kept} of {started.played} plays, "
+        f"mean pay-off {started.mean:.3f}"
     )
-    if train is not None:
-        typer.echo(facts["model"])
-
-
-def _config(recipe: str, overrides: list[str], train: str | None) -> RunConfig:
-    """The recipe's configuration; a learner's model that it leaves open is the one to
-    be trained.
-    """
-    from equipoise.component import nearest
-    from equipoise.errors import ConfigError
-    from equipoise.run import config as configs
-
-    values = configs.read(recipe)
-    open_ = [
-        name
-        for name, player in (values.get("players") or {}).items()
-        if player and "model" in player
-    ]
-    blank = [
-        f"players.{name}.model={train or 'builtin'}"
-        for name in open_
-        if values["players"][name]["model"] is None
-    ]
-    given = [text for text in overrides if text.partition("=")[0].endswith(".model")]
-    if not values.get("players"):
-        raise ConfigError(
-            f"{recipe}: has no players; {nearest(recipe, list(configs.recipes()))}"
-        )
-    return configs.load(recipe, [*([] if given else blank), *overrides])
-
-
-def _train(
-    model: str,
-    found: list[Trace],
-    home: Path,
-    settings: dict[str, Any],
-    config: RunConfig,
-    display: Display,
-) -> Path:
-    """The folder of `model`, trained on the traces at the learner's own length."""
-    from equipoise.cli.sft import train_into
-    from equipoise.learners.sft import SFT
-    from equipoise.players.local import Local
-
-    player = config.players[config.learning[0]]
-    longest = player.max_length if isinstance(player, Local) else None
-    examples = [(trace.messages, trace.text) for trace in found]
-    train_into(
-        home,
-        model,
-        examples,
-        SFT.model_validate(settings),
-        display,
-        config.seed,
-        longest,
-    )
-    return home
+    if started.model is not None:
+        typer.echo(started.model)

@@ -4,13 +4,13 @@ other, and stop at a budget.
 
 import pytest
 
-from equipoise.cli.playing import play_out
 from equipoise.errors import ConfigError, Stopped
 from equipoise.judges.base import Judge
 from equipoise.report.terminal import Display
 from equipoise.run import config
 from equipoise.run.directory import Run
 from equipoise.run.loop import league
+from equipoise.run.playing import play_out
 from equipoise.run.stages import RunStages
 from equipoise.types import PlayerId
 
@@ -81,7 +81,7 @@ def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
         Run.create(config.build(values(server.url, 9), "test"), folder) as run,
         pytest.raises(Stopped, match=words),
     ):
-        play_out(run, json=True)
+        play_out(run)
     assert len(server.requests) == 9
     with Run.open(folder) as run:
         run.allow(["players.dan.budget.calls=1000"])

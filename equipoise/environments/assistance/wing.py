@@ -38,3 +38,4 @@ SERVING: Mapping[str, Mapping[str, str]] = {
         "report_help": "show the hidden blocks after each answer",
     }
 }
+TEACHERS: Mapping[str, Mapping[str, str]] = {}

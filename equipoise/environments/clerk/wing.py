@@ -31,3 +31,9 @@ ADAPTERS: Mapping[str, str] = {
     "builtin/veteran": "pool/veteran",
 }
 SERVING: Mapping[str, Mapping[str, str]] = {}
+TEACHERS: Mapping[str, Mapping[str, str]] = {
+    "clerk": {
+        "kind": "scripted",
+        "call": "equipoise.environments.clerk.assistance:teacher",
+    }
+}

@@ -17,3 +17,4 @@ COMMANDS: Mapping[str, str] = {
 MODELS: Mapping[str, str] = {}
 ADAPTERS: Mapping[str, str] = {}
 SERVING: Mapping[str, Mapping[str, str]] = {}
+TEACHERS: Mapping[str, Mapping[str, str]] = {}

@@ -23,13 +23,13 @@ SMALL = settings(
 @pytest.fixture(scope="module")
 def talked(tmp_path_factory, request):
     """A finished run of `gtalign_talk`: its folder."""
-    from equipoise.cli.playing import play_out
     from equipoise.run import config
+    from equipoise.run.playing import play_out
 
     folder = tmp_path_factory.mktemp("talked") / "run"
     configured = config.load("gtalign_talk", [part for part in SMALL if part != "-s"])
     with Run.create(configured, folder) as run:
-        play_out(run, json=True)
+        play_out(run)
     return folder
 
 

@@ -1,0 +1,93 @@
+"""What this machine has, and whether the parts of a run work on it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+LIBRARIES = ("torch", "transformers", "peft", "accelerate", "datasets", "math-verify")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: whether it passed, and what there is, or what went wrong."""
+
+    name: str
+    ok: bool
+    finding: str
+
+
+def examine() -> list[Check]:
+    """Check versions, cores, memory, disk, device, ledger and the built-in model; a
+    check that fails raises nothing.
+    """
+    return [_examined(name, check) for name, check in _checks()]
+
+
+def _examined(name: str, check: Callable[[], str]) -> Check:
+    try:
+        return Check(name, True, check())
+    except Exception as error:  # noqa: BLE001  whatever goes wrong is the finding
+        lines = str(error).splitlines()
+        message = lines[0] if lines else ""
+        return Check(name, False, f"{type(error).__name__}: {message}")
+
+
+def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
+    yield "python", lambda: f"{sys.version.split()[0]} on {platform.platform()}"
+    for library in LIBRARIES:
+        yield library, lambda library=library: importlib.metadata.version(library)
+    yield "cores and memory", _cores_and_memory
+    yield "disk", lambda: f"{shutil.disk_usage('.').free / 2**30:.1f} GiB free here"
+    yield "device", _device
+    yield "ledger", _ledger
+    yield "built-in model", _builtin_model
+
+
+def _cores_and_memory() -> str:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{len(os.sched_getaffinity(0))} cores, {memory:.1f} GiB"
+
+
+def _device() -> str:
+    import torch
+
+    from equipoise.models.device import choose_device, explain_device
+
+    memory = ""
+    if choose_device().type == "cuda":
+        memory = f", {torch.cuda.get_device_properties(0).total_memory / 2**30:.0f} GiB"
+    return explain_device() + memory
+
+
+def _ledger() -> str:
+    from equipoise.run.ledger import Ledger
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Ledger.create(Path(folder) / "ledger.sqlite") as ledger,
+    ):
+        ledger.finish("check", 0, "check", {}, 0.0)
+        assert ledger.finished("check") == {}
+    return f"SQLite {sqlite3.sqlite_version}, WAL"
+
+
+def _builtin_model() -> str:
+    from equipoise.models.resources import Resources
+    from equipoise.players.local import Local
+    from equipoise.types import View, user
+
+    player = Local.model_validate(
+        {"model": "builtin", "max_new_tokens": 8, "temperature": 0}
+    )
+    actor = player.open(None, Resources())
+    move = actor.act([View((user("What is 2 + 3?"),))], [0])[0]
+    return f"answers 'What is 2 + 3?' with '{move.text}'"
