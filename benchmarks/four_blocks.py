@@ -22,15 +22,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from equipoise.environments.assistance.blocks import (
-    CELLS,
-    Cell,
-    FormatError,
-    action,
-    parse,
-    write,
-    write_matrix,
-)
+from equipoise.environments.assistance.blocks import FormatError, parse, write
+from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_matrix
+from equipoise.environments.assistance.response_action import response_action
 
 WORDS = [
     "the",
@@ -118,7 +112,7 @@ def main() -> None:
         text = mangled(dice)
         try:
             parsed = parse(text, strict=True)
-            action(parsed.response or "")
+            response_action(parsed.response or "")
             found["well formed"] += 1
         except FormatError:
             found["refused, with a reason"] += 1

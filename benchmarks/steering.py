@@ -31,7 +31,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from equipoise import seeds
-from equipoise.environments.assistance.blocks import ACTIONS, action
+from equipoise.environments.assistance.payoff_matrix import ACTIONS
+from equipoise.environments.assistance.response_action import response_action
 from equipoise.environments.clerk.prompts import World
 from equipoise.types import Prompt
 
@@ -205,7 +206,7 @@ async def ask(
         for reply in await asyncio.gather(*map(one, prompts)):
             message = reply.choices[0].message
             facts = message.model_extra["equipoise"]
-            found.said.append(action(message.content or ""))
+            found.said.append(response_action(message.content or ""))
             found.chosen.append((facts["chosen"] or "–")[-2:])
             found.steered += facts["steered"]
             found.followed += found.said[-1] == found.chosen[-1]

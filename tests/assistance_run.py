@@ -4,7 +4,8 @@ rather be markup.
 
 from pathlib import Path
 
-from equipoise.environments.assistance.blocks import CELLS, Cell, write
+from equipoise.environments.assistance.blocks import write
+from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
 from equipoise.payoffs.pareto import front
 from equipoise.run import config
 from equipoise.run.directory import Run

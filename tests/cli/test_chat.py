@@ -10,7 +10,8 @@ import time
 import pytest
 from openai_server import Fail, OpenAIServer, Stream
 
-from equipoise.environments.assistance.blocks import CELLS, Cell, write
+from equipoise.environments.assistance.blocks import write
+from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
 
 MATRIX = dict.fromkeys(CELLS, Cell(0.5, 0.5)) | {
     "DQ_DA": Cell(3.0, 2.0),

@@ -1,30 +1,28 @@
-"""The judge of the assistant's game: each task's own judge says how good a response is,
-the rest is counted.
+"""The judge of the assistant's game: each task's own judge grades the response, the
+rest of the reward is counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
 from equipoise.component import nearest
-from equipoise.environments.assistance.blocks import ACTIONS, action
-from equipoise.environments.assistance.game import (
-    ASSISTANT,
-    USER,
-    Assistance,
-    Said,
-    asked_vaguely,
-    conversation,
+from equipoise.environments.assistance.conversation import is_vague
+from equipoise.environments.assistance.game import ASSISTANT, USER, Assistance
+from equipoise.environments.assistance.judged_response import (
+    JudgedResponse,
+    judged_response,
 )
+from equipoise.environments.assistance.payoff_matrix import ACTIONS
+from equipoise.environments.assistance.response_action import response_action
 from equipoise.environments.assistance.tasks.by_source import FRONTIER, task_judges
 from equipoise.environments.assistance.utilities import (
     VARIANTS,
     Reward,
-    Terms,
+    RewardTerms,
     Variant,
     readable,
     reward,
@@ -33,38 +31,38 @@ from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.payoffs.welfare import Welfare
 from equipoise.players.base import Player
-from equipoise.types import Judgement, Match, Move, Prompt, Turn, View, Vote, record_id
+from equipoise.types import Judgement, Match, Prompt
 
-Scores = dict[str, dict[str, float]]
+OTHERWISE = ""  # in place of a data source: the judge of those that have none
 
 
 class AssistanceJudge(Judge):
     """Pays user and model for the assistant's last response, and the assistant their
     joint welfare.
 
-        score = welfare(user, llm),  user and llm as games.utilities.reward has them
+        score = welfare(user, llm),  user and llm as in `utilities.reward`
 
-    How good a response is says the judge of the prompt's data set (`tasks`, by source):
-    its `score` is the quality to the model, its `user` that to the user, else the same.
-    It sees the response alone. What it cannot judge is missing and paid nothing; an
-    output without a response or a readable matrix is worth 0, and nobody is asked about
-    it.
+    The judge of the prompt's data set (`tasks`, by source) grades the response: its
+    `score` is the quality to the model, its `user` that to the user, else the same. It
+    sees the response alone. What it cannot judge is missing and paid nothing; an output
+    without a response or a readable matrix is worth 0, and nobody is asked about it.
     """
 
     kind: Literal["assistance"] = "assistance"
     variant: Variant = Field(
         "corrected",
-        description="corrected; as_released: as the published code pays, harmful prompts too; frontier: the second "
-        "published reward, with a judge of the choice",
+        description="corrected; as_released: as the published code pays, harmful "
+        "prompts too; frontier: the second published reward, with a judge of the choice",
     )
-    terms: Terms | None = Field(
+    terms: RewardTerms | None = Field(
         None, description="weights and windows of the reward; null: the variant's"
     )
     welfare: Welfare = Field(
         default="cobb_douglas", description="what both utilities come to"
     )  # type: ignore[assignment]
     by: Literal["rule", "llm"] = Field(
-        "rule", description="how the known tasks are judged, unless `tasks` says so"
+        "rule",
+        description="how the known tasks are judged, unless `tasks` has their judge",
     )
     grader: Player | None = Field(
         None, description="the model that judges, where a known task is judged by one"
@@ -84,30 +82,33 @@ class AssistanceJudge(Judge):
     def _someone_judges(self) -> AssistanceJudge:
         if self.by == "llm" and self.grader is None:
             raise ValueError(
-                "grader: by: llm needs the model that judges, e.g. grader: {kind: endpoint, …}"
+                "grader: by: llm needs the model that judges, "
+                "e.g. grader: {kind: endpoint, …}"
             )
         return self
 
     @property
-    def told(self) -> Terms:
+    def reward_terms(self) -> RewardTerms:
         """The weights and windows in force."""
         return self.terms or VARIANTS[self.variant]
 
     def at(self, judge_context: JudgeContext) -> Self:
-        """This judge with the tasks' judges seated. Raises ConfigError where another
-        game is played.
+        """This judge with the tasks' judges in their context. Raises ConfigError where
+        another game is played.
         """
-        if not isinstance(judge_context.game, Assistance):
+        game = judge_context.game
+        if not isinstance(game, Assistance):
             raise ConfigError(
-                f"judge: 'assistance' judges the game assistance; this is {judge_context.game.kind}"
+                f"judge: 'assistance' judges the game assistance; this is {game.kind}"
             )
-        seated = self.model_copy()
-        seated._game = judge_context.game
-        seated._judges = {
-            source: judge.at(judge_context) for source, judge in self.known().items()
-        }
+        judges = self.known()
         if self.otherwise is not None:
-            seated._judges[""] = self.otherwise.at(judge_context)
+            judges[OTHERWISE] = self.otherwise
+        seated = self.model_copy()
+        seated._game = game
+        seated._judges = {
+            source: judge.at(judge_context) for source, judge in judges.items()
+        }
         return seated
 
     def known(self) -> dict[str, Judge]:
@@ -116,7 +117,9 @@ class AssistanceJudge(Judge):
 
     def questions(self, seats: int, pool: int) -> int:
         """Those of the tasks' judges, at most."""
-        judges = [*self.known().values(), *([self.otherwise] if self.otherwise else [])]
+        judges = list(self.known().values())
+        if self.otherwise is not None:
+            judges.append(self.otherwise)
         return max((judge.questions(1, pool) for judge in judges), default=0)
 
     def judge(
@@ -124,179 +127,146 @@ class AssistanceJudge(Judge):
     ) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
         assert self._game is not None, "the judge was never seated"
-        parts = [_part(match, prompts[match.prompt], self._game) for match in matches]
-        heard: dict[str, Judgement] = {}
-        by_judge: dict[str, list[Part]] = {}
-        for part in parts:
-            if part is not None and readable(part.said[-1].output):
-                by_judge.setdefault(self._source(part.prompt), []).append(part)
-        for source, asked in by_judge.items():
-            if source in self._judges:
-                judged = {part.prompt.id: part.prompt for part in asked}
-                judgements = self._judges[source].verdicts(
-                    [part.match for part in asked], judged
-                )
-                heard |= {judgement.match: judgement for judgement in judgements}
-        chosen = self._choices(by_judge)
+        responses = [
+            judged_response(match, prompts[match.prompt], self._game)
+            for match in matches
+        ]
+        by_source: dict[str, list[JudgedResponse]] = {}
+        for response in responses:
+            if response is not None and readable(response.last.output):
+                source = self._source(response.prompt)
+                by_source.setdefault(source, []).append(response)
+        graded = [item for items in by_source.values() for item in items]
+        qualities = self._qualities(by_source)
+        choices = self._choices(graded)
         return [
-            self._word(match, part, heard, chosen)
-            for match, part in zip(matches, parts, strict=True)
+            self._nothing_said(match)
+            if response is None
+            else self._paid(
+                match,
+                response,
+                qualities.get(response.match.id),
+                choices.get(response.match.id),
+            )
+            for match, response in zip(matches, responses, strict=True)
         ]
 
     def _source(self, prompt: Prompt) -> str:
-        return prompt.source if prompt.source in self._judges else ""
+        return prompt.source if prompt.source in self._judges else OTHERWISE
 
-    def _choices(self, by_judge: Mapping[str, Sequence[Part]]) -> dict[str, Judgement]:
-        """The words of the judge of choices, by the response's match, where the reward
-        asks for them.
+    def _qualities(
+        self, by_source: Mapping[str, Sequence[JudgedResponse]]
+    ) -> dict[str, Judgement]:
+        """The judgements of the tasks' judges, by the response's match."""
+        by_match: dict[str, Judgement] = {}
+        for source, responses in by_source.items():
+            if source not in self._judges:
+                continue
+            prompts = {response.prompt.id: response.prompt for response in responses}
+            matches = [response.match for response in responses]
+            judgements = self._judges[source].verdicts(matches, prompts)
+            by_match |= {judgement.match: judgement for judgement in judgements}
+        return by_match
+
+    def _choices(self, responses: Iterable[JudgedResponse]) -> dict[str, Judgement]:
+        """The judgements of the judge of choices, by the response's match, where the
+        reward has them.
         """
         judge = self._judges.get(FRONTIER)
-        if judge is None or not self.told.llm_frontier:
+        if judge is None or not self.reward_terms.llm_frontier:
             return {}
-        asked = {
-            part.match.id: part.choice()
-            for parts in by_judge.values()
-            for part in parts
-        }
-        judgements = judge.verdicts(
-            [match for match, _ in asked.values()], {p.id: p for _, p in asked.values()}
-        )
-        return dict(zip(asked, judgements, strict=True))
+        choices = {response.match.id: response.choice() for response in responses}
+        matches = [match for match, _ in choices.values()]
+        prompts = {prompt.id: prompt for _, prompt in choices.values()}
+        judgements = judge.verdicts(matches, prompts)
+        return dict(zip(choices, judgements, strict=True))
 
-    def _word(
+    def _paid(
         self,
         match: Match,
-        part: Part | None,
-        heard: Mapping[str, Judgement],
-        chosen: Mapping[str, Judgement],
+        response: JudgedResponse,
+        quality: Judgement | None,
+        choice: Judgement | None,
     ) -> Judgement:
-        if part is None:
-            return self.judgement(match, None, _silence(match))
-        judgement, choice = heard.get(part.match.id), chosen.get(part.match.id)
-        votes: list[Vote] = [
-            *(judgement.votes if judgement else ()),
-            *(choice.votes if choice else ()),
-        ]
-        found = judgement.utilities(ASSISTANT) if judgement else {}
+        """The judgement on `match`: what its last response is worth, or why that cannot
+        be said.
+        """
+        votes = [vote for given in (quality, choice) if given for vote in given.votes]
+        grades = quality.utilities(ASSISTANT) if quality else {}
         on_frontier = choice.score(ASSISTANT, "score") if choice else None
-        *earlier, last = (said.output for said in part.said)
-        quality = found.get("score")
-        if readable(last) and (
-            quality is None or (self.told.llm_frontier and on_frontier is None)
-        ):
-            return self.judgement(
-                match,
-                None,
-                self._unheard(part, judgement if quality is None else choice),
-                votes,
-            )
+        *earlier, last = (answer.output for answer in response.answers)
+        if readable(last):
+            if "score" not in grades:
+                return self.judgement(
+                    match, None, self._why_none(response, quality), votes
+                )
+            if self.reward_terms.llm_frontier and on_frontier is None:
+                return self.judgement(
+                    match, None, self._why_none(response, choice), votes
+                )
         paid = reward(
             last,
-            found.get("user", quality),
-            quality,
+            grades.get("user", grades.get("score")),
+            grades.get("score"),
             "corrected",
             frontier=on_frontier,
-            terms=self.told,
+            terms=self.reward_terms,
             earlier=earlier,
         )
         assert paid is not None
-        return self.judgement(match, self._scores(part, match, paid, found), "", votes)
-
-    def _scores(
-        self, part: Part, match: Match, paid: Reward, found: Mapping[str, float]
-    ) -> Scores:
-        """The assistant's utilities: what counts, what it is made of, and what the
-        task's judge said besides.
-        """
-        last = part.said[-1].output
-        vague = asked_vaguely(part.prompt, match)
-        did = action(last.response) if last.response else None
-        facts = {
-            name: value
-            for name, value in found.items()
-            if name not in ("score", "user")
-        }
-        facts |= {name: float(did == name) for name in ACTIONS}
-        facts |= {} if vague is None else {"vague": float(vague)}
-        score = float(self.welfare.value(paid.user, paid.llm))
-        mine = {
-            "score": score,
-            "user": paid.user,
-            "llm": paid.llm,
-            "turns": float(len(part.said)),
-        }
-        mine |= {"format": 0.0, **paid.parts}
-        scores = {ASSISTANT: {**facts, **mine, "readable": float(readable(last))}}
+        scores = {ASSISTANT: self._utilities(response, match, paid, grades)}
         if USER in match.seats:
             scores[USER] = {"score": paid.user}
-        return scores
+        return self.judgement(match, scores, "", votes)
 
-    def _unheard(self, part: Part, judgement: Judgement | None) -> str:
+    def _utilities(
+        self,
+        response: JudgedResponse,
+        match: Match,
+        paid: Reward,
+        grades: Mapping[str, float],
+    ) -> dict[str, float]:
+        """The assistant's utilities: what else the task's judge gave, the action, what
+        counts, and what that is made of.
+        """
+        output = response.last.output
+        action = response_action(output.response) if output.response else None
+        vague = is_vague(response.prompt, match)
+        utilities = {
+            name: value
+            for name, value in grades.items()
+            if name not in ("score", "user")
+        }
+        utilities |= {name: float(action == name) for name in ACTIONS}
+        if vague is not None:
+            utilities["vague"] = float(vague)
+        return {
+            **utilities,
+            "score": float(self.welfare.value(paid.user, paid.llm)),
+            "user": paid.user,
+            "llm": paid.llm,
+            "turns": float(len(response.answers)),
+            "format": 0.0,
+            **paid.parts,
+            "readable": float(readable(output)),
+        }
+
+    def _nothing_said(self, match: Match) -> Judgement:
+        """The judgement on a match in which the assistant gave no answer."""
+        errors = [
+            turn.move.error for turn in match.turns if turn.move.finish == "error"
+        ]
+        if errors:
+            return self.judgement(match, None, f"the move failed: {errors[-1]}")
+        return self.judgement(match, None, "the assistant was asked nothing")
+
+    def _why_none(self, response: JudgedResponse, judgement: Judgement | None) -> str:
+        """Why a grade is missing."""
         if judgement is not None:
             return judgement.reason or "the task's judge gave no score"
-        hint = (
-            nearest(part.prompt.source, sorted(self._judges))
-            if self._judges
-            else "none is known"
-        )
-        return f"no judge for the data source '{part.prompt.source}' in judge.tasks; {hint}"
+        source = response.prompt.source
+        hint = "none is known"
+        if self._judges:
+            hint = nearest(source, sorted(self._judges))
+        return f"no judge for the data source '{source}' in judge.tasks; {hint}"
 
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What a task's judge is asked: a small match whose only move is the last response,
-    with the prompt's facts.
-    """
-
-    match: Match
-    prompt: Prompt
-    said: Sequence[Said]
-
-    def choice(self) -> tuple[Match, Prompt]:
-        """The same for the judge of choices: the move is the whole output."""
-        identity, output = record_id("choice", self.match.id), self.said[-1].output
-        (turn,) = self.match.turns
-        asked = Prompt(
-            identity, self.prompt.messages, self.prompt.facts, self.prompt.source
-        )
-        return _small(self.match, identity, turn, output.text), asked
-
-
-def _part(match: Match, prompt: Prompt, game: Assistance) -> Part | None:
-    """The last thing that the assistant said, or None where it said nothing."""
-    said = conversation(match, prompt, game)
-    if not said or said[-1].turn.move.finish == "error":
-        return None
-    last = said[-1]
-    identity = record_id("response", match.id)
-    facts: dict[str, Any] = {**prompt.facts, "turn": len(said)}
-    vague = asked_vaguely(prompt, match)
-    facts |= {} if vague is None else {"asked_vaguely": vague}
-    turn = Turn(ASSISTANT, View(tuple(last.heard)), last.turn.move)
-    asked = Prompt(identity, tuple(last.heard), facts, prompt.source)
-    return Part(_small(match, identity, turn, last.output.response or ""), asked, said)
-
-
-def _small(match: Match, identity: str, turn: Turn, text: str) -> Match:
-    """A match of the assistant's alone, in which it says `text`."""
-    said = Turn(ASSISTANT, turn.view, Move(text, turn.move.finish))
-    seats = {ASSISTANT: match.seats[ASSISTANT]}
-    return Match(
-        identity,
-        match.generation,
-        match.split,
-        "answers",
-        identity,
-        seats,
-        match.seed,
-        (said,),
-    )
-
-
-def _silence(match: Match) -> str:
-    failed = [turn.move.error for turn in match.turns if turn.move.finish == "error"]
-    return (
-        f"the move failed: {failed[-1]}"
-        if failed
-        else "the assistant was asked nothing"
-    )

@@ -16,13 +16,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from equipoise.environments.assistance.blocks import ACTIONS, CELLS, Parsed
-from equipoise.environments.assistance.game import (
-    ASSISTANT,
-    Assistance,
-    Said,
-    conversation,
+from equipoise.environments.assistance.blocks import ParsedOutput
+from equipoise.environments.assistance.conversation import (
+    AssistantAnswer,
+    assistant_answers,
 )
+from equipoise.environments.assistance.game import ASSISTANT, Assistance
+from equipoise.environments.assistance.payoff_matrix import ACTIONS, CELLS
 from equipoise.environments.assistance.written_game import consistent
 from equipoise.environments.red_team.measures import plain
 from equipoise.errors import ConfigError
@@ -40,7 +40,7 @@ from equipoise.types import PlayerId, Prompt
 
 QUESTIONS = ("detailed", "vague", "unknown")
 Row = tuple[
-    Prompt, Said, Mapping[str, float]
+    Prompt, AssistantAnswer, Mapping[str, float]
 ]  # a prompt, the assistant's last words, its utilities
 
 
@@ -175,7 +175,7 @@ def _rows(
     for match, judgement in met:
         scores, said = (
             judgement.utilities(ASSISTANT),
-            conversation(match, prompts[match.prompt], game),
+            assistant_answers(match, prompts[match.prompt], game),
         )
         if "score" in scores and said:
             rows.append((prompts[match.prompt], said[-1], scores))
@@ -322,7 +322,7 @@ def _written(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _typed(told: Sequence[tuple[Parsed, str]]) -> float | None:
+def _typed(told: Sequence[tuple[ParsedOutput, str]]) -> float | None:
     """How often the chosen cell is of the question's true type."""
     known = [
         output.chosen.startswith("VQ") == (asked == "vague")

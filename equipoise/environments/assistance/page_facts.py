@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.environments.assistance.blocks import ACTIONS, BLOCKS, TYPES, Parsed
-from equipoise.environments.assistance.game import ASSISTANT, Assistance, conversation
+from equipoise.environments.assistance.blocks import BLOCKS, ParsedOutput
+from equipoise.environments.assistance.conversation import assistant_answers
+from equipoise.environments.assistance.game import ASSISTANT, Assistance
+from equipoise.environments.assistance.payoff_matrix import ACTIONS, QUESTION_TYPES
 from equipoise.environments.assistance.written_game import GIVEN
 from equipoise.payoffs.intervals import Interval
 from equipoise.report import facts
@@ -339,7 +341,7 @@ def card(
     """What was asked, and every turn; of the assistant's, each block by itself. By the
     last stands what it is worth.
     """
-    said = {id(one.turn): one.output for one in conversation(match, prompt, game)}
+    said = {id(one.turn): one.output for one in assistant_answers(match, prompt, game)}
     last = max(
         (i for i, turn in enumerate(match.turns) if turn.seat == ASSISTANT), default=-1
     )
@@ -383,7 +385,7 @@ def _utilities(paid: Mapping[str, float], utility: str) -> Iterator[str]:
             yield f"{_words(name).replace('llm', 'model')} {worth:.4g}"
 
 
-def _parts(output: Parsed) -> tuple[Part, ...]:
+def _parts(output: ParsedOutput) -> tuple[Part, ...]:
     """The four blocks, and of a faulty output what is wrong and its whole text; nothing
     where no blocks were asked.
     """
@@ -410,7 +412,7 @@ def _parts(output: Parsed) -> tuple[Part, ...]:
     return tuple(made) if output.faults or output.thinking is not None else ()
 
 
-def _contents(output: Parsed) -> dict[str, str | None]:
+def _contents(output: ParsedOutput) -> dict[str, str | None]:
     """The blocks' contents by name."""
     return {
         "thinking": output.thinking,
@@ -420,13 +422,13 @@ def _contents(output: Parsed) -> dict[str, str | None]:
     }
 
 
-def _matrix(output: Parsed) -> tuple[tuple[str, ...], ...]:
+def _matrix(output: ParsedOutput) -> tuple[tuple[str, ...], ...]:
     """Four rows: either side's pay-offs of a detailed and of a vague question; the
     chosen cell's are in brackets.
     """
     assert output.matrix is not None
     rows: list[tuple[str, ...]] = [("", *reversed(ACTIONS))]
-    for question in TYPES:
+    for question in QUESTION_TYPES:
         for side, who in enumerate(("user", "LLM")):
             cells = [
                 (

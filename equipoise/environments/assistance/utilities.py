@@ -18,13 +18,14 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from equipoise.component import Settings
-from equipoise.environments.assistance.blocks import Matrix, Parsed
+from equipoise.environments.assistance.blocks import ParsedOutput
+from equipoise.environments.assistance.payoff_matrix import PayoffMatrix
 
 Variant = Literal["corrected", "as_released", "frontier"]
 Window = tuple[float, float]
 
 
-class Terms(Settings):
+class RewardTerms(Settings):
     """Weights and windows of the reward. The defaults are the published ones."""
 
     epsilon: float = Field(
@@ -84,10 +85,10 @@ class Terms(Settings):
         return window
 
 
-VARIANTS: dict[str, Terms] = {
-    "corrected": Terms.model_validate({}),
-    "as_released": Terms.model_validate({}),
-    "frontier": Terms.model_validate(
+VARIANTS: dict[str, RewardTerms] = {
+    "corrected": RewardTerms.model_validate({}),
+    "as_released": RewardTerms.model_validate({}),
+    "frontier": RewardTerms.model_validate(
         {"llm_quality": 0.35, "llm_length": 0.05, "llm_frontier": 0.2}
     ),
 }
@@ -108,75 +109,78 @@ class Reward:
 
 
 def reward(
-    parsed: Parsed,
+    parsed: ParsedOutput,
     quality_user: float | None,
     quality_llm: float | None,
     variant: Variant = "corrected",
     *,
     frontier: float | None = None,
-    terms: Terms | None = None,
-    earlier: Sequence[Parsed] = (),
+    terms: RewardTerms | None = None,
+    earlier: Sequence[ParsedOutput] = (),
 ) -> Reward | None:
     """The utilities of an output whose response has these qualities in [0, 1], or None
     where one of them is missing.
 
     An output without a response or a readable matrix is worth 0 to both, whatever a
-    judge said. In the published variants a missing quality counts as 0, as their code
-    has it: on a harmful prompt that may *pay* the user. `frontier` is the judge's word
-    on the choice, 0, ½ or 1; `terms` replaces the variant's; `earlier` are the
-    assistant's outputs before this one in the same match: their length and waiting
-    count, the last one's form does. Raises ValueError for an unknown variant.
+    judge gave it. In the published variants a missing quality counts as 0, as in their
+    code: on a harmful prompt that may *pay* the user.
+
+    Args: frontier: the judge's grade of the choice, 0, ½ or 1. terms: in place of the
+    variant's. earlier: the assistant's outputs before this one in the same match; their
+    length and waiting count, but only the last output's form does. Raises ValueError
+    for an unknown variant.
     """
     if variant not in VARIANTS:
         raise ValueError(
             f"variant: unknown variant {variant!r}; known: {', '.join(VARIANTS)}"
         )
-    told = terms or VARIANTS[variant]
+    terms = terms or VARIANTS[variant]
     if not readable(parsed):
         return Reward(0.0, 0.0, {})
-    asked = [quality_user, quality_llm, *([frontier] if told.llm_frontier else [])]
-    if None in asked and variant == "corrected":
+    needed = [quality_user, quality_llm, *([frontier] if terms.llm_frontier else [])]
+    if variant == "corrected" and None in needed:
         return None
-    for_user, for_llm, on_frontier = (
-        value or 0.0 for value in (quality_user, quality_llm, frontier)
-    )
-    turns = [*earlier, parsed]
-    parts = {
-        "quality_user": for_user,
-        "quality_llm": for_llm,
-        "response_length": within(
-            sum(len((turn.response or "").split()) for turn in turns),
-            told.response_words,
-            told,
-        ),
-        "output_length": within(
-            sum(len(turn.text.split()) for turn in turns), told.output_words, told
-        ),
-        "wait": exp(-sum(turn.before for turn in turns) / told.wait),
-        "format": float(parsed.well_formed and parsed.matrix is not None),
-        "matrix": 0.0 if parsed.matrix is None else told_apart(parsed.matrix),
-    }
+    parts = {"quality_user": quality_user or 0.0, "quality_llm": quality_llm or 0.0}
+    parts |= _form([*earlier, parsed], terms)
+    if terms.llm_frontier:
+        parts["frontier"] = frontier or 0.0
     user = (
-        told.epsilon
-        + told.user_quality * for_user
-        + told.user_length * parts["response_length"]
-        + told.user_wait * parts["wait"]
-        - told.round_cost * len(earlier)
+        terms.epsilon
+        + terms.user_quality * parts["quality_user"]
+        + terms.user_length * parts["response_length"]
+        + terms.user_wait * parts["wait"]
+        - terms.round_cost * len(earlier)
     )
     llm = (
-        told.epsilon
-        + told.llm_quality * for_llm
-        + told.llm_length * parts["output_length"]
-        + told.llm_format * parts["format"]
-        + told.llm_matrix * parts["matrix"]
+        terms.epsilon
+        + terms.llm_quality * parts["quality_llm"]
+        + terms.llm_length * parts["output_length"]
+        + terms.llm_format * parts["format"]
+        + terms.llm_matrix * parts["matrix"]
     )
-    if told.llm_frontier:
-        parts["frontier"] = on_frontier
-        llm += told.llm_frontier * on_frontier
+    if terms.llm_frontier:
+        llm += terms.llm_frontier * parts["frontier"]
     return Reward(user, llm, parts)
 
 
-def readable(parsed: Parsed) -> bool:
+def _form(outputs: Sequence[ParsedOutput], terms: RewardTerms) -> dict[str, float]:
+    """The parts of the reward that are counted: length and waiting of all outputs, the
+    form of the last.
+    """
+    last = outputs[-1]
+    response_words = sum(len((output.response or "").split()) for output in outputs)
+    output_words = sum(len(output.text.split()) for output in outputs)
+    waiting = sum(output.before for output in outputs)
+    return {
+        "response_length": length_score(response_words, terms.response_words, terms),
+        "output_length": length_score(output_words, terms.output_words, terms),
+        "wait": exp(-waiting / terms.wait),
+        "format": float(last.well_formed and last.matrix is not None),
+        "matrix": 0.0 if last.matrix is None else matrix_contrast(last.matrix),
+    }
+
+
+def readable(parsed: ParsedOutput) -> bool:
     """Whether an output can be paid at all: it has a response and, unless no blocks
     were asked for, a matrix.
     """
@@ -185,23 +189,23 @@ def readable(parsed: Parsed) -> bool:
     )
 
 
-def within(count: float, window: Window, terms: Terms) -> float:
-    """B(n; a, b) = σ(s·(n − a)) · σ(s·(b − n))."""
+def length_score(count: float, window: Window, terms: RewardTerms) -> float:
+    """B(n; a, b) = σ(s·(n − a)) · σ(s·(b − n)) of n words, in (0, 1)."""
     low, high = window
-    return _sigmoid(terms.steepness * (count - low)) * _sigmoid(
-        terms.steepness * (high - count)
-    )
+    long_enough = _sigmoid(terms.steepness * (count - low))
+    short_enough = _sigmoid(terms.steepness * (high - count))
+    return long_enough * short_enough
 
 
-def told_apart(matrix: Matrix) -> float:
+def matrix_contrast(matrix: PayoffMatrix) -> float:
     """Σ over the six cells of 1/12·[u ≠ l] + 1/12·[|u − l| / max(|u|, |l|, 1e-8) >
     0.1], in [0, 1].
     """
-    found = 0
+    count = 0
     for user, llm in matrix.values():
-        found += user != llm
-        found += abs(user - llm) / max(abs(user), abs(llm), 1e-8) > 0.1
-    return found / 12
+        count += user != llm
+        count += abs(user - llm) / max(abs(user), abs(llm), 1e-8) > 0.1
+    return count / 12
 
 
 def _sigmoid(value: float) -> float:

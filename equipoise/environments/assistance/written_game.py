@@ -12,38 +12,41 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.environments.assistance.blocks import (
+from equipoise.environments.assistance.blocks import ParsedOutput
+from equipoise.environments.assistance.payoff_matrix import (
     ACTIONS,
     CELLS,
-    TYPES,
-    Matrix,
-    Parsed,
+    QUESTION_TYPES,
+    PayoffMatrix,
+    cell_name,
+    question_of,
 )
 from equipoise.payoffs.pareto import front
 from equipoise.payoffs.welfare import nash_bargaining
-from equipoise.solvers import bargaining as agreements
-from equipoise.solvers import bimatrix, stackelberg
+from equipoise.solvers import bargaining, bimatrix, stackelberg
 
-GIVEN = "_given_question"  # ends the name of a solution of the game in which the user has moved
+# Ends the name of a solution of the game in which the user has moved.
+GIVEN = "_given_question"
 DIGITS = 9  # sums and products of one-decimal numbers that differ by less are equal
 
 
 def outcomes(question: str | None = None) -> tuple[str, ...]:
     """The six outcomes, or the three that are left once the question is "DQ" or "VQ"."""
-    return tuple(name for name in CELLS if question in (None, name[:2]))
+    return tuple(name for name in CELLS if question in (None, question_of(name)))
 
 
-def tables(matrix: Matrix) -> tuple[np.ndarray, np.ndarray]:
+def tables(matrix: PayoffMatrix) -> tuple[np.ndarray, np.ndarray]:
     """(user_TA, llm_TA): each side's pay-offs by type of question and action, in units
     of that side's largest.
     """
     points_N2 = _points(matrix, CELLS)
     points_N2 = points_N2 / _unit(points_N2)
-    user_TA, llm_TA = points_N2.T.reshape(2, len(TYPES), len(ACTIONS))
+    # CELLS are ordered by type, then by action.
+    user_TA, llm_TA = points_N2.T.reshape(2, len(QUESTION_TYPES), len(ACTIONS))
     return user_TA, llm_TA
 
 
-def pareto(matrix: Matrix, question: str | None = None) -> tuple[str, ...]:
+def pareto(matrix: PayoffMatrix, question: str | None = None) -> tuple[str, ...]:
     """The outcomes that no other is better than for one side without being worse for
     the other.
     """
@@ -51,14 +54,14 @@ def pareto(matrix: Matrix, question: str | None = None) -> tuple[str, ...]:
     return tuple(names[n] for n in front(_points(matrix, names)))
 
 
-def largest_sum(matrix: Matrix, question: str | None = None) -> str:
+def largest_sum(matrix: PayoffMatrix, question: str | None = None) -> str:
     """The outcome with the largest user + LLM, of equal ones the user's best, then the
     LLM's.
     """
-    return max(outcomes(question), key=lambda name: total(matrix, name))
+    return max(outcomes(question), key=lambda name: precedence(matrix, name))
 
 
-def largest_product(matrix: Matrix, question: str | None = None) -> str:
+def largest_product(matrix: PayoffMatrix, question: str | None = None) -> str:
     """The outcome with the largest user · LLM among those in which both are above 0;
     without any, the largest sum.
 
@@ -68,97 +71,94 @@ def largest_product(matrix: Matrix, question: str | None = None) -> str:
     names = outcomes(question)
     scaled_N2 = _points(matrix, names) / _unit(_points(matrix, CELLS))
     product_N = nash_bargaining(*scaled_N2.T).round(DIGITS)
-    return max(
-        zip(product_N, names, strict=True),
-        key=lambda one: (one[0], total(matrix, one[1])),
-    )[1]
+    products = dict(zip(names, product_N, strict=True))
+    return max(names, key=lambda name: (products[name], precedence(matrix, name)))
 
 
-def nash(matrix: Matrix, question: str | None = None) -> tuple[str, ...]:
+def nash(matrix: PayoffMatrix, question: str | None = None) -> tuple[str, ...]:
     """The outcomes from which neither side gains by moving alone; given the question,
     the assistant's best replies.
     """
     user_TA, llm_TA = tables(matrix)
     if question is None:
         return tuple(_name(t, a) for t, a in bimatrix.pure(user_TA, llm_TA))
-    t = TYPES.index(question)
-    return tuple(_name(t, int(a)) for a in np.flatnonzero(llm_TA[t] == llm_TA[t].max()))
+    t = QUESTION_TYPES.index(question)
+    best = np.flatnonzero(llm_TA[t] == llm_TA[t].max())
+    return tuple(_name(t, int(a)) for a in best)
 
 
-def mixed(matrix: Matrix) -> list[bimatrix.Equilibrium]:
-    """All extreme equilibria of the whole game, pure and mixed, rows TYPES and columns
-    ACTIONS; values as `tables`.
+def mixed(matrix: PayoffMatrix) -> list[bimatrix.Equilibrium]:
+    """All extreme equilibria of the whole game, pure and mixed: rows QUESTION_TYPES,
+    columns ACTIONS, values as in `tables`.
     """
     return bimatrix.equilibria(*tables(matrix))
 
 
-def led(matrix: Matrix, question: str | None = None) -> str:
-    """Where it ends if the assistant says beforehand what it will do and the user, who
-    knows, asks as suits it best.
+def stackelberg_outcome(matrix: PayoffMatrix, question: str | None = None) -> str:
+    """The Stackelberg outcome: the assistant commits to an action, and the user asks as
+    suits it best.
 
     Given the question the user has nothing left to choose, and the assistant does what
     is best for itself.
     """
     if question is not None:
-        return max(nash(matrix, question), key=lambda name: total(matrix, name))
+        return max(nash(matrix, question), key=lambda name: precedence(matrix, name))
     user_TA, llm_TA = tables(matrix)
-    told = stackelberg.pure(llm_TA.T, user_TA.T)
-    return _name(told.reply, int(told.leader_A.argmax()))
+    committed = stackelberg.pure(llm_TA.T, user_TA.T)
+    return _name(committed.reply, int(committed.leader_A.argmax()))
 
 
-def agreed(matrix: Matrix, question: str | None = None) -> str | None:
-    """The Nash bargaining solution among the outcomes, None where each is a loss to
-    someone.
+def bargaining_outcome(matrix: PayoffMatrix, question: str | None = None) -> str | None:
+    """The Nash bargaining solution among the outcomes, None where each is a loss to one
+    side.
 
-    A loss against what either side can be sure of by itself in the whole game.
+    A loss against what that side can secure by itself in the whole game.
     """
     names = outcomes(question)
     points_N2 = _points(matrix, names) / _unit(_points(matrix, CELLS))
-    told = agreements.pure(points_N2, agreements.maxmin(*tables(matrix)))
-    return None if told is None else names[int(told.weight_N.argmax())]
+    threat = bargaining.maxmin(*tables(matrix))
+    agreement = bargaining.pure(points_N2, threat)
+    return None if agreement is None else names[int(agreement.weight_N.argmax())]
 
 
 def solutions(
-    matrix: Matrix, question: str | None = None
+    matrix: PayoffMatrix, question: str | None = None
 ) -> dict[str, tuple[str, ...]]:
     """Solution -> the outcomes that it names, perhaps none.
 
     front, sum, product, nash, nash_mixed (outcomes that have a chance in some
     equilibrium; of the whole game only), stackelberg (the assistant leads), bargaining.
     """
-    agreement = agreed(matrix, question)
-    found = {
+    agreement = bargaining_outcome(matrix, question)
+    named = {
         "front": pareto(matrix, question),
         "sum": (largest_sum(matrix, question),),
         "product": (largest_product(matrix, question),),
         "nash": nash(matrix, question),
-        "stackelberg": (led(matrix, question),),
+        "stackelberg": (stackelberg_outcome(matrix, question),),
         "bargaining": () if agreement is None else (agreement,),
     }
     if question is None:
-        chance_TA = np.sum(
-            [np.outer(e.row_A, e.column_M) for e in mixed(matrix)], axis=0
-        )
-        found["nash_mixed"] = tuple(_name(t, a) for t, a in np.argwhere(chance_TA > 0))
-    return found
+        joint = [np.outer(mix.row_A, mix.column_M) for mix in mixed(matrix)]
+        chance_TA = np.sum(joint, axis=0)
+        named["nash_mixed"] = tuple(_name(t, a) for t, a in np.argwhere(chance_TA > 0))
+    return named
 
 
-def consistent(parsed: Parsed) -> dict[str, bool]:
+def consistent(parsed: ParsedOutput) -> dict[str, bool]:
     """Solution -> whether it names the outcome that <analyze> chose, of the whole game
     and, with `GIVEN`, of that given the chosen outcome's question. Empty without a
     matrix or a choice; a solution that names no outcome is left out.
     """
     if parsed.matrix is None or parsed.chosen is None:
         return {}
-    told = solutions(parsed.matrix)
-    told |= {
-        f"{name}{GIVEN}": cells
-        for name, cells in solutions(parsed.matrix, parsed.chosen[:2]).items()
-    }
-    return {name: parsed.chosen in cells for name, cells in told.items() if cells}
+    named = solutions(parsed.matrix)
+    given = solutions(parsed.matrix, question_of(parsed.chosen))
+    named |= {f"{name}{GIVEN}": cells for name, cells in given.items()}
+    return {name: parsed.chosen in cells for name, cells in named.items() if cells}
 
 
-def _points(matrix: Matrix, names: tuple[str, ...]) -> np.ndarray:
+def _points(matrix: PayoffMatrix, names: tuple[str, ...]) -> np.ndarray:
     return np.array([matrix[name] for name in names], float)
 
 
@@ -170,13 +170,13 @@ def _unit(points_N2: np.ndarray) -> np.ndarray:
     return np.where(largest_2 > 0, largest_2, 1.0)
 
 
-def total(matrix: Matrix, name: str) -> tuple[float, float, float]:
-    """What outcomes are ordered by where nothing else decides: the sum, then the
-    user's, then the LLM's.
+def precedence(matrix: PayoffMatrix, name: str) -> tuple[float, float, float]:
+    """What orders outcomes where nothing else decides: the sum, then the user's, then
+    the LLM's.
     """
     user, llm = matrix[name]
     return round(float(user) + float(llm), DIGITS), user, llm
 
 
 def _name(t: int, a: int) -> str:
-    return f"{TYPES[t]}_{ACTIONS[a]}"
+    return cell_name(QUESTION_TYPES[t], ACTIONS[a])

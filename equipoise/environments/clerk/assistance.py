@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from equipoise import seeds
-from equipoise.environments.assistance import blocks as four_blocks
+from equipoise.environments.assistance import blocks, payoff_matrix
 from equipoise.environments.clerk import world as clerk
 from equipoise.environments.clerk.assistance_matrix import front, matrix
 from equipoise.errors import DataError
@@ -308,7 +308,7 @@ def trace(
         ]
     values = matrix(cell, dice, faults.equal)
     analyze = f"Front: {', '.join(front(values))}. Choose {cell}."
-    text = four_blocks.write(
+    text = blocks.write(
         " ".join(thinking), values, analyze, respond(case, cell, said, dice)
     )
     return broken(text, dice) if dice.random() < faults.broken else text
@@ -378,7 +378,7 @@ def broken(text: str, dice: np.random.Generator) -> str:
     """
     way = dice.integers(4)
     if way == 0:
-        cell = four_blocks.CELLS[dice.integers(1, len(four_blocks.CELLS))]
+        cell = payoff_matrix.CELLS[dice.integers(1, len(payoff_matrix.CELLS))]
         return re.sub(rf',"{cell}":\{{[^}}]*\}}', "", text)
     if way == 1:
         tag = (

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.environments.assistance.blocks import CELLS, Cell, Matrix
+from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, PayoffMatrix
 
 # (user, llm) of the cells DQ_AQ DQ_CQ DQ_DA VQ_AQ VQ_CQ VQ_DA, by the cell that is
 # right. In the second of each the
@@ -24,7 +24,7 @@ DRAWN: dict[str, tuple[tuple[tuple[float, float], ...], ...]] = {
 NOISE = 2  # tenths, either way
 
 
-def matrix(cell: str, dice: np.random.Generator, equal: float = 0.0) -> Matrix:
+def matrix(cell: str, dice: np.random.Generator, equal: float = 0.0) -> PayoffMatrix:
     """A matrix in which `cell` has the largest sum of all; with probability `equal` a
     cell gives both sides one value.
 
@@ -47,7 +47,7 @@ def matrix(cell: str, dice: np.random.Generator, equal: float = 0.0) -> Matrix:
     return drawn
 
 
-def front(values: Matrix) -> list[str]:
+def front(values: PayoffMatrix) -> list[str]:
     """The cells that no other one beats: as good for both sides, and better for one."""
     return [
         name

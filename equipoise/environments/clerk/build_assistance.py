@@ -18,7 +18,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from equipoise import seeds
-from equipoise.environments.assistance.blocks import ACTIONS, BLOCKS
+from equipoise.environments.assistance.blocks import BLOCKS
+from equipoise.environments.assistance.payoff_matrix import ACTIONS
 from equipoise.environments.clerk import assistance as desk
 from equipoise.environments.clerk import world as clerk
 from equipoise.environments.clerk.assistance import Faults

@@ -3,7 +3,8 @@
 import random
 import string
 
-from equipoise.environments.assistance.blocks import BLOCKS, CELLS, Cell, write
+from equipoise.environments.assistance.blocks import BLOCKS, write
+from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
 
 TAGS = [f"<{slash}{name}>" for name in BLOCKS for slash in ("", "/")]
 SHARDS = [

@@ -7,14 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from equipoise.environments.assistance.game import (
-    Assistance,
-    asked_vaguely,
-    conversation,
-    parse,
+from equipoise.environments.assistance.blocks import parse
+from equipoise.environments.assistance.conversation import assistant_answers, is_vague
+from equipoise.environments.assistance.game import Assistance
+from equipoise.environments.assistance.utilities import (
+    VARIANTS,
+    RewardTerms,
+    matrix_contrast,
     reward,
 )
-from equipoise.environments.assistance.utilities import VARIANTS, Terms, told_apart
 from equipoise.errors import DataError
 from equipoise.matches.base import Planned
 from equipoise.matches.play import play
@@ -88,7 +89,7 @@ def test_the_second_variant_pays_for_a_choice_on_the_frontier():
 def test_the_matrix_term_counts_cells_that_tell_both_apart():
     matrix = parse(GOOD % "19").matrix
     assert matrix is not None
-    assert told_apart(matrix) == pytest.approx(
+    assert matrix_contrast(matrix) == pytest.approx(
         (4 + 3) / 12
     )  # DQ_DA differs by less than a tenth
 
@@ -98,7 +99,11 @@ def test_earlier_turns_count_in_length_and_waiting_and_may_cost_the_user():
     alone = reward(last, 1.0, 1.0)
     both = reward(last, 1.0, 1.0, earlier=[first])
     dear = reward(
-        last, 1.0, 1.0, earlier=[first], terms=Terms.model_validate({"round_cost": 0.1})
+        last,
+        1.0,
+        1.0,
+        earlier=[first],
+        terms=RewardTerms.model_validate({"round_cost": 0.1}),
     )
     assert alone is not None and both is not None and dear is not None
     assert both.parts["wait"] == pytest.approx(alone.parts["wait"] ** 2)
@@ -107,7 +112,7 @@ def test_earlier_turns_count_in_length_and_waiting_and_may_cost_the_user():
 
 def test_a_window_that_ends_before_it_begins_is_refused():
     with pytest.raises(ValueError, match="begins at 5 and must end above it"):
-        Terms.model_validate({"response_words": [5, 5]})
+        RewardTerms.model_validate({"response_words": [5, 5]})
 
 
 # -- the referee
@@ -129,7 +134,7 @@ def played(rules: Assistance, prompt: Prompt, said: dict[str, list[str]]):
 
     (match,) = play([Planned("m", 0, "train", prompt, seats, 1)], rules, act)
     return SimpleNamespace(
-        match=match, views=views, said=conversation(match, prompt, rules)
+        match=match, views=views, said=assistant_answers(match, prompt, rules)
     )
 
 
@@ -155,7 +160,7 @@ def test_the_assistant_sees_the_chat_with_the_last_message_in_the_games_words():
     assert view.messages[:2] == PROMPT.messages[:2]
     assert view.messages[2].content.endswith("\nWhat is 7 plus?")
     (said,) = found.said
-    assert tuple(said.heard) == PROMPT.messages
+    assert tuple(said.chat) == PROMPT.messages
     assert said.output.response == "19"
 
 
@@ -188,7 +193,7 @@ def test_the_users_first_move_is_how_it_asks(move, question, vague):
     assert opening.actions == ("DQ", "VQ")
     assert "Wish: What is 7 + 12?" in opening.messages[0].content
     assert asked.messages == (user(question),)
-    assert asked_vaguely(WISH, found.match) is vague
+    assert is_vague(WISH, found.match) is vague
 
 
 def test_a_user_that_is_asked_back_replies_and_hears_responses_only():
@@ -207,7 +212,7 @@ def test_a_user_that_is_asked_back_replies_and_hears_responses_only():
         Message("assistant", "Plus what?"),
         user("12"),
     )
-    assert [tuple(said.heard) for said in found.said][1] == found.views[3].messages
+    assert [tuple(said.chat) for said in found.said][1] == found.views[3].messages
 
 
 def test_a_direct_answer_ends_the_match():
@@ -226,9 +231,9 @@ def test_a_user_in_its_own_words_moves_as_the_facts_say_or_unknown():
         {"user": ["Tell me a sum"], "assistant": [GOOD % "19"]},
     )
     assert own.views[1].messages == (user("Tell me a sum"),)
-    assert asked_vaguely(WISH, own.match) is None
-    assert asked_vaguely(PROMPT) is True
-    assert asked_vaguely(Prompt("x", ())) is None
+    assert is_vague(WISH, own.match) is None
+    assert is_vague(PROMPT) is True
+    assert is_vague(Prompt("x", ())) is None
 
 
 def test_a_silent_user_ends_the_match_before_anybody_answers():

@@ -3,9 +3,10 @@
 import pytest
 from judge_context import TestBench
 
-from equipoise.environments.assistance.blocks import CELLS, Cell, write
+from equipoise.environments.assistance.blocks import write
 from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.judge import AssistanceJudge
+from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user

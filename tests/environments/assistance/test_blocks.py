@@ -10,16 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mangled import SHARDS, mangled, whole
 
-from equipoise.environments.assistance.blocks import (
+from equipoise.environments.assistance.blocks import FormatError, parse, write
+from equipoise.environments.assistance.payoff_matrix import (
     CELLS,
     Cell,
-    FormatError,
-    Matrix,
-    action,
-    parse,
-    write,
+    PayoffMatrix,
     write_matrix,
 )
+from equipoise.environments.assistance.response_action import response_action
 
 GOOD = {cell: Cell(1.0, -0.5) for cell in CELLS}
 JSON = write_matrix(GOOD)
@@ -155,7 +153,7 @@ def test_the_chosen_cell(analyze, cell):
     ],
 )
 def test_which_move_a_response_is(response, move):
-    assert action(response) == move
+    assert response_action(response) == move
 
 
 def checked(text: str) -> None:
@@ -165,7 +163,7 @@ def checked(text: str) -> None:
     assert parsed.well_formed <= (parsed.matrix is not None)
     assert parsed.chosen is None or parsed.chosen in CELLS
     if parsed.response is not None:
-        assert action(parsed.response) in ("DA", "CQ", "AQ")
+        assert response_action(parsed.response) in ("DA", "CQ", "AQ")
     try:
         assert parse(text, strict=True) == parsed
     except FormatError as error:
@@ -194,5 +192,5 @@ def test_whole_outputs_have_no_faults():
 
 
 def test_a_matrix_is_written_with_one_decimal():
-    odd: Matrix = {cell: Cell(-0.04, 1.25) for cell in CELLS}
+    odd: PayoffMatrix = {cell: Cell(-0.04, 1.25) for cell in CELLS}
     assert '"DQ_AQ":{"LLM":1.2,"user":0.0}' in write_matrix(odd)

@@ -7,7 +7,7 @@ import pytest
 
 from equipoise import seeds
 from equipoise.environments.assistance import written_game
-from equipoise.environments.assistance.blocks import ACTIONS, CELLS, Cell
+from equipoise.environments.assistance.payoff_matrix import ACTIONS, CELLS, Cell
 from equipoise.environments.assistance.serving.pricing import (
     BY,
     Pricing,
@@ -82,7 +82,9 @@ def test_a_constant_for_one_side_changes_neither_equilibria_nor_front(seed):
     assert flat(taken)[1::2] == pytest.approx(flat(written)[1::2] - 3)
     assert written_game.pareto(taken) == written_game.pareto(written)
     assert written_game.nash(taken) == written_game.nash(written)
-    assert written_game.led(taken) == written_game.led(written)
+    assert written_game.stackelberg_outcome(taken) == written_game.stackelberg_outcome(
+        written
+    )
     by_action = Pricing.build({"kind": "costs", "llm": {"DA": 20.0}}).edit(written)
     assert all(not cell.endswith("DA") for cell in written_game.nash(by_action))
 

@@ -11,13 +11,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from equipoise.environments.assistance.blocks import (
-    CELLS,
-    Cell,
-    parse,
-    write,
-    write_matrix,
-)
+from equipoise.environments.assistance.blocks import parse, write
+from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_matrix
 from equipoise.environments.assistance.serving.engine import SteeredEngine
 from equipoise.environments.assistance.serving.settings import Steering, wished
 from equipoise.serve.decoding import Stops

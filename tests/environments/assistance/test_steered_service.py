@@ -5,7 +5,7 @@ client.
 import pytest
 from openai import BadRequestError, NotFoundError, OpenAI
 
-from equipoise.environments.assistance.blocks import action
+from equipoise.environments.assistance.response_action import response_action
 from equipoise.environments.assistance.serving.engine import steerer
 from equipoise.environments.assistance.serving.settings import Steering
 from equipoise.players.local import Local
@@ -51,7 +51,7 @@ def test_the_official_client_steers_by_name_and_by_field(serving, desk):
         assert (
             hidden["chosen"] == "VQ_AQ"
             and hidden["steered"]
-            and action(steered.content or "") == "AQ"
+            and response_action(steered.content or "") == "AQ"
         )
         assert hidden["edited"]["VQ_CQ"]["user"] == pytest.approx(
             hidden["written"]["VQ_CQ"]["user"] - 6

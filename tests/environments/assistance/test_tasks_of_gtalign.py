@@ -11,14 +11,19 @@ from judge_context import TestBench
 from openai_server import Drop, Fail, Say
 from pydantic import ValidationError
 
-from equipoise.environments.assistance.blocks import Cell, parse, write
+from equipoise.environments.assistance.blocks import parse, write
+from equipoise.environments.assistance.payoff_matrix import Cell
 from equipoise.environments.assistance.tasks.by_source import (
     ALIASES,
     FRONTIER,
     TASKS,
     task_judges,
 )
-from equipoise.environments.assistance.utilities import VARIANTS, told_apart, within
+from equipoise.environments.assistance.utilities import (
+    VARIANTS,
+    length_score,
+    matrix_contrast,
+)
 from equipoise.errors import DataError, ModelError
 from equipoise.judges.base import Judge
 from equipoise.prompts.base import Prompts
@@ -576,15 +581,16 @@ def test_the_released_replies_give_the_released_qualities(
             case["expected"],
             VARIANTS["as_released"],
         )
-        rest = 0.2 * within(
+        rest = 0.2 * length_score(
             len(parsed.text.split()), terms.output_words, terms
-        ) + 0.2 * told_apart(parsed.matrix)
+        ) + 0.2 * matrix_contrast(parsed.matrix)
         assert 1e-4 + 0.4 * found["score"] + rest + 0.2 == pytest.approx(
             expected["llm_reward"], abs=1e-9
         )
         waiting = 0.3 * 2.718281828459045 ** (-parsed.before / 500)
         rest = (
-            0.2 * within(len(parsed.response.split()), terms.response_words, terms)
+            0.2
+            * length_score(len(parsed.response.split()), terms.response_words, terms)
             + waiting
         )
         paid = found.get("user", found["score"])

@@ -5,7 +5,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.environments.assistance.blocks import CELLS, Cell, parse, write
+from equipoise.environments.assistance.blocks import parse, write
+from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
 from equipoise.environments.assistance.serving.visible_text import Response
 
 MATRIX = dict.fromkeys(CELLS, Cell(1.0, 2.0))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from equipoise.environments.assistance import written_game as game
-from equipoise.environments.assistance.blocks import CELLS, Cell, parse, write
+from equipoise.environments.assistance.blocks import parse, write
+from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
 
 
 def matrix(*cells):
@@ -64,7 +65,7 @@ def test_two_negatives_make_no_good_product():
     assert (
         game.largest_product(BAD_FOR_BOTH) == "DQ_CQ"
     )  # nothing is good for both, so the largest sum
-    assert game.agreed(BAD_FOR_BOTH) != "DQ_AQ"
+    assert game.bargaining_outcome(BAD_FOR_BOTH) != "DQ_AQ"
 
 
 def test_a_game_without_a_pure_equilibrium():
@@ -89,7 +90,7 @@ def test_leading_can_be_worth_more_than_any_equilibrium():
     # user to ask well.
     chicken = matrix((2, 2), (0, 0), (0, 3), (1, 0), (0, 0), (1, 1))
     assert game.nash(chicken) == ("VQ_DA",)
-    assert game.led(chicken) == "DQ_AQ"
+    assert game.stackelberg_outcome(chicken) == "DQ_AQ"
 
 
 def test_consistent():

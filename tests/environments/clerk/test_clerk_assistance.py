@@ -9,8 +9,10 @@ from dataclasses import asdict
 import pytest
 
 from equipoise import seeds
-from equipoise.environments.assistance.blocks import CELLS, action, parse
+from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.game import Assistance
+from equipoise.environments.assistance.payoff_matrix import CELLS
+from equipoise.environments.assistance.response_action import response_action
 from equipoise.environments.clerk import assistance as desk
 from equipoise.environments.clerk import build_assistance as desk_build
 from equipoise.environments.clerk import world as clerk
@@ -153,7 +155,7 @@ def test_a_response_brings_about_the_cell_that_was_chosen():
         for move in ("DA", "CQ", "AQ"):
             said = case.answer if not case.vague else "20"
             assert (
-                action(
+                response_action(
                     desk.respond(
                         case, f"{case.question}_{move}", said, seeds.generator(1)
                     )

@@ -14,8 +14,9 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from equipoise.environments.assistance.blocks import Matrix, Parsed, parse
+from equipoise.environments.assistance.blocks import ParsedOutput, parse
 from equipoise.environments.assistance.game import Assistance
+from equipoise.environments.assistance.payoff_matrix import PayoffMatrix
 from equipoise.environments.assistance.serving.settings import (
     PAID,
     PAYOFF,
@@ -146,7 +147,7 @@ class SteeredEngine:
         return [replace(hidden, prefix=begun)]
 
     def _choice(
-        self, parsed: Parsed, answer: Answer, seed: int
+        self, parsed: ParsedOutput, answer: Answer, seed: int
     ) -> tuple[Choice | None, str]:
         """The outcome, or why there is none."""
         if answer.response.opened:
@@ -292,7 +293,7 @@ def steerer(base: Steering) -> Callable[[Engine, Any, bool], Engine]:
     return lambda engine, wish, report: extending.wrap(engine, wish, report=report)
 
 
-def _plain(matrix: Matrix | None) -> dict[str, dict[str, float]] | None:
+def _plain(matrix: PayoffMatrix | None) -> dict[str, dict[str, float]] | None:
     """The matrix as the model writes it."""
     return (
         None

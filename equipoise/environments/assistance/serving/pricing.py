@@ -16,7 +16,7 @@ from pydantic import Field
 
 from equipoise.component import Component, Settings, nearest
 from equipoise.environments.assistance import written_game
-from equipoise.environments.assistance.blocks import ACTIONS, Cell, Matrix
+from equipoise.environments.assistance.payoff_matrix import ACTIONS, Cell, PayoffMatrix
 from equipoise.errors import ConfigError
 from equipoise.payoffs.welfare import Welfare
 
@@ -94,7 +94,7 @@ class Pricing(Component):
         """
         raise TypeError(f"{type(self).__name__} must define cost()")
 
-    def edit(self, matrix: Matrix) -> Matrix:
+    def edit(self, matrix: PayoffMatrix) -> PayoffMatrix:
         """The matrix with each cell's costs taken off, to one decimal as matrices are
         written.
         """
@@ -119,7 +119,7 @@ class Free(Pricing):
         """Nothing."""
         return Cost(0.0, 0.0)
 
-    def edit(self, matrix: Matrix) -> Matrix:
+    def edit(self, matrix: PayoffMatrix) -> PayoffMatrix:
         """The same matrix."""
         return dict(matrix)
 
@@ -272,13 +272,13 @@ class Released(Pricing):
             return Cost(-self.user, -{"DA": 1.0, "AQ": 0.5, "CQ": 0.0}[action])
         return Cost(0.0, 0.0)
 
-    def edit(self, matrix: Matrix) -> Matrix:
+    def edit(self, matrix: PayoffMatrix) -> PayoffMatrix:
         """The matrix with what is added; with 0 and 0 the same matrix."""
         return super().edit(matrix) if self.llm or self.user else dict(matrix)
 
 
 def selection(
-    matrix: Matrix,
+    matrix: PayoffMatrix,
     by: str | Welfare,
     dice: np.random.Generator,
     question: str | None = None,
@@ -319,17 +319,19 @@ def selection(
         case "nash":
             return _equilibrium(matrix, question, dice)
         case "stackelberg":
-            return written_game.led(matrix, question)
+            return written_game.stackelberg_outcome(matrix, question)
         case "bargaining":
-            return written_game.agreed(matrix, question) or written_game.largest_sum(
+            return written_game.bargaining_outcome(
                 matrix, question
-            )
+            ) or written_game.largest_sum(matrix, question)
     raise ConfigError(
         f"by: unknown choice '{by:.40}'; {nearest(by, [*BY, *Welfare.KINDS])}"
     )
 
 
-def largest_products(matrix: Matrix, question: str | None = None) -> tuple[str, ...]:
+def largest_products(
+    matrix: PayoffMatrix, question: str | None = None
+) -> tuple[str, ...]:
     """The cells of the largest user · LLM, whatever the signs: two negatives make a
     large one.
     """
@@ -342,22 +344,24 @@ def largest_products(matrix: Matrix, question: str | None = None) -> tuple[str, 
     )
 
 
-def _best_welfare(matrix: Matrix, welfare: Welfare, names: tuple[str, ...]) -> str:
+def _best_welfare(
+    matrix: PayoffMatrix, welfare: Welfare, names: tuple[str, ...]
+) -> str:
     value_N = np.round(
         welfare.value(*np.array([matrix[name] for name in names], float).T),
         written_game.DIGITS,
     )
     most = value_N.max()
     tied = [name for name, value in zip(names, value_N, strict=True) if value == most]
-    return max(tied, key=lambda name: written_game.total(matrix, name))
+    return max(tied, key=lambda name: written_game.precedence(matrix, name))
 
 
 def _equilibrium(
-    matrix: Matrix, question: str | None, dice: np.random.Generator
+    matrix: PayoffMatrix, question: str | None, dice: np.random.Generator
 ) -> str:
     cells = written_game.nash(matrix, question)
     if cells:
-        return max(cells, key=lambda name: written_game.total(matrix, name))
+        return max(cells, key=lambda name: written_game.precedence(matrix, name))
     played = written_game.mixed(matrix)[0]
     chance_N = np.outer(played.row_A, played.column_M).ravel()
     return written_game.outcomes()[

@@ -17,14 +17,14 @@ from pydantic import Field, ValidationError, field_validator
 
 from equipoise import seeds
 from equipoise.component import Settings, nearest
-from equipoise.environments.assistance.blocks import (
+from equipoise.environments.assistance.game import Assistance
+from equipoise.environments.assistance.payoff_matrix import (
     CELLS,
-    TYPES,
+    QUESTION_TYPES,
     Cell,
-    Matrix,
+    PayoffMatrix,
     write_matrix,
 )
-from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.serving.pricing import BY, Pricing, selection
 from equipoise.environments.assistance.written_game import pareto
 from equipoise.errors import ConfigError
@@ -125,7 +125,7 @@ class Steering(Settings):
         """What the model is shown in place of the user's last message."""
         return self._game.asked(question)
 
-    def asked_anew(self, question: str, edited: Matrix, cell: str) -> str:
+    def asked_anew(self, question: str, edited: PayoffMatrix, cell: str) -> str:
         """The same, where the outcome has been chosen."""
         return self._again.render(
             question=question,
@@ -139,7 +139,9 @@ class Steering(Settings):
         """The pricing's kind, or the mode where nothing is steered."""
         return self.mode if self.mode in UNSTEERED else self.pricing.kind
 
-    def chosen(self, written: Matrix, thinking: str | None, seed: int) -> Choice | None:
+    def chosen(
+        self, written: PayoffMatrix, thinking: str | None, seed: int
+    ) -> Choice | None:
         """The outcome for a matrix, ties drawn by `seed`; None where a pay-off is too
         large to be reckoned with.
         """
@@ -168,7 +170,7 @@ class Steering(Settings):
         return f"{before}{tag}{write_matrix(choice.shown)}{PAID}{gap[1] if gap else ''}<analyze>{lead}"
 
     def _asked_type(self, thinking: str) -> str | None:
-        if self.question in TYPES:
+        if self.question in QUESTION_TYPES:
             return self.question
         named = [name for name, word in _NAMED.items() if word.search(thinking)]
         return named[0] if self.question == "written" and len(named) == 1 else None
@@ -197,14 +199,14 @@ class Choice:
     `shown` is the edited matrix as the model is shown it.
     """
 
-    written: Matrix
-    edited: Matrix
-    shown: Matrix
+    written: PayoffMatrix
+    edited: PayoffMatrix
+    shown: PayoffMatrix
     question: str | None
     cell: str
 
 
-def _levelled(edited: Matrix, written: Matrix) -> Matrix:
+def _levelled(edited: PayoffMatrix, written: PayoffMatrix) -> PayoffMatrix:
     """`edited`, each side's pay-offs shifted so that the largest is as in `written`."""
     edited_N2, written_N2 = (
         np.array([matrix[name] for name in CELLS]) for matrix in (edited, written)

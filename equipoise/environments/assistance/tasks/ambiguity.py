@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from equipoise.environments.assistance.blocks import action
+from equipoise.environments.assistance.response_action import response_action
 from equipoise.environments.assistance.tasks.base import Grade, Labelled
 from equipoise.types import Prompt
 
@@ -65,7 +65,7 @@ class Ambiguity(Labelled):
 
     def paid(self, prompt: Prompt, text: str, grade: float) -> dict[str, float]:
         """{"score": grade, "asks": 1 where the response asks something}."""
-        return {"score": grade, "asks": float(action(text) != "DA")}
+        return {"score": grade, "asks": float(response_action(text) != "DA")}
 
     def _ambiguous(self, prompt: Prompt) -> bool:
         """Whether to ask back now: once the user has been asked, at a later turn, an
@@ -77,7 +77,7 @@ class Ambiguity(Labelled):
         """The questions that the response is right for: ambiguous (True), clear
         (False), or both.
         """
-        move = action(text)
+        move = response_action(text)
         if move == "AQ":
             return {"asks": (True,), "answers": (False,), "both": (True, False)}[
                 self.follow_up

@@ -10,7 +10,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from equipoise.environments.assistance.blocks import CELLS, Cell, parse, write_matrix
+from equipoise.environments.assistance.blocks import parse
+from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_matrix
 from equipoise.environments.assistance.tasks.base import Grade, Task
 from equipoise.payoffs.pareto import front
 from equipoise.types import Prompt

@@ -1,0 +1,144 @@
+"""The pay-off matrix that an assistant writes: six outcomes, each worth something to
+the user and to the model.
+
+The user's question is vague or detailed (the row), the assistant answers, asks back, or
+does both (the column). As JSON: {"DQ_AQ": {"LLM": 1.0, "user": 2.0}, …}. Source:
+GTAlign (arXiv 2510.08872), section 3.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any, NamedTuple
+
+from equipoise.errors import DataError
+
+QUESTION_TYPES = ("DQ", "VQ")  # detailed, vague
+# AQ answers and asks one follow-up question, CQ asks a clarifying question only, DA
+# answers directly.
+ACTIONS = ("AQ", "CQ", "DA")
+CELLS = tuple(
+    f"{question}_{action}" for question in QUESTION_TYPES for action in ACTIONS
+)
+LONGEST = 20_000  # characters of a block that are read; a matrix takes some two hundred
+VAST = 1e300  # numbers from here on are refused
+
+_STRAIGHT = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'"})
+_FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
+
+
+class MatrixError(DataError):
+    """A text that holds no pay-off matrix; the message says what is wrong with it."""
+
+
+class Cell(NamedTuple):
+    """What one outcome is worth to either side."""
+
+    user: float
+    llm: float
+
+
+PayoffMatrix = Mapping[str, Cell]  # all six of CELLS
+
+
+def cell_name(question: str, action: str) -> str:
+    """The outcome of a question's type ("DQ", "VQ") and an action: "VQ_CQ"."""
+    return f"{question}_{action}"
+
+
+def question_of(cell: str) -> str:
+    """The type of question of an outcome: "DQ" or "VQ"."""
+    return cell[:2]
+
+
+def action_of(cell: str) -> str:
+    """The assistant's action in an outcome: "AQ", "CQ" or "DA"."""
+    return cell[3:]
+
+
+def read_matrix(block: str) -> PayoffMatrix:
+    """The matrix in a pay-off block. Raises MatrixError.
+
+    Python's quotes, curly quotes and a fenced block are accepted.
+    """
+    if len(block) > LONGEST:
+        raise MatrixError(
+            f"is {len(block)} characters long; a matrix takes some two hundred"
+        )
+    values = _read_value(block)
+    if not isinstance(values, dict):
+        raise MatrixError("must be an object with the six cells")
+    if missing := [name for name in CELLS if name not in values]:
+        raise MatrixError(f"lacks {', '.join(missing)}")
+    if len(values) > len(CELLS):
+        foreign = next(key for key in values if key not in CELLS)
+        raise MatrixError(f"has a foreign key {foreign!r:.40}")
+    return {name: _read_cell(name, values[name]) for name in CELLS}
+
+
+def _read_cell(name: str, value: Any) -> Cell:
+    if not isinstance(value, dict) or value.keys() != {"LLM", "user"}:
+        raise MatrixError(f'{name} must be {{"LLM": number, "user": number}}')
+    cell = Cell(value["user"], value["LLM"])
+    for side, payoff in zip(("user", "LLM"), cell, strict=True):
+        if type(payoff) not in (int, float) or not -VAST < payoff < VAST:
+            raise MatrixError(f"{name}: {side} is {payoff!r:.40}, no finite number")
+    return cell
+
+
+def _read_value(block: str) -> Any:
+    """The block as JSON, else as a Python literal. Raises MatrixError."""
+    fenced = _FENCE.fullmatch(block)
+    text = fenced[1] if fenced else block
+    if not text.isascii():
+        text = text.translate(_STRAIGHT)
+    try:
+        # A matrix in Python's quotes alone becomes JSON by changing them, which is ten
+        # times as fast as reading Python.
+        return _decode_json(text if '"' in text else text.replace("'", '"'))
+    except MatrixError:
+        raise
+    except json.JSONDecodeError as error:
+        fault = error.msg
+    except (ValueError, RecursionError):
+        fault = "cannot be read"
+    try:
+        with warnings.catch_warnings():
+            # Warnings of odd escapes would name a place in no file.
+            warnings.simplefilter("ignore")
+            return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        raise MatrixError(f"is not JSON: {fault}") from error
+
+
+def _without_double_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        keys = [key for key, _ in pairs]
+        double = next(key for key in keys if keys.count(key) > 1)
+        raise MatrixError(f"has the key {double!r:.40} twice")
+    return values
+
+
+_decode_json = json.JSONDecoder(object_pairs_hook=_without_double_keys).decode
+
+
+def write_matrix(matrix: PayoffMatrix) -> str:
+    """The matrix as compact JSON, its numbers with one decimal."""
+    cells = [
+        f'"{name}":{{"LLM":{_one_decimal(matrix[name].llm)},'
+        f'"user":{_one_decimal(matrix[name].user)}}}'
+        for name in CELLS
+    ]
+    return f"{{{','.join(cells)}}}"
+
+
+def _one_decimal(value: float) -> str:
+    rounded = round(value, 1)
+    assert isfinite(rounded), value
+    return f"{rounded + 0.0:.1f}"  # −0.0 is 0.0
