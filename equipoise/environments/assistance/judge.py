@@ -269,4 +269,3 @@ class AssistanceJudge(Judge):
         if self._judges:
             hint = nearest(source, sorted(self._judges))
         return f"no judge for the data source '{source}' in judge.tasks; {hint}"
-
