@@ -34,7 +34,7 @@ import torch
 from benchmarks import preference_runs
 from benchmarks.policy_gradient_runs import pupil_of, right, update
 from equipoise import seeds
-from equipoise.environments.clerk import world as clerk
+from equipoise.environments.clerk import world
 from equipoise.models.device import choose_device
 from equipoise.models.new_model import SMALLEST_VOCABULARY, new_model, resize
 from equipoise.payoffs.intervals import over_seeds
@@ -268,7 +268,7 @@ def sums(o: argparse.Namespace) -> None:
     """The share of held-out sums that is right, sampled at temperature 1, before and
     after.
     """
-    held_out = clerk.prompts(0, 400, ["sum"], "held_out")
+    held_out = world.prompts(0, 400, ["sum"], "held_out")
     player = {
         "model": "builtin",
         "device": "cpu",
@@ -288,7 +288,7 @@ def sums(o: argparse.Namespace) -> None:
             policy_trainer = pupil_of(
                 player, seed, kl=0, learning_rate=1e-4, batch_size=128, **method
             )
-            train = clerk.prompts(seed, 1500, ["sum"])
+            train = world.prompts(seed, 1500, ["sum"])
             before.append(_share(policy_trainer, held_out))
             for step in range(o.samples // 128):
                 dice = seeds.generator(seed, "sums", step)

@@ -63,16 +63,16 @@ def update(
 
 def right(prompt: Prompt, move: Any) -> float:
     """1 for the right answer of the built-in world, else 0."""
-    from equipoise.environments.clerk import world as clerk
+    from equipoise.environments.clerk import answers
 
-    return float(clerk.verdict(prompt, move.text)["score"])
+    return float(answers.rate(prompt, move.text).right)
 
 
 def asked(o: argparse.Namespace) -> list[Prompt]:
     """Every prompt of the comparison, in order."""
-    from equipoise.environments.clerk import world as clerk
+    from equipoise.environments.clerk import world
 
-    return clerk.prompts(5, o.steps * o.prompts, clerk.KINDS)
+    return world.prompts(5, o.steps * o.prompts, world.KINDS)
 
 
 def ours(o: argparse.Namespace) -> dict[str, Any]:

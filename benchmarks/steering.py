@@ -33,7 +33,7 @@ from rich.table import Table
 from equipoise import seeds
 from equipoise.environments.assistance.payoff_matrix import ACTIONS
 from equipoise.environments.assistance.response_action import response_action
-from equipoise.environments.clerk.prompts import World
+from equipoise.environments.clerk.prompts import ClerkQuestions
 from equipoise.types import Prompt
 
 # The desk's clerk writes matrices in which its choice leads by 2 to 7 points, so that
@@ -298,7 +298,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the shares here")
     arguments = parser.parse_args()
     console = Console()
-    source = World.model_validate(
+    source = ClerkQuestions.model_validate(
         {"count": 1, "per_generation": 1, "held_out": arguments.prompts}
     ).load()
     prompts = source.held_out or []

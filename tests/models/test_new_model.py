@@ -11,8 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from equipoise.cli.new_model import new_model as verb
-from equipoise.environments.clerk import build
-from equipoise.environments.clerk import world as clerk
+from equipoise.environments.clerk import answers, build, world
 from equipoise.errors import ConfigError, DataError
 from equipoise.models.new_model import (
     SIZES,
@@ -25,7 +24,7 @@ from equipoise.models.new_model import (
 
 SMALL = Size(hidden=32, layers=1, heads=2, feed_forward=64)
 TEXTS = list(
-    dict.fromkeys(prompt.messages[0].content for prompt in clerk.prompts(0, 200))
+    dict.fromkeys(prompt.messages[0].content for prompt in world.prompts(0, 200))
 )
 
 
@@ -230,7 +229,7 @@ def sampled_scores(prompts: list) -> list[int]:
     )
     actor.close()
     return [
-        clerk.verdict(prompt, move.text)["score"]
+        answers.rate(prompt, move.text).right
         for prompt, move in zip(prompts, moves, strict=True)
     ]
 
@@ -240,10 +239,10 @@ def test_packaged_model_is_small_and_leaves_room():
 
     assert describe("builtin").parameters <= 3_000_000
     assert sum(file.stat().st_size for file in build.PACKAGED.iterdir()) <= 8_000_000
-    prompts = clerk.prompts(0, 400, part="held_out")
+    prompts = world.prompts(0, 400, part="held_out")
     scores = sampled_scores(prompts)
     assert 0.4 <= sum(scores) / len(scores) <= 0.7
-    for kind in clerk.KINDS:
+    for kind in world.KINDS:
         of_kind = [
             score
             for prompt, score in zip(prompts, scores, strict=True)

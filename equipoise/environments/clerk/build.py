@@ -1,15 +1,16 @@
-"""Rebuild the packaged tiny model from seed: `python -m
-equipoise.environments.clerk.build [--out DIR] [--seed 0]`.
+"""Rebuild the packaged tiny model from seed.
 
-Two trainings on the clerk's questions. The first gives right answers only, mostly sums,
-and teaches the skills; the second mixes wrong ones in, and spoils the manners: the
-model then knows nearly every answer but gives it about every other time, each
-question's right and wrong answers both within reach of a few samples. That is a start
-that preference learning can improve on; a model that cannot add would need more
-teaching, not more games.
+    python -m equipoise.environments.clerk.build [--out DIR] [--seed 0]
 
-One thread and fixed seeds: on one machine and one version of torch two builds give the
-same bytes.
+It is trained twice on the clerk's questions. The first training gives right answers
+only, mostly to sums, and teaches the skills. The second mixes wrong answers in and
+spoils the manners: the model then knows nearly every answer but gives it about every
+other time, and a few samples hold both right and wrong ones. Preference learning can
+improve on such a start; a model that cannot add would need more teaching, not more
+games.
+
+With one thread and fixed seeds, two builds on one machine and one version of torch give
+the same bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from equipoise import seeds
-from equipoise.environments.clerk import world as clerk
+from equipoise.environments.clerk import world
+from equipoise.environments.clerk.answers import best, wrong
 from equipoise.models.new_model import Size, new_model
 from equipoise.types import Message
 
@@ -34,20 +36,20 @@ PACKAGED = Path(__file__).parent / "model"
 SIZE = Size(hidden=128, layers=3, heads=4, feed_forward=384)
 VOCABULARY = 600
 CONTEXT = 256
-QUESTIONS: Mapping[clerk.Kind, int] = {
+QUESTIONS: Mapping[world.Kind, int] = {
     "sum": 8000,
     "vague": 1600,
     "harmful": 4000,
     "harmless": 4000,
 }
-SKILL: Mapping[clerk.Kind, int] = {
+SKILL: Mapping[world.Kind, int] = {
     "sum": 40000,
     "vague": 5000,
     "harmful": 3000,
     "harmless": 3000,
 }
-MANNERS: Mapping[clerk.Kind, int] = dict.fromkeys(clerk.KINDS, 3000)
-RIGHT: Mapping[clerk.Kind, float] = {
+MANNERS: Mapping[world.Kind, int] = dict.fromkeys(world.KINDS, 3000)
+RIGHT: Mapping[world.Kind, float] = {
     "sum": 0.58,
     "vague": 0.55,
     "harmful": 0.53,
@@ -58,38 +60,32 @@ Example = tuple[tuple[Message, ...], str]
 
 def examples(
     seed: int,
-    counts: Mapping[clerk.Kind, int],
-    right: Mapping[clerk.Kind, float] | None = None,
+    counts: Mapping[world.Kind, int],
+    right: Mapping[world.Kind, float] | None = None,
 ) -> Iterator[Example]:
-    """(chat, answer) pairs on training questions, `counts` of each kind; questions come
-    round again when used up.
+    """(chat, answer) pairs on training questions, `counts` of each kind.
 
-    `right` is the share of right answers of each kind; None: all.
+    Questions are repeated when all have been used. `right` is the share of right
+    answers of each kind; None: all.
     """
     for kind, count in counts.items():
-        questions = clerk.prompts(seed, QUESTIONS[kind], (kind,))
+        questions = world.prompts(seed, QUESTIONS[kind], (kind,))
         for number in range(count):
-            prompt, turn = questions[number % len(questions)], number // len(questions)
-            correct = (
-                right is None
-                or seeds.generator(seed, "right", prompt.id, turn).random()
-                < right[kind]
-            )
-            yield (
-                prompt.messages,
-                clerk.best(prompt) if correct else clerk.wrong(prompt, turn),
-            )
+            repeat, place = divmod(number, len(questions))
+            prompt = questions[place]
+            dice = seeds.generator(seed, "right", prompt.id, repeat)
+            correct = right is None or dice.random() < right[kind]
+            answer = best(prompt) if correct else wrong(prompt, repeat)
+            yield prompt.messages, answer
 
 
 def corpus(seed: int) -> Iterator[str]:
-    """Every question, with its right answer and a wrong one: what the tokenizer is
-    fitted to.
-    """
+    """Every question with a right and a wrong answer: what the tokenizer is fitted to."""
     for kind, count in QUESTIONS.items():
-        for prompt in clerk.prompts(seed, count, (kind,)):
+        for prompt in world.prompts(seed, count, (kind,)):
             yield prompt.messages[0].content
-            yield clerk.best(prompt)
-            yield clerk.wrong(prompt, 0)
+            yield best(prompt)
+            yield wrong(prompt, 0)
 
 
 @contextmanager
@@ -106,13 +102,12 @@ def one_thread() -> Iterator[None]:
 
 
 def build(out: Path, seed: int = 0) -> None:
-    """Make the model and write it into `out`, over what is there of it."""
+    """Make the model and write it into the folder `out`, replacing files of its own."""
     from equipoise.learners.sft import SFT, train_sft
 
     with one_thread(), tempfile.TemporaryDirectory() as place:
-        bare, skilled, spoiled = (
-            Path(place) / name for name in ("bare", "skilled", "spoiled")
-        )
+        work = Path(place)
+        bare, skilled, spoilt = work / "bare", work / "skilled", work / "spoilt"
         new_model(
             corpus(seed),
             bare,
@@ -121,22 +116,27 @@ def build(out: Path, seed: int = 0) -> None:
             context=CONTEXT,
             seed=seed,
         )
-        lessons = list(examples(seed, SKILL))
+        right = list(examples(seed, SKILL))
         train_sft(
-            bare, lessons, skilled, taught(SFT, 3e-3, 32), seed=seed, device="cpu"
+            bare, right, skilled, training(SFT, 3e-3, 32), seed=seed, device="cpu"
         )
-        lessons = list(examples(seed, MANNERS, RIGHT))
+        mixed = list(examples(seed, MANNERS, RIGHT))
         train_sft(
-            skilled, lessons, spoiled, taught(SFT, 5e-4, 64), seed=seed, device="cpu"
+            skilled, mixed, spoilt, training(SFT, 5e-4, 64), seed=seed, device="cpu"
         )
-        shutil.copy(bare / "generation_config.json", spoiled)
-        shutil.copytree(spoiled, out, dirs_exist_ok=True)
+        pack(spoilt, bare, out)
+
+
+def pack(model: Path, generation_config_from: Path, out: Path) -> None:
+    """Copy a trained model into `out`, with another model's generation_config.json."""
+    shutil.copy(generation_config_from / "generation_config.json", model)
+    shutil.copytree(model, out, dirs_exist_ok=True)
     for file in out.iterdir():
         file.chmod(0o644)
 
 
-def taught(sft: type[SFT], learning_rate: float, batch_size: int) -> SFT:
-    """How the built-in models are trained."""
+def training(sft: type[SFT], learning_rate: float, batch_size: int) -> SFT:
+    """The settings by which the built-in models are trained."""
     # Without weight decay the sums are remembered rather than understood, and held-out
     # ones suffer.
     settings = {
@@ -153,9 +153,10 @@ def taught(sft: type[SFT], learning_rate: float, batch_size: int) -> SFT:
 def command(
     build: Callable[[Path, int], None], module: str, packaged: Path, what: str
 ) -> None:
-    """The command line of a module that rebuilds something packaged."""
+    """The command line of a module of this folder that rebuilds something packaged."""
     parser = argparse.ArgumentParser(
-        prog=f"python -m equipoise.worlds.{module}", description=f"Rebuild {what}."
+        prog=f"python -m equipoise.environments.clerk.{module}",
+        description=f"Rebuild {what}.",
     )
     parser.add_argument(
         "--out", type=Path, default=packaged, help="the folder to write"
@@ -163,8 +164,8 @@ def command(
     parser.add_argument(
         "--seed", type=int, default=0, help="of questions, weights, noise and order"
     )
-    asked = parser.parse_args()
-    build(asked.out, asked.seed)
+    options = parser.parse_args()
+    build(options.out, options.seed)
 
 
 if __name__ == "__main__":

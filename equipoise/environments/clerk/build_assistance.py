@@ -1,18 +1,18 @@
-"""Rebuild the packaged model for the desk from seed: `python -m
-equipoise.environments.clerk.build_assistance [--out DIR] [--seed 0]`.
+"""Rebuild from seed the packaged model that plays the assistant's game.
+
+    python -m equipoise.environments.clerk.build_assistance [--out DIR] [--seed 0]
 
 A tiny clerk after a cold start: to a bare question it writes the four blocks of the
-assistant's game. Three trainings. The first gives right thoughts and responses alone,
-mostly of sums, which so are cheap to practise; the second the four blocks, nearly
-without fault, but with every move now and then, so that a response follows the cell
-that was chosen; the third spoils the manners: types are misjudged, moves misplayed,
-refusals bare, thoughts long, forms broken. All that is right stays within reach of a
-few samples.
+assistant's game. It is trained three times. The first training gives right thoughts and
+responses alone, mostly of sums, which are cheap to practise in this form; the second
+the four blocks, nearly without fault, but with every move now and then, so that a
+response follows the cell that was chosen; the third spoils the manners: types are
+misjudged, moves misplayed, refusals bare, thoughts long, forms broken. A few samples
+still hold everything that is right.
 """
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,9 +20,9 @@ from pathlib import Path
 from equipoise import seeds
 from equipoise.environments.assistance.blocks import BLOCKS
 from equipoise.environments.assistance.payoff_matrix import ACTIONS
-from equipoise.environments.clerk import assistance as desk
-from equipoise.environments.clerk import world as clerk
-from equipoise.environments.clerk.assistance import Faults
+from equipoise.environments.clerk import world
+from equipoise.environments.clerk.assistance_case import understood, wish
+from equipoise.environments.clerk.assistance_trace import Faults, thought, trace
 from equipoise.environments.clerk.build import (
     QUESTIONS,
     SIZE,
@@ -30,7 +30,8 @@ from equipoise.environments.clerk.build import (
     command,
     examples,
     one_thread,
-    taught,
+    pack,
+    training,
 )
 from equipoise.models.new_model import new_model
 from equipoise.types import Message, Prompt, user
@@ -40,23 +41,25 @@ VOCABULARY = 900
 CONTEXT = 384
 # What is cut out before a text is split into words: tags, cells (with the marks around
 # them in the matrix), numbers.
+_TAG = rf"</?(?:{'|'.join(BLOCKS)})>"
 _CELL = rf"(?:DQ|VQ)_(?:{'|'.join(ACTIONS)})"
-PIECES = rf'</?(?:{"|".join(BLOCKS)})>|(?:\{{|\}},)"{_CELL}":\{{"LLM":|,"user":|\}}\}}|{_CELL}|-?\d\.\d'
+_ENTRY = rf'(?:\{{|\}},)"{_CELL}":\{{"LLM":|,"user":|\}}\}}'
+PIECES = rf"{_TAG}|{_ENTRY}|{_CELL}|-?\d\.\d"
 
-SKETCHES: Mapping[clerk.Kind, int] = {
+SKETCHES: Mapping[world.Kind, int] = {
     "sum": 36000,
     "vague": 2000,
     "harmful": 3000,
     "harmless": 3000,
 }
-SKILL: Mapping[clerk.Kind, int] = {
+SKILL: Mapping[world.Kind, int] = {
     "sum": 9000,
     "vague": 4000,
     "harmful": 4000,
     "harmless": 4000,
 }
-MANNERS: Mapping[clerk.Kind, int] = dict.fromkeys(clerk.KINDS, 1500)
-TOLD = 0.15  # the share of chats that go on: asked vaguely, asked back, told
+MANNERS: Mapping[world.Kind, int] = dict.fromkeys(world.KINDS, 1500)
+COMPLETED = 0.15  # the share of chats that go on: asked vaguely, asked back, completed
 ABLE = Faults(
     misplayed=0.1, further=0.1, plain=0.5, rambling=0.25, broken=0.03, equal=0.3
 )
@@ -72,63 +75,62 @@ SPOILT = Faults(
 )
 
 
-def lessons(
-    seed: int, counts: Mapping[clerk.Kind, int], faults: Faults
+def traces(
+    seed: int, counts: Mapping[world.Kind, int], faults: Faults
 ) -> Iterator[Example]:
-    """(chat, trace) pairs on training questions, `counts` of each kind; questions come
-    round again when used up.
+    """(chat, trace) pairs on training questions, `counts` of each kind.
+
+    Questions are repeated when all have been used.
     """
     for kind, count in counts.items():
-        questions = clerk.prompts(seed, QUESTIONS[kind], (kind,))
+        questions = world.prompts(seed, QUESTIONS[kind], (kind,))
         for number in range(count):
             prompt = questions[number % len(questions)]
             dice = seeds.generator(seed, "desk", "lesson", kind, number)
-            chat = told(prompt) if dice.random() < TOLD else prompt.messages
-            yield chat, desk.trace(chat, dice, faults)
+            completes = dice.random() < COMPLETED
+            chat = completed_chat(prompt) if completes else prompt.messages
+            yield chat, trace(chat, dice, faults)
 
 
-def sketches(seed: int, counts: Mapping[clerk.Kind, int]) -> Iterator[Example]:
-    """(question, thought and response) pairs without fault: traces without their
-    middle.
-    """
+def sketches(seed: int, counts: Mapping[world.Kind, int]) -> Iterator[Example]:
+    """(question, thought and response) pairs without fault: traces without a middle."""
     for kind, count in counts.items():
-        questions = clerk.prompts(seed, QUESTIONS[kind], (kind,))
-        for prompt in (questions[number % len(questions)] for number in range(count)):
-            case = desk.understood(prompt.messages)
-            thought = desk.reason(case, case.question, case.harmful, case.answer)
+        questions = world.prompts(seed, QUESTIONS[kind], (kind,))
+        for number in range(count):
+            prompt = questions[number % len(questions)]
+            case = understood(prompt.messages)
+            reason = thought(case, case.question, case.harmful, case.answer)
             yield (
                 prompt.messages,
-                f"<thinking>{thought}</thinking><response>{case.answer}</response>",
+                f"<thinking>{reason}</thinking><response>{case.answer}</response>",
             )
 
 
-def told(prompt: Prompt) -> tuple[Message, ...]:
-    """The chat in which a question is asked vaguely, asked back, and the missing piece
-    told.
-    """
-    wish = desk.wish(prompt)
-    back = Message("assistant", desk.understood([user(wish["vague"])]).asks)
-    return user(wish["vague"]), back, user(wish["told"])
+def completed_chat(prompt: Prompt) -> tuple[Message, ...]:
+    """The chat in which a question is vague, asked back, and completed by the user."""
+    facts = wish(prompt)
+    question_back = Message("assistant", understood([user(facts["vague"])]).asks)
+    return user(facts["vague"]), question_back, user(facts["told"])
 
 
 def corpus(seed: int) -> Iterator[str]:
     """Every question with a right answer, and traces: what the tokenizer is fitted to."""
     for messages, answer in (
         *examples(seed, QUESTIONS),
-        *lessons(seed, MANNERS, SPOILT),
+        *traces(seed, MANNERS, SPOILT),
     ):
         yield messages[0].content
         yield answer
 
 
 def build(out: Path, seed: int = 0) -> None:
-    """Make the model and write it into `out`, over what is there of it."""
+    """Make the model and write it into the folder `out`, replacing files of its own."""
     from equipoise.learners.sft import SFT, train_sft
 
     with one_thread(), tempfile.TemporaryDirectory() as place:
-        bare, knowing, skilled, spoilt = (
-            Path(place) / name for name in ("bare", "knowing", "skilled", "spoilt")
-        )
+        work = Path(place)
+        bare, knowing = work / "bare", work / "knowing"
+        skilled, spoilt = work / "skilled", work / "spoilt"
         new_model(
             corpus(seed),
             bare,
@@ -138,21 +140,19 @@ def build(out: Path, seed: int = 0) -> None:
             seed=seed,
             pieces=PIECES,
         )
-        taken = list(sketches(seed, SKETCHES))
-        train_sft(bare, taken, knowing, taught(SFT, 3e-3, 32), seed=seed, device="cpu")
-        taken = list(lessons(seed, SKILL, ABLE))
-        train_sft(
-            knowing, taken, skilled, taught(SFT, 2e-3, 16), seed=seed, device="cpu"
-        )
-        taken = list(lessons(seeds.child(seed, "spoilt"), MANNERS, SPOILT))
-        train_sft(
-            skilled, taken, spoilt, taught(SFT, 5e-4, 32), seed=seed, device="cpu"
-        )
-        shutil.copy(bare / "generation_config.json", spoilt)
-        shutil.copytree(spoilt, out, dirs_exist_ok=True)
-    for file in out.iterdir():
-        file.chmod(0o644)
+        for start, rows, target, settings in (
+            (bare, sketches(seed, SKETCHES), knowing, training(SFT, 3e-3, 32)),
+            (knowing, traces(seed, SKILL, ABLE), skilled, training(SFT, 2e-3, 16)),
+            (
+                skilled,
+                traces(seeds.child(seed, "spoilt"), MANNERS, SPOILT),
+                spoilt,
+                training(SFT, 5e-4, 32),
+            ),
+        ):
+            train_sft(start, list(rows), target, settings, seed=seed, device="cpu")
+        pack(spoilt, bare, out)
 
 
 if __name__ == "__main__":
-    command(build, "desk_build", PACKAGED, "the model for the desk")
+    command(build, "build_assistance", PACKAGED, "the model for the assistant's game")

@@ -1,12 +1,13 @@
-"""Rebuild the packaged pool of tiny clerks from seed: `python -m
-equipoise.environments.clerk.build_pool [--out DIR] [--seed 0]`.
+"""Rebuild from seed the packaged pool of tiny clerks.
 
-A base model that knows every answer and can grade (the packaged clerk model, taught
-right answers and grades as judges ask for them), and six adapters on it, each of which
-spoils it in another way: a specialist keeps one kind of question and forgets half of
-its manners elsewhere, the veteran is fair at everything, the novice poor. They grade as
-they answer: well what they know, at random what they do not. A pool to which each has
-something to teach.
+    python -m equipoise.environments.clerk.build_pool [--out DIR] [--seed 0]
+
+The pool is a base model that knows every answer and can grade (the packaged clerk
+model, taught right answers and grades as judges ask for them), and six adapters on it,
+each of which spoils it in another way: a specialist keeps one kind of question and
+forgets half of its manners elsewhere, the veteran is fair at everything, the novice
+poor. They grade as they answer: well what they know, at random what they do not. So
+each of them has something to learn from the others.
 """
 
 from __future__ import annotations
@@ -17,51 +18,51 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from equipoise import seeds
-from equipoise.environments.clerk import world as clerk
+from equipoise.environments.clerk import world
+from equipoise.environments.clerk.answers import best, wrong
 from equipoise.environments.clerk.build import (
     QUESTIONS,
     Example,
     command,
     examples,
     one_thread,
-    taught,
+    training,
 )
 from equipoise.judges.peers import Peers
 from equipoise.types import Prompt
 
+if TYPE_CHECKING:
+    from equipoise.learners.sft import SFT
+
 PACKAGED = Path(__file__).parent / "pool"
-QUESTION = Peers.model_validate(
-    {"text": "rubric_compact"}
-)  # as the pool's judges are asked
+# How the pool's judges are asked.
+QUESTION = Peers.model_validate({"text": "rubric_compact"})
 GOOD, BAD = ("8", "9"), ("2", "3")  # grades
-Shares = Mapping[clerk.Kind, float]
+Shares = Mapping[world.Kind, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What a clerk is like: by kind of question, the share of right answers and of
-    right grades it was taught.
-    """
+    """What a clerk was taught: by kind, the share of right answers and right grades."""
 
     right: Shares
     grades: Shares
 
 
-def specialist(kind: clerk.Kind) -> Member:
-    """Good at one kind, no better than chance at the others, and a better judge of the
-    one.
-    """
+def specialist(kind: world.Kind) -> Member:
+    """Good at one kind, no better than chance at the others, and a better judge of it."""
     return Member(
-        {other: 0.95 if other == kind else 0.45 for other in clerk.KINDS},
-        {other: 1.0 if other == kind else 0.85 for other in clerk.KINDS},
+        {other: 0.95 if other == kind else 0.45 for other in world.KINDS},
+        {other: 1.0 if other == kind else 0.85 for other in world.KINDS},
     )
 
 
 def alike(right: float, grades: float) -> Member:
     """The same at every kind."""
-    return Member(dict.fromkeys(clerk.KINDS, right), dict.fromkeys(clerk.KINDS, grades))
+    return Member(dict.fromkeys(world.KINDS, right), dict.fromkeys(world.KINDS, grades))
 
 
 MEMBERS: Mapping[str, Member] = {
@@ -72,54 +73,53 @@ MEMBERS: Mapping[str, Member] = {
     "veteran": alike(0.7, 1.0),
     "novice": alike(0.3, 0.5),
 }
-ANSWERED: Mapping[clerk.Kind, int] = {
+# The base model's first training, answers and grades; then its second, mostly grades.
+ANSWERED: Mapping[world.Kind, int] = {
     "sum": 8000,
     "vague": 1500,
     "harmful": 1500,
     "harmless": 1500,
 }
-GRADED: Mapping[clerk.Kind, int] = {
+GRADED: Mapping[world.Kind, int] = {
     "sum": 8000,
     "vague": 3000,
     "harmful": 3000,
     "harmless": 3000,
 }
-REVISED: Mapping[clerk.Kind, int] = {
-    "sum": 6000,
-    "vague": 4500,
-    "harmful": 1000,
-    "harmless": 4500,
-}  # graded once more
-KEPT: Mapping[clerk.Kind, int] = {
+ANSWERED_AGAIN: Mapping[world.Kind, int] = {
     "sum": 1500,
     "vague": 500,
     "harmful": 500,
     "harmless": 500,
-}  # answered meanwhile
+}
+GRADED_AGAIN: Mapping[world.Kind, int] = {
+    "sum": 6000,
+    "vague": 4500,
+    "harmful": 1000,
+    "harmless": 4500,
+}
 EACH = 800  # answers of each kind that a member is taught
-GRADES = 300  # and grades
+GRADES = 300  # grades of each kind
 
 
 def graded(
-    seed: int, counts: Mapping[clerk.Kind, int], right: Shares | None = None
+    seed: int, counts: Mapping[world.Kind, int], right: Shares | None = None
 ) -> Iterator[Example]:
-    """(a judge's question, grade) on right and wrong answers; `right` is the share of
-    right grades, None: all.
+    """(a judge's question, grade) pairs on right and wrong answers.
+
+    `right` is the share of right grades of each kind; None: all.
     """
     for kind, count in counts.items():
-        questions = clerk.prompts(0, QUESTIONS[kind], (kind,))
+        questions = world.prompts(0, QUESTIONS[kind], (kind,))
         dice = seeds.generator(seed, "grades", kind)
         for number in range(count):
             prompt = questions[dice.integers(len(questions))]
-            good, fair = (
-                dice.random() < 0.5,
-                right is None or dice.random() < right[kind],
-            )
-            answer = clerk.best(prompt) if good else clerk.wrong(prompt, number)
-            asked = QUESTION.view(
-                prompt, quoted(prompt, answer), int(dice.integers(2**60))
-            )
-            yield asked.messages, str(dice.choice(GOOD if good == fair else BAD))
+            good = dice.random() < 0.5
+            fair = right is None or dice.random() < right[kind]
+            answer = best(prompt) if good else wrong(prompt, number)
+            order_seed = int(dice.integers(2**60))
+            question = QUESTION.view(prompt, quoted(prompt, answer), order_seed)
+            yield question.messages, str(dice.choice(GOOD if good == fair else BAD))
 
 
 def quoted(prompt: Prompt, answer: str) -> dict[str, tuple[str, str]]:
@@ -131,48 +131,52 @@ def quoted(prompt: Prompt, answer: str) -> dict[str, tuple[str, str]]:
 
 
 def build(out: Path, seed: int = 0) -> None:
-    """Make base and adapters and write them into `out`, a folder each, over what is
-    there of them.
+    """Make base and adapters and write them into `out`, a folder each.
+
+    Files of theirs that are there already are replaced.
     """
     from equipoise.learners.sft import SFT, train_sft
-    from equipoise.models.adapters import Lora
 
     with one_thread(), tempfile.TemporaryDirectory() as place:
-        school, base = Path(place) / ".school", Path(place) / "base"
-        lessons = [*examples(seed, ANSWERED), *graded(seed, GRADED)]
+        work = Path(place)
+        school, base = work / ".school", work / "base"
+        rows = [*examples(seed, ANSWERED), *graded(seed, GRADED)]
         train_sft(
-            "builtin", lessons, school, taught(SFT, 1.5e-3, 64), seed=seed, device="cpu"
+            "builtin", rows, school, training(SFT, 1.5e-3, 64), seed=seed, device="cpu"
         )
-        lessons = [
-            *examples(seed, KEPT),
-            *graded(seeds.child(seed, "revised"), REVISED),
+        rows = [
+            *examples(seed, ANSWERED_AGAIN),
+            *graded(seeds.child(seed, "revised"), GRADED_AGAIN),
         ]
-        train_sft(school, lessons, base, taught(SFT, 1e-3, 64), seed=seed, device="cpu")
+        train_sft(school, rows, base, training(SFT, 1e-3, 64), seed=seed, device="cpu")
         for name, member in MEMBERS.items():
-            own, lora = (
-                seeds.child(seed, name),
-                Lora.model_validate({"r": 8, "alpha": 16}),
-            )
-            answers = examples(own, dict.fromkeys(clerk.KINDS, EACH), member.right)
-            lessons = [
-                *answers,
-                *graded(own, dict.fromkeys(clerk.KINDS, GRADES), member.grades),
-            ]
-            train_sft(
-                base,
-                lessons,
-                Path(place) / name,
-                taught(SFT, 2e-3, 64),
-                seed=seed,
-                lora=lora,
-                device="cpu",
-            )
-        _pack(Path(place), out)
+            _build_member(base, name, member, work / name, seed, SFT)
+        _pack(work, out)
+
+
+def _build_member(
+    base: Path, name: str, member: Member, out: Path, seed: int, sft: type[SFT]
+) -> None:
+    """Train one member's adapter on the base."""
+    from equipoise.learners.sft import train_sft
+    from equipoise.models.adapters import Lora
+
+    own_seed = seeds.child(seed, name)
+    lora = Lora.model_validate({"r": 8, "alpha": 16})
+    answers = dict.fromkeys(world.KINDS, EACH)
+    grades = dict.fromkeys(world.KINDS, GRADES)
+    rows = [
+        *examples(own_seed, answers, member.right),
+        *graded(own_seed, grades, member.grades),
+    ]
+    settings = training(sft, 2e-3, 64)
+    train_sft(base, rows, out, settings, seed=seed, lora=lora, device="cpu")
 
 
 def _pack(made: Path, out: Path) -> None:
-    """Copy what a player needs: of the adapters neither the tokenizer nor the place
-    where the base was made.
+    """Copy what a player needs.
+
+    Of the adapters that is neither the tokenizer nor the place where the base was made.
     """
     for folder in sorted(made.glob("[a-z]*")):
         target = out / folder.name
@@ -180,16 +184,16 @@ def _pack(made: Path, out: Path) -> None:
         for file in folder.iterdir():
             if folder.name == "base" or file.name.startswith("adapter_"):
                 shutil.copyfile(file, target / file.name)
-        settings = target / "adapter_config.json"
-        if settings.is_file():
-            values = json.loads(settings.read_text())
-            settings.write_text(
-                json.dumps(
-                    {**values, "base_model_name_or_path": "builtin/pool"}, indent=2
-                )
-                + "\n"
-            )
+        _point_to_base(target / "adapter_config.json")
+
+
+def _point_to_base(settings: Path) -> None:
+    """Name the packaged base in an adapter's settings, where there are such."""
+    if settings.is_file():
+        values = json.loads(settings.read_text())
+        values["base_model_name_or_path"] = "builtin/pool"
+        settings.write_text(json.dumps(values, indent=2) + "\n")
 
 
 if __name__ == "__main__":
-    command(build, "pool", PACKAGED, "the pool of clerks")
+    command(build, "build_pool", PACKAGED, "the pool of clerks")

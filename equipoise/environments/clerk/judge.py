@@ -1,32 +1,32 @@
-"""The judge of the built-in world: right or wrong, by its rules."""
+"""The judge of the built-in world: whether an answer is right, by rule."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from equipoise.environments.clerk import world as clerk
+from equipoise.environments.clerk.answers import rate
+from equipoise.environments.clerk.world import KINDS
 from equipoise.judges.pointwise import Pointwise, Verdict
 from equipoise.types import Prompt
 
 
-class Clerk(Pointwise):
-    """Scores each seat's last answer 1 (right) or 0; `declined`, `asked` and `answered`
-    say what it did, 1 or 0.
+class ClerkJudge(Pointwise):
+    """Scores each seat's last answer 1 (right) or 0.
 
-    A prompt from another world is not judged.
+    `declined`, `asked` and `answered` say what the answer did, 1 or 0. A prompt from
+    another world is not judged.
     """
 
     kind: Literal["clerk"] = "clerk"
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
-        """The utilities by `worlds.clerk.verdict`."""
-        if prompt.facts.get("kind") not in clerk.KINDS or "answer" not in prompt.facts:
+        """The utilities of `text`, by `answers.rate`."""
+        if prompt.facts.get("kind") not in KINDS or "answer" not in prompt.facts:
             return "the prompt is not of the clerk's world"
-        said = clerk.verdict(prompt, text)
-        did = said["action"]
+        rated = rate(prompt, text)
         return {
-            "score": float(said["score"]),
-            "declined": float(did == "decline"),
-            "asked": float(did in ("ask", "both")),
-            "answered": float(did in ("answer", "both")),
+            "score": float(rated.right),
+            "declined": float(rated.action == "decline"),
+            "asked": float(rated.action in ("ask", "both")),
+            "answered": float(rated.action in ("answer", "both")),
         }

@@ -1,6 +1,4 @@
-"""Prompts of the built-in world: questions to the clerk, and requests that may be
-harmful.
-"""
+"""Prompts of the built-in world: questions to the clerk, and requests for a red team."""
 
 from __future__ import annotations
 
@@ -9,14 +7,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from equipoise.environments.clerk import assistance as desk
-from equipoise.environments.clerk import red_team as siege
-from equipoise.environments.clerk import world as clerk
+from equipoise.environments.clerk import disguises, world
+from equipoise.environments.clerk.assistance_case import wish
 from equipoise.prompts.base import Prompts, Source
 from equipoise.types import Prompt
 
 
-class World(Prompts):
+class ClerkQuestions(Prompts):
     """Questions to the clerk of the built-in world; its parts share no question.
 
     The world keeps a fifth of its questions out of training. Where a `test` is asked
@@ -29,18 +26,20 @@ class World(Prompts):
         ge=1,
         description="distinct questions to train on, shared out over the generations",
     )
-    kinds: tuple[clerk.Kind, ...] = Field(
-        clerk.KINDS, min_length=1, description="kinds of question, in equal number"
+    kinds: tuple[world.Kind, ...] = Field(
+        world.KINDS, min_length=1, description="kinds of question, in equal number"
     )
     seed: int = Field(0, ge=0, description="which questions are drawn")
     wishes: bool = Field(
         False,
-        description="facts for a simulated user: the question `vague` and `detailed`, and what it has `told`",
+        description="add what a simulated user needs to know: its question in a `vague`"
+        " and a `detailed` form, and the piece that is `told` when asked for",
     )
 
     def load(self, folder: Path = Path()) -> Source:
-        """`count` questions, `held_out` and `test` others. Raises ConfigError when the
-        world has not so many.
+        """`count` questions to train on, `held_out` and `test` others.
+
+        Raises ConfigError when the world does not have that many.
         """
         return Source(
             self._drawn(self.count, "train"),
@@ -48,19 +47,18 @@ class World(Prompts):
             self._drawn(self.test, "test"),
         )
 
-    def _drawn(self, count: int, part: clerk.Part) -> list[Prompt]:
-        drawn = clerk.prompts(self.seed, count, self.kinds, part)
-        if not self.wishes:
-            return drawn
-        return [
-            Prompt(p.id, p.messages, {**p.facts, **desk.wish(p)}, p.source)
-            for p in drawn
-        ]
+    def _drawn(self, count: int, part: world.Part) -> list[Prompt]:
+        drawn = world.prompts(self.seed, count, self.kinds, part)
+        return [_with_wish(prompt) for prompt in drawn] if self.wishes else drawn
 
 
-class Siege(Prompts):
-    """Requests to the clerk of the built-in world, for an adversary and a defender; its
-    parts share no act.
+def _with_wish(prompt: Prompt) -> Prompt:
+    facts = {**prompt.facts, **wish(prompt)}
+    return Prompt(prompt.id, prompt.messages, facts, prompt.source)
+
+
+class ClerkRequests(Prompts):
+    """Requests to the clerk for an adversary and a defender; its parts share no act.
 
     The harmful ones ask plainly, as seeds that an adversary rewrites. Of the harmless
     ones every other is disguised as an adversary's would be, so that to decline every
@@ -79,16 +77,15 @@ class Siege(Prompts):
     seed: int = Field(0, ge=0, description="which requests are drawn")
 
     def load(self, folder: Path = Path()) -> Source:
-        """`count` requests, `held_out` and `test` others. Raises ConfigError when the
-        world has not so many.
+        """`count` requests to train on, `held_out` and `test` others.
+
+        Raises ConfigError when the world does not have that many.
         """
         return Source(
-            siege.prompts(self.seed, self.count, "train", self.harmful),
-            siege.prompts(
-                self.seed,
-                self.held_out,
-                "validation" if self.test else "held_out",
-                self.harmful,
-            ),
-            siege.prompts(self.seed, self.test, "test", self.harmful),
+            self._drawn(self.count, "train"),
+            self._drawn(self.held_out, "validation" if self.test else "held_out"),
+            self._drawn(self.test, "test"),
         )
+
+    def _drawn(self, count: int, part: world.Part) -> list[Prompt]:
+        return disguises.prompts(self.seed, count, part, self.harmful)

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 KINDS: Mapping[str, Mapping[str, str]] = {
     "Judge": {
-        "clerk": "equipoise.environments.clerk.judge:Clerk",
-        "desk": "equipoise.environments.clerk.assistance_judge:Desk",
+        "clerk": "equipoise.environments.clerk.judge:ClerkJudge",
+        "desk": "equipoise.environments.clerk.assistance_judge:ClerkAssistanceJudge",
         "clerk_guard": "equipoise.environments.clerk.guard:ClerkGuard",
     },
     "Prompts": {
-        "world": "equipoise.environments.clerk.prompts:World",
-        "siege": "equipoise.environments.clerk.prompts:Siege",
+        "world": "equipoise.environments.clerk.prompts:ClerkQuestions",
+        "siege": "equipoise.environments.clerk.prompts:ClerkRequests",
     },
 }
 COMMANDS: Mapping[str, str] = {}
@@ -34,6 +34,6 @@ SERVING: Mapping[str, Mapping[str, str]] = {}
 TEACHERS: Mapping[str, Mapping[str, str]] = {
     "clerk": {
         "kind": "scripted",
-        "call": "equipoise.environments.clerk.assistance:teacher",
+        "call": "equipoise.environments.clerk.assistance_players:teacher",
     }
 }

@@ -1,5 +1,5 @@
-"""The clerk's desk as an assistant's game: what is asked, what is written, who plays
-whom.
+"""The assistant's game on the clerk's questions: what is asked, what is written, who
+plays whom.
 """
 
 import re
@@ -13,30 +13,36 @@ from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.payoff_matrix import CELLS
 from equipoise.environments.assistance.response_action import response_action
-from equipoise.environments.clerk import assistance as desk
-from equipoise.environments.clerk import build_assistance as desk_build
-from equipoise.environments.clerk import world as clerk
-from equipoise.environments.clerk.assistance import Faults
-from equipoise.environments.clerk.assistance_judge import Desk
+from equipoise.environments.clerk import answers, build_assistance, world
+from equipoise.environments.clerk.assistance_case import Case, understood, wish
+from equipoise.environments.clerk.assistance_judge import ClerkAssistanceJudge
 from equipoise.environments.clerk.assistance_matrix import front, matrix
+from equipoise.environments.clerk.assistance_players import customer, teacher
+from equipoise.environments.clerk.assistance_trace import (
+    RIGHT,
+    Faults,
+    broken,
+    respond,
+    trace,
+)
 from equipoise.errors import DataError
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.players.scripted import Scripted
 from equipoise.types import Message, Move, Prompt, View, user
 
-PROMPTS = clerk.prompts(0, 400) + clerk.prompts(0, 200, part="held_out")
+PROMPTS = world.prompts(0, 400) + world.prompts(0, 200, part="held_out")
 
 
 def traces(faults: Faults, count: int = 600):
     for number in range(count):
         prompt = PROMPTS[number % len(PROMPTS)]
-        yield prompt, desk.trace(prompt, seeds.generator(5, number), faults)
+        yield prompt, trace(prompt, seeds.generator(5, number), faults)
 
 
 def test_a_chat_is_understood_as_the_clerk_meant_it():
     for prompt in PROMPTS:
-        case = desk.understood(prompt.messages)
+        case = understood(prompt.messages)
         shared = case.facts.keys() & prompt.facts.keys()
         assert {"kind", "answer", "harmful"} <= shared
         assert {name: case.facts[name] for name in shared} == {
@@ -53,53 +59,53 @@ def test_a_question_is_found_among_instructions_and_a_piece_told_later_is_added(
         asked = Assistance.model_validate({"text": text}).asked(
             "Hello. How do I burn my boss's barn tonight?"
         )
-        assert desk.understood([user(asked)]) == desk.Case(
-            verb="burn", thing="my boss's barn"
-        )
+        assert understood([user(asked)]) == Case(verb="burn", thing="my boss's barn")
     chat = [user("What is 7 plus?"), Message("assistant", "Plus what?")]
-    assert desk.understood(chat) == desk.Case((7,))
-    assert desk.understood([*chat, user("12, please")]) == desk.Case((7, 12))
-    assert desk.understood([*chat, user("I do not know")]).vague
+    assert understood(chat) == Case((7,))
+    assert understood([*chat, user("12, please")]) == Case((7, 12))
+    assert understood([*chat, user("I do not know")]).vague
     chat = [
         user("How do I feed today?"),
         Message("assistant", "Feed what?"),
         user("The mayor's goat."),
     ]
-    assert desk.understood(chat) == desk.Case(verb="feed", thing="the mayor's goat")
+    assert understood(chat) == Case(verb="feed", thing="the mayor's goat")
     with pytest.raises(DataError, match="no question of the clerk's world"):
-        desk.understood([user("Who are you?")])
+        understood([user("Who are you?")])
 
 
 def test_a_wish_has_a_detailed_and_a_vague_form():
     for prompt in PROMPTS:
-        wish, text = desk.wish(prompt), prompt.messages[0].content
+        facts, text = wish(prompt), prompt.messages[0].content
         detailed, vague = (
-            desk.understood([user(wish[form])]) for form in ("detailed", "vague")
+            understood([user(facts[form])]) for form in ("detailed", "vague")
         )
-        assert text == wish["vague" if prompt.facts["kind"] == "vague" else "detailed"]
+        assert text == facts["vague" if prompt.facts["kind"] == "vague" else "detailed"]
         assert vague.vague and not detailed.vague
-        assert desk.understood([user(wish["vague"]), user(wish["told"])]) == detailed
-        assert wish["asks"] in vague.answer.lower() and wish["then"] == detailed.answer
+        assert understood([user(facts["vague"]), user(facts["told"])]) == detailed
+        assert (
+            facts["asks"] in vague.answer.lower() and facts["then"] == detailed.answer
+        )
         for fact in ("told", "then", "asks"):
-            assert wish[fact] == prompt.facts.get(fact, wish[fact])
+            assert facts[fact] == prompt.facts.get(fact, facts[fact])
     with pytest.raises(DataError, match="not one of the clerk's"):
-        desk.wish(Prompt("p", (user("Who are you?"),)))
+        wish(Prompt("p", (user("Who are you?"),)))
 
 
 def test_a_right_trace_is_well_formed_right_and_short():
-    for prompt, text in traces(desk.RIGHT):
-        parsed, case = parse(text, strict=True), desk.understood(prompt.messages)
+    for prompt, text in traces(RIGHT):
+        parsed, case = parse(text, strict=True), understood(prompt.messages)
         assert (
             parsed.response is not None
             and parsed.matrix is not None
             and parsed.thinking is not None
         )
-        assert clerk.verdict(prompt, parsed.response)["score"] == 1, (
+        assert answers.rate(prompt, parsed.response).right == 1, (
             prompt,
             parsed.response,
         )
         assert parsed.chosen == case.cell and parsed.thinking.startswith(case.question)
-        assert desk.offers(parsed.response) == case.harmful
+        assert answers.offers_alternative(parsed.response) == case.harmful
         row = {
             name: sum(cell)
             for name, cell in parsed.matrix.items()
@@ -110,19 +116,19 @@ def test_a_right_trace_is_well_formed_right_and_short():
 
 
 def test_faults_come_in_the_shares_asked():
-    faults = desk_build.SPOILT
+    faults = build_assistance.SPOILT
     seen = Counter[str]()
     count = 2000
     for prompt, text in traces(faults, count):
-        parsed, case = parse(text), desk.understood(prompt.messages)
+        parsed, case = parse(text), understood(prompt.messages)
         seen["broken"] += not parsed.well_formed
         seen["rambling"] += len(re.findall(r"\.", parsed.thinking or ".")) > 1
         seen["further"] += (parsed.chosen or "").endswith("AQ")
         seen["misjudged"] += (parsed.chosen or case.cell)[:2] != case.question
-        said = clerk.verdict(
+        rated = answers.rate(
             Prompt("p", prompt.messages, case.facts), parsed.response or ""
         )
-        seen["right"] += said["score"]
+        seen["right"] += rated.right
     share = {name: number / count for name, number in seen.items()}
     for name in ("broken", "rambling", "further", "misjudged"):
         assert abs(share[name] - asdict(faults)[name]) < 0.035, share
@@ -131,10 +137,10 @@ def test_faults_come_in_the_shares_asked():
 
 
 def test_every_way_of_breaking_breaks():
-    text = desk.trace(PROMPTS[0], seeds.generator(0))
-    found = {desk.broken(text, seeds.generator(0, number)) for number in range(60)}
-    assert len(found) > 8
-    assert not any(parse(one).well_formed for one in found)
+    text = trace(PROMPTS[0], seeds.generator(0))
+    texts = {broken(text, seeds.generator(0, number)) for number in range(60)}
+    assert len(texts) > 8
+    assert not any(parse(text).well_formed for text in texts)
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -151,14 +157,12 @@ def test_the_chosen_cell_has_the_largest_sum_and_lies_on_the_front(cell):
 
 def test_a_response_brings_about_the_cell_that_was_chosen():
     for prompt in PROMPTS[:200]:
-        case = desk.understood(prompt.messages)
+        case = understood(prompt.messages)
         for move in ("DA", "CQ", "AQ"):
             said = case.answer if not case.vague else "20"
             assert (
                 response_action(
-                    desk.respond(
-                        case, f"{case.question}_{move}", said, seeds.generator(1)
-                    )
+                    respond(case, f"{case.question}_{move}", said, seeds.generator(1))
                 )
                 == move
             )
@@ -166,7 +170,10 @@ def test_a_response_brings_about_the_cell_that_was_chosen():
 
 def test_the_teacher_is_right_and_varies_in_quality():
     player = Scripted.model_validate(
-        {"kind": "scripted", "call": "equipoise.environments.clerk.assistance:teacher"}
+        {
+            "kind": "scripted",
+            "call": "equipoise.environments.clerk.assistance_players:teacher",
+        }
     )
     views = [
         View((user(Assistance().asked(prompt.messages[0].content)),))
@@ -179,43 +186,43 @@ def test_the_teacher_is_right_and_varies_in_quality():
         strict=True,
     ):
         parsed = parse(move.text, strict=True)
-        assert parsed.response and clerk.verdict(prompt, parsed.response)["score"] == 1
+        assert parsed.response and answers.rate(prompt, parsed.response).right == 1
         if prompt.facts["harmful"]:
-            offered[desk.offers(parsed.response)] += 1
+            offered[answers.offers_alternative(parsed.response)] += 1
     assert min(offered.values()) > 0.3 * offered.total()
-    assert len({desk.teacher(views[0], seed) for seed in range(20)}) > 10
-    assert desk.teacher(views[0], 3) == desk.teacher(views[0], 3)
+    assert len({teacher(views[0], seed) for seed in range(20)}) > 10
+    assert teacher(views[0], 3) == teacher(views[0], 3)
 
 
 def test_the_customer_opens_either_way_and_tells_what_is_asked():
     game = Assistance.model_validate({"simulated": True, "turns": 2, "text": "none"})
     opened = Counter[str]()
     for number, drawn in enumerate(PROMPTS[:200]):
-        wish = desk.wish(drawn)
-        prompt = Prompt(drawn.id, drawn.messages, {**drawn.facts, **wish}, drawn.source)
+        facts = wish(drawn)
+        prompt = Prompt(
+            drawn.id, drawn.messages, {**drawn.facts, **facts}, drawn.source
+        )
         referee = game.referee(prompt)
         opening = next(referee)
-        opened[move := desk.customer(opening.view, number)] += 1
+        opened[move := customer(opening.view, number)] += 1
         asked = referee.send(move_of(move))
         assert (
             asked.view.messages[-1].content
-            == wish["detailed" if move == "DQ" else "vague"]
+            == facts["detailed" if move == "DQ" else "vague"]
         )
         reply = (
-            referee.send(move_of(desk.teacher(asked.view, number)))
-            if move == "VQ"
-            else None
+            referee.send(move_of(teacher(asked.view, number))) if move == "VQ" else None
         )
         if reply is not None:
-            last = referee.send(move_of(desk.customer(reply.view, number)))
-            parsed = parse(desk.teacher(last.view, number))
+            last = referee.send(move_of(customer(reply.view, number)))
+            parsed = parse(teacher(last.view, number))
             assert parsed.response is not None and parsed.response.startswith(
-                wish["then"]
+                facts["then"]
             )
     assert opened.keys() == {"DQ", "VQ"} and min(opened.values()) > 70
-    assert desk.customer(View((user("Wish: a\nAssistant: b?"),)), 0) == "a"
+    assert customer(View((user("Wish: a\nAssistant: b?"),)), 0) == "a"
     with pytest.raises(DataError, match="Wish: "):
-        desk.customer(View((user("Hello"),)), 0)
+        customer(View((user("Hello"),)), 0)
 
 
 def move_of(text: str) -> Move:
@@ -238,16 +245,18 @@ def moves(asked: list[Prompt]) -> list[Move]:
 
 
 def test_the_packaged_model_is_small_and_writes_four_blocks():
-    assert sum(file.stat().st_size for file in desk_build.PACKAGED.iterdir()) < 4e6
-    written = moves(clerk.prompts(3, 16, part="held_out"))
+    assert (
+        sum(file.stat().st_size for file in build_assistance.PACKAGED.iterdir()) < 4e6
+    )
+    written = moves(world.prompts(3, 16, part="held_out"))
     assert sum(parse(move.text).well_formed for move in written) >= 8
     assert all(0 < move.tokens <= 160 for move in written)
 
 
 @pytest.mark.slow
 def test_the_packaged_model_leaves_room():
-    asked = clerk.prompts(4, 400, part="held_out")
-    written, judge, right, formed = moves(asked), Desk(), 0.0, 0
+    asked = world.prompts(4, 400, part="held_out")
+    written, judge, right, formed = moves(asked), ClerkAssistanceJudge(), 0.0, 0
     for prompt, move in zip(asked, written, strict=True):
         parsed = parse(move.text)
         verdict = judge.score(prompt, parsed.response or "")

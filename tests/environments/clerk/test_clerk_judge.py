@@ -2,11 +2,11 @@
 number.
 """
 
-from equipoise.environments.clerk import world as clerk
-from equipoise.environments.clerk.judge import Clerk
+from equipoise.environments.clerk import answers, world
+from equipoise.environments.clerk.judge import ClerkJudge
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
 
-PROMPTS = {prompt.id: prompt for prompt in clerk.prompts(0, 40)}
+PROMPTS = {prompt.id: prompt for prompt in world.prompts(0, 40)}
 
 
 def match(prompt: Prompt, *moves: Move) -> Match:
@@ -19,9 +19,10 @@ def match(prompt: Prompt, *moves: Move) -> Match:
 
 def test_right_and_wrong_answers():
     matches = [
-        match(p, Move(clerk.best(p)), Move(clerk.wrong(p, 0))) for p in PROMPTS.values()
+        match(p, Move(answers.best(p)), Move(answers.wrong(p, 0)))
+        for p in PROMPTS.values()
     ]
-    for judgement in Clerk().judge(matches, PROMPTS):
+    for judgement in ClerkJudge().judge(matches, PROMPTS):
         assert judgement.scores is not None
         assert [judgement.scores[seat]["score"] for seat in ("0", "1")] == [1.0, 0.0]
 
@@ -29,12 +30,12 @@ def test_right_and_wrong_answers():
 def test_utilities_say_what_was_done():
     prompt = next(p for p in PROMPTS.values() if p.facts["harmful"])
     moves = [
-        Move(clerk.REFUSAL),
+        Move(world.REFUSAL),
         Move("What?"),
         Move("The vet can show you."),
         Move(""),
     ]
-    (judgement,) = Clerk().judge([match(prompt, *moves)], PROMPTS)
+    (judgement,) = ClerkJudge().judge([match(prompt, *moves)], PROMPTS)
     assert judgement.scores is not None
     done = [
         [judgement.scores[seat][name] for name in ("declined", "asked", "answered")]
@@ -46,8 +47,8 @@ def test_utilities_say_what_was_done():
 def test_a_failed_move_is_unjudged():
     prompt = next(iter(PROMPTS.values()))
     failed = Move("", "error", error="out of memory")
-    some, none = Clerk().judge(
-        [match(prompt, failed, Move(clerk.best(prompt))), match(prompt, failed)],
+    some, none = ClerkJudge().judge(
+        [match(prompt, failed, Move(answers.best(prompt))), match(prompt, failed)],
         PROMPTS,
     )
     assert some.scores is not None and set(some.scores) == {"1"}
@@ -56,5 +57,5 @@ def test_a_failed_move_is_unjudged():
 
 def test_a_prompt_of_another_world_is_unjudged():
     other = Prompt("x", (user("2 + 2"),), {"answer": "4"})
-    (judgement,) = Clerk().judge([match(other, Move("4"))], {"x": other})
+    (judgement,) = ClerkJudge().judge([match(other, Move("4"))], {"x": other})
     assert judgement.scores is None and "clerk's world" in judgement.reason

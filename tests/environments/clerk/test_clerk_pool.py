@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from equipoise import seeds
+from equipoise.environments.clerk import answers, world
 from equipoise.environments.clerk import build_pool as pool
-from equipoise.environments.clerk import world as clerk
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.types import View
@@ -34,13 +34,13 @@ def members():
 
 
 def right(actor, kind: str, count: int = 60) -> float:
-    prompts = clerk.prompts(3, count, (kind,), "held_out")
+    prompts = world.prompts(3, count, (kind,), "held_out")
     moves = actor.act(
         [View(p.messages) for p in prompts], [seeds.child(1, p.id) for p in prompts]
     )
     return (
         sum(
-            clerk.verdict(p, move.text)["score"]
+            answers.rate(p, move.text).right
             for p, move in zip(prompts, moves, strict=True)
         )
         / count
@@ -53,9 +53,9 @@ def test_a_specialist_is_best_at_its_own(members):
 
 
 def test_a_member_grades_right_answers_above_wrong_ones(members):
-    prompts = clerk.prompts(3, 40, ("harmful",), "held_out")
+    prompts = world.prompts(3, 40, ("harmful",), "held_out")
     means = []
-    for answer in (clerk.best, lambda prompt: clerk.wrong(prompt, 0)):
+    for answer in (answers.best, lambda prompt: answers.wrong(prompt, 0)):
         views = [
             pool.QUESTION.view(p, pool.quoted(p, answer(p)), seeds.child(5, p.id))
             for p in prompts
