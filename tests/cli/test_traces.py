@@ -48,7 +48,7 @@ def test_the_best_of_several_plays_is_kept_in_trls_format(command, tmp_path):
 
 
 def test_asked_again_it_plays_nothing_anew(command, tmp_path, openai_server):
-    openai_server.answer = lambda body: teacher(
+    openai_server.answer = lambda body: assistance_players.teacher(
         View(tuple(Message(m["role"], m["content"]) for m in body["messages"])), 1
     )
     teacher = f"{{kind: endpoint, base_url: '{openai_server.url}', model: t, send_seed: false}}"
