@@ -9,6 +9,7 @@ from openai_server import Fail
 from small import settings
 
 from equipoise.environments.assistance.blocks import parse
+from equipoise.environments.clerk import assistance_players
 from equipoise.types import Message, View
 
 CLERK = (
