@@ -25,7 +25,7 @@ from equipoise.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from equipoise.serve.conversation import Answered, Conversation
+    from equipoise.serve.conversation import Conversation, Exchange
 
 HELP = "/steer NAME  /blocks  /reset  /quit; Ctrl-C stops an answer, Ctrl-D ends"
 
@@ -144,7 +144,7 @@ class Terminal:
         if not self._json:
             print(text, end="", flush=True)
 
-    def _hidden(self, found: Answered) -> None:
+    def _hidden(self, found: Exchange) -> None:
         for name, value in found.hidden.items():
             if value not in (None, []):
                 self._note(

@@ -23,10 +23,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from equipoise.errors import EquipoiseError
 from equipoise.serve.catalogue import Catalogue
-from equipoise.serve.engine import Asked, Engine, EngineError, Piece, Refused, brief
+from equipoise.serve.chat_request import ChatRequest, read
+from equipoise.serve.engine import (
+    Engine,
+    EngineError,
+    EngineRequest,
+    Piece,
+    Refused,
+    brief,
+)
 from equipoise.serve.gate import Gate, Limits
-from equipoise.serve.protocol import Completion, Problem, Reply
-from equipoise.serve.question import Question, read
+from equipoise.serve.protocol import CompletionBuilder, Problem, Reply
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -68,10 +75,12 @@ def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette
             Route("/v1/models", models),
             Route("/v1/models/{name:path}", model),
             Route(
-                "/v1/chat/completions", Chat(catalogue, limits, gate), methods=["POST"]
+                "/v1/chat/completions",
+                ChatEndpoint(catalogue, limits, gate),
+                methods=["POST"],
             ),
         ],
-        middleware=[Middleware(Guard, token=token)],
+        middleware=[Middleware(AccessCheck, token=token)],
         exception_handlers={
             Problem: _problem,
             HTTPException: _http,
@@ -83,7 +92,7 @@ def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette
     return app
 
 
-class Guard:
+class AccessCheck:
     """Lets those in who know the token; where there is none, those on this machine."""
 
     def __init__(self, app: ASGIApp, token: str | None) -> None:
@@ -128,7 +137,7 @@ class Guard:
             )
 
 
-class Chat:
+class ChatEndpoint:
     """/v1/chat/completions."""
 
     def __init__(self, catalogue: Catalogue, limits: Limits, gate: Gate) -> None:
@@ -184,7 +193,7 @@ class Chat:
             413, f"a request has at most {most} bytes here", "request_too_large"
         )
 
-    async def _answer(self, question: Question, reply: Reply) -> None:
+    async def _answer(self, question: ChatRequest, reply: Reply) -> None:
         seed = question.dice()
         async with self._gate.place(question.answers):
             served = await self._catalogue.find(
@@ -197,7 +206,7 @@ class Chat:
                 if brief(*prompt)
                 else await asyncio.to_thread(count, *prompt)
             )
-            whole = Completion(
+            whole = CompletionBuilder(
                 served.name, len(asked), tokens, question.counts_in_stream
             )
             async with aclosing(_answers(served.engine, asked)) as pieces:
@@ -210,10 +219,10 @@ class Chat:
 
     async def _stream(
         self,
-        whole: Completion,
+        whole: CompletionBuilder,
         pieces: AsyncIterator[tuple[int, Piece]],
         reply: Reply,
-        question: Question,
+        question: ChatRequest,
     ) -> None:
         opened: set[int] = set()
         async for number, piece in pieces:
@@ -229,14 +238,14 @@ class Chat:
 
 
 async def _answers(
-    engine: Engine, asked: Sequence[Asked]
+    engine: Engine, asked: Sequence[EngineRequest]
 ) -> AsyncGenerator[tuple[int, Piece], None]:
     """The pieces of several answers as they come, each with its answer's number. Raises
     what the engine raises.
     """
     come: asyncio.Queue[tuple[int, Piece | Exception]] = asyncio.Queue()
 
-    async def follow(number: int, question: Asked) -> None:
+    async def follow(number: int, question: EngineRequest) -> None:
         try:
             async with aclosing(engine.generate(question)) as pieces:
                 async for piece in pieces:

@@ -22,34 +22,34 @@ from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.players.population import Population
 from equipoise.run.directory import Run
-from equipoise.serve.engine import Asked, Engine, Refused
+from equipoise.serve.engine import Engine, EngineRequest, Refused
 from equipoise.serve.protocol import Problem
 from equipoise.types import PlayerId
 
 MIXTURE = "mixture"
-Served: TypeAlias = "Local | Endpoint"
+ModelPlayer: TypeAlias = "Local | Endpoint"
 Steer: TypeAlias = "Callable[[Engine, Any, bool], Engine]"  # the wish, None where there is none; whether to report
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class OfferedModel:
     """A model that a server has: its player, and where its weights lie (None: the
     player's own).
     """
 
-    player: Served
+    player: ModelPlayer
     weights: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ServedModel:
     """Who answers: the engine, its own name, and the settings for what a client leaves
     open.
     """
 
     name: str
     engine: Engine
-    given: Asked
+    given: EngineRequest
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Catalogue:
     right; None: this server does not steer. `notes` say what is not served, and why.
     """
 
-    offers: Mapping[str, Offer]
+    offers: Mapping[str, OfferedModel]
     aliases: Mapping[str, str] = field(default_factory=dict)
     mixture: Mapping[str, float] = field(default_factory=dict)
     steer: Steer | None = None
@@ -93,7 +93,7 @@ class Catalogue:
                 name: change(player) for name, player in run.config.players.items()
             }
             population = Population(players, run.folder / "players")
-            offers, notes = dict[str, Offer](), list[str]()
+            offers, notes = dict[str, OfferedModel](), list[str]()
             for name, player in players.items():
                 if not isinstance(player, Local | Endpoint):
                     notes.append(
@@ -104,7 +104,8 @@ class Catalogue:
                     PlayerId(name, generation) for generation in _kept(population, name)
                 ]
                 offers |= {
-                    str(one): Offer(player, population.weights(one)) for one in ids
+                    str(one): OfferedModel(player, population.weights(one))
+                    for one in ids
                 }
             measured = [
                 facts
@@ -132,10 +133,10 @@ class Catalogue:
 
     @classmethod
     def of_player(
-        cls, name: str, player: Served, steer: Steer | None = None
+        cls, name: str, player: ModelPlayer, steer: Steer | None = None
     ) -> Catalogue:
         """One model alone."""
-        return cls({name: Offer(player, player.start)}, steer=steer)
+        return cls({name: OfferedModel(player, player.start)}, steer=steer)
 
     @property
     def names(self) -> list[str]:
@@ -159,7 +160,7 @@ class Catalogue:
 
     async def find(
         self, model: str, seed: int, steering: Any = None, blocks: bool = False
-    ) -> Found:
+    ) -> ServedModel:
         """Who answers a request for `model` with this seed; `blocks`: what is hidden is
         wanted too.
 
@@ -176,7 +177,7 @@ class Catalogue:
         if engine is None:
             async with self._lock:
                 engine = await asyncio.to_thread(self._engine, name)
-        return Found(
+        return ServedModel(
             f"{name}{colon}{suffix}",
             self._steered(engine, suffix, steering, blocks),
             _given(self.offers[name].player),
@@ -267,13 +268,13 @@ def _kept(population: Population, name: str) -> list[int]:
     ]
 
 
-def _given(player: Served) -> Asked:
+def _given(player: ModelPlayer) -> EngineRequest:
     """How a player is sampled where the client does not say: as in its run."""
     temperature, top_p = (
         1.0 if value is None else value for value in (player.temperature, player.top_p)
     )
     top_k = player.top_k if isinstance(player, Local) else 0
-    return Asked(
+    return EngineRequest(
         (),
         temperature=temperature,
         top_p=top_p,

@@ -13,12 +13,12 @@ from equipoise import seeds
 from equipoise.environments.assistance.serving.engine import SteeredEngine
 from equipoise.environments.assistance.serving.settings import Steering, wished
 from equipoise.errors import EquipoiseError
-from equipoise.serve.engine import Asked, Engine
+from equipoise.serve.engine import Engine, EngineRequest
 from equipoise.types import Message, user
 
 
 @dataclass(slots=True)
-class Answered:
+class Exchange:
     """A question and what came of it. `hidden` is what a steered model's client does
     not see; `error` says why none.
     """
@@ -40,7 +40,9 @@ class Conversation:
     conversation.
     """
 
-    def __init__(self, engine: Engine, steering: Steering, asked: Asked) -> None:
+    def __init__(
+        self, engine: Engine, steering: Steering, asked: EngineRequest
+    ) -> None:
         """`asked` holds the seed, how to sample, and the messages that everything
         begins with.
         """
@@ -57,11 +59,11 @@ class Conversation:
         """Forget what was said."""
         self.messages = self._asked.messages
 
-    async def ask(self, question: str, show: Callable[[str], None]) -> Answered:
+    async def ask(self, question: str, show: Callable[[str], None]) -> Exchange:
         """The answer, which is shown as it comes. What fails, or is broken off before a
         word, leaves no trace.
         """
-        found = Answered(question)
+        found = Exchange(question)
         asked = replace(
             self._asked,
             messages=(*self.messages, user(question)),

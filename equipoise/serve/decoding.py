@@ -55,7 +55,7 @@ class Decoder:
         )
 
 
-class Stops:
+class StopTexts:
     """Text in, text out, up to the first of some texts; what may be the beginning of
     one of them is kept back.
     """

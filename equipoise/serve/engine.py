@@ -29,7 +29,7 @@ class EngineError(EquipoiseError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EngineRequest:
     """One question to an engine.
 
     `prefix` is text that the answer already begins with: generation goes on from it and
@@ -76,7 +76,7 @@ def brief(messages: Sequence[Message], prefix: str = "") -> bool:
 class Engine(Protocol):
     """A model that answers chats, many at once."""
 
-    def generate(self, asked: Asked) -> AsyncGenerator[Piece, None]:
+    def generate(self, asked: EngineRequest) -> AsyncGenerator[Piece, None]:
         """The answer in pieces, the last of them with a `finish`. Closing the generator
         (`aclose`) ends the work on it.
 

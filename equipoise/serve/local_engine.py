@@ -31,8 +31,8 @@ from equipoise.models.resources import Resources
 from equipoise.models.sampling import Batch, SamplingSettings, choose
 from equipoise.players.local import Local, SharedBase
 from equipoise.seeds import uniform
-from equipoise.serve.decoding import Decoder, Stops
-from equipoise.serve.engine import Asked, EngineError, Piece, Refused, brief
+from equipoise.serve.decoding import Decoder, StopTexts
+from equipoise.serve.engine import EngineError, EngineRequest, Piece, Refused, brief
 from equipoise.types import Message
 
 COHORTS = 8  # of one adapter, where the model's cache cannot take in rows; those who come later wait
@@ -60,7 +60,7 @@ class LocalEngine:
             lambda: copy.deepcopy(self._encoding.tokenizer),
         )
         self._worker = resources.get(
-            ("worker", id(base)), lambda: Worker(base, player.batch_size)
+            ("worker", id(base)), lambda: ModelThread(base, player.batch_size)
         )
         self._worker.users += 1
         self._ids = lru_cache(256)(self._encoded)
@@ -70,7 +70,7 @@ class LocalEngine:
         prompt, before = self._ids(tuple(messages), prefix)
         return len(prompt) + len(before)
 
-    async def generate(self, asked: Asked) -> AsyncGenerator[Piece, None]:
+    async def generate(self, asked: EngineRequest) -> AsyncGenerator[Piece, None]:
         """The answer in pieces. Raises Refused for a chat that the template refuses or
         that leaves no room.
         """
@@ -80,7 +80,7 @@ class LocalEngine:
             self._ids(*ids) if brief(*ids) else await asyncio.to_thread(self._ids, *ids)
         )
         room = self._encoding.max_length - len(prompt) - len(before)
-        row = Row(
+        row = PendingAnswer(
             asked,
             [*prompt, *before],
             len(before),
@@ -126,14 +126,14 @@ class LocalEngine:
         return prompt, before
 
 
-class Row:
+class PendingAnswer:
     """An answer under way: made in the event loop, which waits for `pieces`; taken over
     by the worker's thread.
     """
 
     def __init__(
         self,
-        asked: Asked,
+        asked: EngineRequest,
         ids: list[int],
         start: int,
         room: int,
@@ -164,7 +164,7 @@ class Row:
         self.loop = asyncio.get_running_loop()
         self.pieces: asyncio.Queue[Piece] = asyncio.Queue()
         self._decoder = Decoder(tokenizer, ids[len(ids) - start :])
-        self._stops = Stops(asked.stop)
+        self._stops = StopTexts(asked.stop)
         self._unsaid = 0
 
     def take(self, token: int) -> Piece | None:
@@ -190,7 +190,7 @@ class Row:
 class Cohort:
     """Rows that grow together."""
 
-    def __init__(self, model: object, rows: list[Row]) -> None:
+    def __init__(self, model: object, rows: list[PendingAnswer]) -> None:
         self.rows = rows
         self.batch = Batch(model, [row.ids for row in rows], rows[0].pad_id)
 
@@ -199,12 +199,12 @@ class Cohort:
         self.batch.join(other.batch)
         self.rows += other.rows
 
-    def round(self) -> list[tuple[Row, Piece]]:
+    def round(self) -> list[tuple[PendingAnswer, Piece]]:
         """Append a token to every row; what that lets them say. Rows that have
         finished, or are cancelled, leave.
         """
         token_B = self._chosen()
-        said: list[tuple[Row, Piece]] = []
+        said: list[tuple[PendingAnswer, Piece]] = []
         stay: list[int] = []
         for n, (row, token) in enumerate(zip(self.rows, token_B.tolist(), strict=True)):
             piece = None if row.cancelled else row.take(token)
@@ -243,7 +243,7 @@ class Cohort:
         return token_B
 
 
-class Worker:
+class ModelThread:
     """The thread that owns a model. Everything that is done with the model is done
     here.
     """
@@ -252,8 +252,8 @@ class Worker:
         """`rows`: how many answers are made at once; further ones wait."""
         self.users = 0
         self._base, self._most = base, rows
-        self._inbox: queue.SimpleQueue[Row | None] = queue.SimpleQueue()
-        self._waiting: list[Row] = []
+        self._inbox: queue.SimpleQueue[PendingAnswer | None] = queue.SimpleQueue()
+        self._waiting: list[PendingAnswer] = []
         self._cohorts: dict[Path | None, list[Cohort]] = {}
         self._thread = threading.Thread(
             target=self._work, name="equipoise-model", daemon=True
@@ -267,7 +267,7 @@ class Worker:
             len(c.rows) for group in list(self._cohorts.values()) for c in list(group)
         )
 
-    def add(self, row: Row) -> None:
+    def add(self, row: PendingAnswer) -> None:
         """Take over a row. Raises EngineError where the thread has ended."""
         if not self._thread.is_alive():
             raise EngineError("the model is closed")
@@ -327,13 +327,13 @@ class Worker:
             self._waiting.append(row)
             wait = False
 
-    def _admitted(self) -> dict[Path | None, list[Row]]:
+    def _admitted(self) -> dict[Path | None, list[PendingAnswer]]:
         """Those who wait and find a place, by adapter, in the order in which they came."""
         free = self._most - sum(
             len(cohort.rows) for group in self._cohorts.values() for cohort in group
         )
-        found: dict[Path | None, list[Row]] = {}
-        left: list[Row] = []
+        found: dict[Path | None, list[PendingAnswer]] = {}
+        left: list[PendingAnswer] = []
         for row in self._waiting:
             group = self._cohorts.get(row.adapter, [])
             full = len(group) >= COHORTS and not group[0].batch.joinable
@@ -349,7 +349,7 @@ class Worker:
         return self._base.lend(None if adapter is None else self._base.adapter(adapter))
 
     @contextmanager
-    def _answered_for(self, rows: list[Row]) -> Iterator[list[bool]]:
+    def _answered_for(self, rows: list[PendingAnswer]) -> Iterator[list[bool]]:
         """A failure of the model ends the rows that it befell with an error, and no
         others; what is given is a list.
         """
@@ -374,7 +374,7 @@ def _unite(group: list[Cohort]) -> None:
             group[0].join(group.pop())
 
 
-def _say(said: list[tuple[Row, Piece]]) -> None:
+def _say(said: list[tuple[PendingAnswer, Piece]]) -> None:
     """Hand pieces over to the event loops that wait for them."""
     for loop in {row.loop for row, _ in said}:
         part = [(row, piece) for row, piece in said if row.loop is loop]
@@ -385,6 +385,6 @@ def _say(said: list[tuple[Row, Piece]]) -> None:
                 row.cancelled = True
 
 
-def _deliver(part: list[tuple[Row, Piece]]) -> None:
+def _deliver(part: list[tuple[PendingAnswer, Piece]]) -> None:
     for row, piece in part:
         row.pieces.put_nowait(piece)

@@ -123,7 +123,7 @@ class Reply:
         )
 
 
-class Completion:
+class CompletionBuilder:
     """The answers to one request, put together from their pieces, as a body or as
     events.
     """

@@ -13,14 +13,14 @@ from equipoise.errors import ConfigError, ModelError
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.faults import configuration_fault
 from equipoise.players.requests import Connection, Failure
-from equipoise.serve.engine import Asked, EngineError, Piece, Refused
+from equipoise.serve.engine import EngineError, EngineRequest, Piece, Refused
 from equipoise.types import Message
 
 CONTINUE = "Go on exactly where your last message breaks off. Repeat nothing of it."
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class StreamEvent:
     """What one event of a stream says. `tokens` is the whole answer's count, where the
     server gives it.
     """
@@ -30,12 +30,12 @@ class Chunk:
     tokens: int | None = None
 
 
-class Streaming(Connection):
+class StreamingConnection(Connection):
     """The connection of an endpoint's player, for answers that come in pieces."""
 
     async def stream(
         self, body: Mapping[str, Any]
-    ) -> AsyncGenerator[Chunk | Failure, None]:
+    ) -> AsyncGenerator[StreamEvent | Failure, None]:
         """The answer to `body`. Until its first event it is tried again as an
         endpoint's is; a failure is the last.
         """
@@ -87,7 +87,7 @@ class Streaming(Connection):
             await events.close()
             raise
 
-    async def _rest(self, events: Any) -> AsyncIterator[Chunk | Failure]:
+    async def _rest(self, events: Any) -> AsyncIterator[StreamEvent | Failure]:
         while True:
             try:
                 event = await self._next(events)
@@ -115,7 +115,7 @@ class Streaming(Connection):
         raise error
 
 
-def read(event: Any) -> Chunk:
+def read(event: Any) -> StreamEvent:
     """What an event of the official client says; one that says nothing of the first
     choice is empty.
     """
@@ -129,7 +129,7 @@ def read(event: Any) -> Chunk:
                 choice.get("finish_reason"),
             )
     usage = data.get("usage") or {}
-    return Chunk(text, finish, usage.get("completion_tokens"))
+    return StreamEvent(text, finish, usage.get("completion_tokens"))
 
 
 class UpstreamEngine:
@@ -151,7 +151,7 @@ class UpstreamEngine:
                 f"{player.model}: budget: a server keeps no account; leave it out, or limit the key"
             )
         self.player, self._continues = player, continues
-        self._connection = Streaming(
+        self._connection = StreamingConnection(
             player.base_url,
             player.key(),
             timeout=player.timeout,
@@ -159,7 +159,7 @@ class UpstreamEngine:
         )
         self._places = asyncio.Semaphore(player.concurrency)
 
-    async def generate(self, asked: Asked) -> AsyncGenerator[Piece, None]:
+    async def generate(self, asked: EngineRequest) -> AsyncGenerator[Piece, None]:
         """The answer in pieces. Closing the generator closes the stream, upon which
         servers end their work.
 
@@ -176,9 +176,9 @@ class UpstreamEngine:
                 await stream.aclose()
 
     async def _pieces(
-        self, stream: AsyncIterator[Chunk | Failure], prefix: str
+        self, stream: AsyncIterator[StreamEvent | Failure], prefix: str
     ) -> AsyncIterator[Piece]:
-        finish, counted, begun, said = None, 0, False, Unrepeated(prefix)
+        finish, counted, begun, said = None, 0, False, PrefixFilter(prefix)
         async for chunk in stream:
             if isinstance(chunk, Failure):
                 if not begun:
@@ -222,7 +222,7 @@ class UpstreamEngine:
         """Close the connections."""
         await self._connection.close()
 
-    def _body(self, asked: Asked) -> dict[str, Any]:
+    def _body(self, asked: EngineRequest) -> dict[str, Any]:
         player = self.player
         messages = [
             {"role": message.role, "content": message.content}
@@ -280,7 +280,7 @@ class UpstreamEngine:
         return EngineError(f"{player.model}: {said}")
 
 
-class Unrepeated:
+class PrefixFilter:
     """An answer without the beginning that was given to it, should the model have
     repeated that.
     """

@@ -95,7 +95,7 @@ def test_the_official_client_is_answered_as_the_player_answers(model_folder, ser
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl here")
-def test_curl_is_answered(serving, talker, shop):
+def test_curl_is_answered(serving, fake_engine, fake_catalogue):
     def curl(*arguments: str) -> str:
         return subprocess.run(
             ["curl", "-sS", *arguments],
@@ -105,7 +105,7 @@ def test_curl_is_answered(serving, talker, shop):
             timeout=30,
         ).stdout
 
-    with serving(shop({"talker": talker()})) as address:
+    with serving(fake_catalogue({"talker": fake_engine()})) as address:
         key, url = (
             ("-H", "Authorization: Bearer secret"),
             f"{address.url}/chat/completions",
@@ -146,9 +146,11 @@ def test_curl_is_answered(serving, talker, shop):
         assert json.loads(curl(f"{address.url}/../health"))["status"] == "ok"
 
 
-def test_each_answer_has_the_settings_that_were_asked_for(serving, talker, shop):
-    engine = talker()
-    with serving(shop({"talker": engine})) as address:
+def test_each_answer_has_the_settings_that_were_asked_for(
+    serving, fake_engine, fake_catalogue
+):
+    engine = fake_engine()
+    with serving(fake_catalogue({"talker": engine})) as address:
         given = {
             "temperature": 0,
             "top_p": 0.5,
@@ -245,8 +247,10 @@ BAD = [
 ]
 
 
-def test_misuse_is_answered_in_the_protocols_own_shape(serving, talker, shop):
-    with serving(shop({"talker": talker()}), body_bytes=5000) as address:
+def test_misuse_is_answered_in_the_protocols_own_shape(
+    serving, fake_engine, fake_catalogue
+):
+    with serving(fake_catalogue({"talker": fake_engine()}), body_bytes=5000) as address:
         for change, code, param in BAD:
             refused(address.post(ASK | change), 400, code, param)
         for body in (
@@ -291,16 +295,18 @@ def test_misuse_is_answered_in_the_protocols_own_shape(serving, talker, shop):
         )
 
 
-def test_a_long_body_is_not_held(serving, talker, shop):
-    with serving(shop({"talker": talker()}), body_bytes=5000) as address:
+def test_a_long_body_is_not_held(serving, fake_engine, fake_catalogue):
+    with serving(fake_catalogue({"talker": fake_engine()}), body_bytes=5000) as address:
         refused(address.post(content=b" " * 5001), 413, "request_too_large")
         parts = (b" " * 1000 for _ in range(3000))
         refused(address.post(content=parts), 413, "request_too_large")
         assert address.post(ASK).status_code == 200
 
 
-def test_without_a_token_only_this_machine_is_served(serving, talker, shop):
-    with serving(shop({"talker": talker()}), token=None) as address:
+def test_without_a_token_only_this_machine_is_served(
+    serving, fake_engine, fake_catalogue
+):
+    with serving(fake_catalogue({"talker": fake_engine()}), token=None) as address:
         assert httpx.get(f"{address.url}/models").status_code == 200
         assert (
             httpx.get(
@@ -320,19 +326,23 @@ def test_without_a_token_only_this_machine_is_served(serving, talker, shop):
             )
 
 
-def test_what_an_engine_does_wrong_is_said_plainly(serving, talker, shop):
-    class Breaks(talker):
+def test_what_an_engine_does_wrong_is_said_plainly(
+    serving, fake_engine, fake_catalogue
+):
+    class Breaks(fake_engine):
         async def generate(self, asked):
             yield Piece("half ", tokens=1)
             yield Piece(finish="error", error="the model failed")
 
     engines = {
-        "refuses": talker(error=Refused("no such role", "invalid_value", "messages")),
-        "fails": talker(error=EngineError("the model is out of memory")),
-        "crashes": talker(error=KeyError("secret detail")),
+        "refuses": fake_engine(
+            error=Refused("no such role", "invalid_value", "messages")
+        ),
+        "fails": fake_engine(error=EngineError("the model is out of memory")),
+        "crashes": fake_engine(error=KeyError("secret detail")),
         "breaks": Breaks(),
     }
-    with serving(shop(engines)) as address:
+    with serving(fake_catalogue(engines)) as address:
         for stream in (False, True):
             ask = ASK | {"stream": stream}
             assert (
@@ -360,9 +370,9 @@ def test_what_an_engine_does_wrong_is_said_plainly(serving, talker, shop):
         )
 
 
-def test_places_and_queue_are_bounded(serving, talker, shop):
-    engine = talker(pause=0.1)
-    with serving(shop({"talker": engine}), concurrency=2, queue=3) as address:
+def test_places_and_queue_are_bounded(serving, fake_engine, fake_catalogue):
+    engine = fake_engine(pause=0.1)
+    with serving(fake_catalogue({"talker": engine}), concurrency=2, queue=3) as address:
 
         async def ask() -> list[httpx.Response]:
             async with httpx.AsyncClient(
@@ -389,9 +399,9 @@ def test_places_and_queue_are_bounded(serving, talker, shop):
         assert address.post(ASK | {"n": 2}).status_code == 200
 
 
-def test_time_is_limited(serving, talker, shop, until):
-    engine = talker(words=("a ",) * 1000, pause=0.05)
-    with serving(shop({"talker": engine}), seconds=0.3) as address:
+def test_time_is_limited(serving, fake_engine, fake_catalogue, until):
+    engine = fake_engine(words=("a ",) * 1000, pause=0.05)
+    with serving(fake_catalogue({"talker": engine}), seconds=0.3) as address:
         refused(address.post(ASK), 408, "timeout")
         events = address.post(ASK | {"stream": True}).text.split("\n\n")
         assert (
@@ -407,9 +417,11 @@ def test_time_is_limited(serving, talker, shop, until):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_client_that_goes_away_ends_its_answer(serving, talker, shop, until, stream):
-    engine = talker(words=("a ",) * 10_000, pause=0.01)
-    with serving(shop({"talker": engine}), concurrency=1) as address:
+def test_a_client_that_goes_away_ends_its_answer(
+    serving, fake_engine, fake_catalogue, until, stream
+):
+    engine = fake_engine(words=("a ",) * 10_000, pause=0.01)
+    with serving(fake_catalogue({"talker": engine}), concurrency=1) as address:
         with socket.create_connection(
             ("127.0.0.1", int(address.url.split(":")[2][:-3]))
         ) as client:
@@ -423,10 +435,10 @@ def test_a_client_that_goes_away_ends_its_answer(serving, talker, shop, until, s
 
 
 def test_what_is_under_way_is_finished_when_the_server_stops(
-    serving, talker, shop, until
+    serving, fake_engine, fake_catalogue, until
 ):
-    engine, found = talker(pause=0.15), []
-    with serving(shop({"talker": engine})) as address:
+    engine, found = fake_engine(pause=0.15), []
+    with serving(fake_catalogue({"talker": engine})) as address:
         asking = threading.Thread(target=lambda: found.append(address.post(ASK)))
         asking.start()
         until(lambda: engine.under_way == 1)
@@ -437,9 +449,11 @@ def test_what_is_under_way_is_finished_when_the_server_stops(
     assert engine.asked[-1].seed == -1, "and the engine is closed"
 
 
-def test_what_outlasts_the_grace_is_cut_off(serving, talker, shop, until):
-    engine = talker(words=("a ",) * 10_000, pause=0.01)
-    with serving(shop({"talker": engine}), grace=0) as address:
+def test_what_outlasts_the_grace_is_cut_off(
+    serving, fake_engine, fake_catalogue, until
+):
+    engine = fake_engine(words=("a ",) * 10_000, pause=0.01)
+    with serving(fake_catalogue({"talker": engine}), grace=0) as address:
         headers = {"authorization": "Bearer secret"}
         with httpx.stream(
             "POST",

@@ -11,7 +11,7 @@ from equipoise.players.endpoint import Endpoint
 from equipoise.run import config
 from equipoise.run.directory import Run
 from equipoise.serve.catalogue import Catalogue
-from equipoise.serve.engine import Asked, Refused
+from equipoise.serve.engine import EngineRequest, Refused
 from equipoise.serve.protocol import Problem
 from equipoise.types import View, user
 
@@ -42,7 +42,9 @@ def folder(tmp_path, model_folder, adapter_folder):
 
 async def said(catalogue: Catalogue, model: str, seed: int) -> tuple[str, str]:
     found = await catalogue.find(model, seed)
-    question = Asked((user("Why?"),), seed=seed, max_tokens=found.given.max_tokens)
+    question = EngineRequest(
+        (user("Why?"),), seed=seed, max_tokens=found.given.max_tokens
+    )
     return found.name, "".join(
         [piece.text async for piece in found.engine.generate(question)]
     )
@@ -92,18 +94,18 @@ def test_players_that_are_no_language_model_are_not_offered(tmp_path):
         Catalogue.of_run(tmp_path / "run")
 
 
-def test_a_name_with_a_suffix_and_a_field_are_steered(talker, shop):
+def test_a_name_with_a_suffix_and_a_field_are_steered(fake_engine, fake_catalogue):
     seen = []
 
     def steer(engine, how, report):
         seen.append((how, report))
         if how == "nonsense":
             raise Refused("steering: unknown name 'nonsense'")
-        return engine if how is None else talker(words=("steered",))
+        return engine if how is None else fake_engine(words=("steered",))
 
-    plain = talker()
-    catalogue = shop(
-        {"policy@1": plain, "qwen:8b": talker()},
+    plain = fake_engine()
+    catalogue = fake_catalogue(
+        {"policy@1": plain, "qwen:8b": fake_engine()},
         aliases={"policy": "policy@1"},
         steer=steer,
     )
@@ -140,17 +142,19 @@ def test_a_name_with_a_suffix_and_a_field_are_steered(talker, shop):
     ) == 1
 
 
-def test_a_server_that_does_not_steer_says_so(talker, shop):
-    catalogue = shop({"policy@1": talker()})
+def test_a_server_that_does_not_steer_says_so(fake_engine, fake_catalogue):
+    catalogue = fake_catalogue({"policy@1": fake_engine()})
     with pytest.raises(Refused, match="steering"):
         asyncio.run(catalogue.find("policy@1", 0, {"pricing": "latency"}))
     with pytest.raises(Problem, match="policy@1:latency"):
         asyncio.run(catalogue.find("policy@1:latency", 0))
 
 
-def test_a_server_before_a_server_says_what_that_says(serving, talker, shop):
-    engine = talker()
-    with serving(shop({"talker": engine}), token=None) as behind:
+def test_a_server_before_a_server_says_what_that_says(
+    serving, fake_engine, fake_catalogue
+):
+    engine = fake_engine()
+    with serving(fake_catalogue({"talker": engine}), token=None) as behind:
         player = Endpoint.model_validate({"base_url": behind.url, "model": "talker"})
         with serving(Catalogue.of_player("front", player)) as address:
             chat = [

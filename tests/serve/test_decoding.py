@@ -7,7 +7,7 @@ import random
 import pytest
 
 from equipoise.models.loading import load_encoding
-from equipoise.serve.decoding import Decoder, Stops
+from equipoise.serve.decoding import Decoder, StopTexts
 
 TEXTS = [
     "naïve café — 12 €, 日本語 🙂👩‍👩‍👧 fin",
@@ -54,7 +54,7 @@ def test_an_answer_goes_on_from_its_beginning(model_folder, family):
     ],
 )
 def test_what_ends_an_answer_is_never_shown(texts, pieces, expected, stopped):
-    stops, said = Stops(texts), ""
+    stops, said = StopTexts(texts), ""
     for piece in pieces:
         text, ended = stops.add(piece)
         said += text
@@ -66,5 +66,5 @@ def test_what_ends_an_answer_is_never_shown(texts, pieces, expected, stopped):
 
 
 def test_only_what_may_begin_an_ending_is_kept_back():
-    assert Stops(["</x>"]).add("hello <") == ("hello ", False)
-    assert Stops(["</x>"]).add("hello < ") == ("hello < ", False)
+    assert StopTexts(["</x>"]).add("hello <") == ("hello ", False)
+    assert StopTexts(["</x>"]).add("hello < ") == ("hello < ", False)

@@ -10,7 +10,7 @@ import pytest
 from equipoise.models.adapters import Lora
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
-from equipoise.serve.engine import Asked, EngineError, Refused
+from equipoise.serve.engine import EngineError, EngineRequest, Refused
 from equipoise.serve.local_engine import LocalEngine
 from equipoise.types import Message, View, user
 
@@ -25,8 +25,8 @@ def player(folder, **settings) -> Local:
     return Local(**{"model": str(folder), "max_new_tokens": 24, **settings})
 
 
-def asked(number: int, settings: Local, **more) -> Asked:
-    return Asked(
+def asked(number: int, settings: Local, **more) -> EngineRequest:
+    return EngineRequest(
         **{
             "messages": CHATS[number % 3],
             "seed": number,
@@ -40,7 +40,7 @@ def asked(number: int, settings: Local, **more) -> Asked:
 
 
 async def answer(
-    engine: LocalEngine, question: Asked, after: float = 0
+    engine: LocalEngine, question: EngineRequest, after: float = 0
 ) -> tuple[str, str, int]:
     await asyncio.sleep(after)
     pieces = [piece async for piece in engine.generate(question)]

@@ -9,11 +9,11 @@ from openai_server import Drop, Fail, OpenAIServer, Raw, Stream
 
 from equipoise.errors import ConfigError, ModelError
 from equipoise.players.endpoint import Endpoint
-from equipoise.serve.engine import Asked, EngineError, Piece, Refused
+from equipoise.serve.engine import EngineError, EngineRequest, Piece, Refused
 from equipoise.serve.upstream import CONTINUE, UpstreamEngine
 from equipoise.types import user
 
-QUESTION = Asked(
+QUESTION = EngineRequest(
     (user("hello"),), seed=2**40 + 3, temperature=0.5, max_tokens=9, stop=("END",)
 )
 
@@ -25,7 +25,7 @@ def player(server: OpenAIServer, **settings: Any) -> Endpoint:
 
 
 def asked(
-    endpoint: Endpoint, question: Asked = QUESTION, **settings: Any
+    endpoint: Endpoint, question: EngineRequest = QUESTION, **settings: Any
 ) -> list[Piece]:
     async def go() -> list[Piece]:
         engine = UpstreamEngine(endpoint, **settings)
@@ -94,7 +94,7 @@ def test_settings_that_a_service_does_not_take_are_not_sent(
 
 def test_a_begun_answer_is_gone_on_with_by_the_convention(openai_server: OpenAIServer):
     openai_server.answer = lambda body: Stream(("lo",))
-    question = Asked((user("hi"),), prefix="Hel")
+    question = EngineRequest((user("hi"),), prefix="Hel")
     assert text(asked(player(openai_server), question)) == "lo"
     body = openai_server.bodies()[0]
     assert body["messages"][-1] == {"role": "assistant", "content": "Hel"}
@@ -121,7 +121,7 @@ def test_a_server_without_the_convention_is_asked_in_words(
         text(
             asked(
                 player(openai_server),
-                Asked((user("hi"),), prefix="Hel"),
+                EngineRequest((user("hi"),), prefix="Hel"),
                 continues=False,
             )
         )

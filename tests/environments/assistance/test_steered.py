@@ -15,8 +15,8 @@ from equipoise.environments.assistance.blocks import parse, write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_matrix
 from equipoise.environments.assistance.serving.engine import SteeredEngine
 from equipoise.environments.assistance.serving.settings import Steering, wished
-from equipoise.serve.decoding import Stops
-from equipoise.serve.engine import Asked, Piece, Refused
+from equipoise.serve.decoding import StopTexts
+from equipoise.serve.engine import EngineRequest, Piece, Refused
 from equipoise.types import Message, user
 
 # Without steering the largest sum and product is DQ_DA's; a subscription makes long
@@ -35,12 +35,12 @@ COSTS = {
     "llm": {"DA": 4.0, "AQ": 4.0, "CQ": 0.0},
     "user": {"DA": 0.0, "AQ": 0.0, "CQ": 0.0},
 }
-QUESTION = Asked(
+QUESTION = EngineRequest(
     (Message("system", "be brief"), user("What is 7 + 12?")), seed=5, max_tokens=1000
 )
 
 
-def model(asked: Asked) -> str:
+def model(asked: EngineRequest) -> str:
     """A model that writes four blocks; begun, it goes on with the outcome that
     <analyze> names.
     """
@@ -62,14 +62,17 @@ class Scripted:
     """
 
     def __init__(
-        self, says: Callable[[Asked], str] = model, cuts: int = 0, error: str = ""
+        self,
+        says: Callable[[EngineRequest], str] = model,
+        cuts: int = 0,
+        error: str = "",
     ) -> None:
         self.says, self.asked, self.closed, self.error = says, [], 0, error
         self._dice = np.random.default_rng(cuts)
 
-    async def generate(self, asked: Asked) -> AsyncGenerator[Piece, None]:
+    async def generate(self, asked: EngineRequest) -> AsyncGenerator[Piece, None]:
         self.asked.append(asked)
-        text, stops, left = self.says(asked), Stops(asked.stop), asked.max_tokens
+        text, stops, left = self.says(asked), StopTexts(asked.stop), asked.max_tokens
         try:
             while text and left > 0:
                 cut = int(self._dice.integers(1, 12))
@@ -99,7 +102,11 @@ def steering(**settings: Any) -> Steering:
 
 
 def answered(
-    engine: Scripted, how: Steering, asked: Asked = QUESTION, *, report: bool = True
+    engine: Scripted,
+    how: Steering,
+    asked: EngineRequest = QUESTION,
+    *,
+    report: bool = True,
 ) -> list[Piece]:
     async def go() -> list[Piece]:
         return [
@@ -214,7 +221,7 @@ def test_outcomes_may_be_those_of_one_type_of_question(
 
 
 def test_asked_anew_the_model_is_told_the_outcome():
-    def says(asked: Asked) -> str:
+    def says(asked: EngineRequest) -> str:
         return (
             "Plus what?"
             if "The outcome chosen is" in asked.messages[-1].content
@@ -311,7 +318,7 @@ def test_a_response_before_the_matrix_is_seen_at_once_and_not_steered():
 
 
 def test_a_model_that_writes_no_blocks_gives_its_text_or_an_error():
-    def says(asked: Asked) -> str:
+    def says(asked: EngineRequest) -> str:
         return "It is 19."
 
     for mode in ("prefix", "strip", "reask"):

@@ -27,7 +27,7 @@ from equipoise.environments.assistance.serving.settings import (
 )
 from equipoise.environments.assistance.serving.visible_text import CLOSE, Response
 from equipoise.games.base import Game
-from equipoise.serve.engine import Asked, Engine, Piece, Refused
+from equipoise.serve.engine import Engine, EngineRequest, Piece, Refused
 from equipoise.serve.extension import Extension
 from equipoise.types import Message, user
 
@@ -64,7 +64,7 @@ class SteeredEngine:
         steering.check()
         self._engine, self.steering, self._report = engine, steering, report
 
-    async def generate(self, asked: Asked) -> AsyncGenerator[Piece, None]:
+    async def generate(self, asked: EngineRequest) -> AsyncGenerator[Piece, None]:
         """The response in pieces. Raises Refused for a begun answer, and as the engine
         does.
         """
@@ -94,7 +94,7 @@ class SteeredEngine:
         await self._engine.close()
 
     async def _pieces(
-        self, asked: Asked, answer: Answer
+        self, asked: EngineRequest, answer: Answer
     ) -> AsyncGenerator[Piece, None]:
         """All but the last piece."""
         how, response = self.steering, answer.response
@@ -120,7 +120,9 @@ class SteeredEngine:
         if text:
             yield Piece(text)
 
-    def _rest(self, asked: Asked, hidden: Asked, answer: Answer) -> list[Asked]:
+    def _rest(
+        self, asked: EngineRequest, hidden: EngineRequest, answer: Answer
+    ) -> list[EngineRequest]:
         """What is still to be asked, once the model has written its matrix, or has not."""
         how, response = self.steering, answer.response
         parsed = parse(response.output + PAID)
@@ -166,7 +168,9 @@ class SteeredEngine:
             "" if choice else f"{PAYOFF}: a pay-off is too large to be reckoned with",
         )
 
-    async def _part(self, asked: Asked, answer: Answer) -> AsyncGenerator[Piece, None]:
+    async def _part(
+        self, asked: EngineRequest, answer: Answer
+    ) -> AsyncGenerator[Piece, None]:
         """Have the model write on; the visible part of it."""
         if answer.left <= 0:
             answer.finish = "length"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from equipoise.environments.assistance.blocks import BLOCKS
-from equipoise.serve.decoding import Stops
+from equipoise.serve.decoding import StopTexts
 
 OPEN, CLOSE = "<response>", "</response>"
 _HIDDEN = re.compile(r"<(thinking|payoff|analyze)>.*?</\1>", re.DOTALL)
@@ -30,7 +30,7 @@ class Response:
         """
         self.output, self.opened, self.ended = "", False, False
         self._plain, self._stop = plain, stop
-        self._stops = Stops((CLOSE, *stop))
+        self._stops = StopTexts((CLOSE, *stop))
         self._begun, self._space = False, ""
 
     def begin(self, output: str) -> str:
@@ -69,7 +69,7 @@ class Response:
         """An output that has no response block, as a response: without its hidden
         blocks if anything else is there.
         """
-        said, _ = Stops(self._stop).add(
+        said, _ = StopTexts(self._stop).add(
             _HIDDEN.sub("", self.output).strip() or self.output.strip()
         )
         return said

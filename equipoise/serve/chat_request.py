@@ -11,7 +11,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from equipoise import seeds
-from equipoise.serve.engine import Asked
+from equipoise.serve.engine import EngineRequest
 from equipoise.serve.gate import Limits
 from equipoise.serve.protocol import Problem
 from equipoise.types import Message
@@ -72,7 +72,7 @@ class _Further(_Body):
     blocks: bool | None = None
 
 
-class Question(_Body):
+class ChatRequest(_Body):
     """A request for chat completions. `steering` is passed on as it is, to whoever
     steers.
     """
@@ -108,7 +108,7 @@ class Question(_Body):
         """How many answers are asked for."""
         return self.n or 1
 
-    def asked(self, seed: int, given: Asked, most: int) -> list[Asked]:
+    def asked(self, seed: int, given: EngineRequest, most: int) -> list[EngineRequest]:
         """The questions for the engine, one an answer; what the client leaves open is
         as in `given`.
 
@@ -122,7 +122,7 @@ class Question(_Body):
             self.max_completion_tokens or self.max_tokens or min(given.max_tokens, most)
         )
         return [
-            Asked(
+            EngineRequest(
                 messages=tuple(messages),
                 prefix=prefix,
                 seed=seeds.child(seed, "answer", n) if n else seed,
@@ -144,7 +144,7 @@ class Question(_Body):
         return secrets.randbits(63) if self.seed is None else self.seed
 
 
-def read(body: bytes, limits: Limits) -> Question:
+def read(body: bytes, limits: Limits) -> ChatRequest:
     """The question in a request's body. Raises Problem, status 400, that names the
     field.
     """
@@ -155,7 +155,7 @@ def read(body: bytes, limits: Limits) -> Question:
     if not isinstance(values, dict):
         raise Problem(400, "the body is not a JSON object", "invalid_json")
     try:
-        question = Question.model_validate(values)
+        question = ChatRequest.model_validate(values)
     except ValidationError as error:
         raise _problem(error) from error
     for field, harmless in UNSERVED.items():
@@ -209,6 +209,6 @@ def _problem(error: ValidationError) -> Problem:
 
 _NAMES = {
     name
-    for kind in (Question, _Message, _Text, _StreamOptions, _Further)
+    for kind in (ChatRequest, _Message, _Text, _StreamOptions, _Further)
     for name in kind.model_fields
 }
