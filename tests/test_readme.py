@@ -1,4 +1,4 @@
-"""What the README shows can be run."""
+"""What the README and the page of recipes show can be run, and their links lead somewhere."""
 
 import re
 from pathlib import Path
@@ -7,11 +7,14 @@ import pytest
 
 from equipoise.run import config
 
-README = (Path(__file__).resolve().parents[1] / "README.md").read_text()
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
+RECIPES = (ROOT / "docs" / "recipes.md").read_text()
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-@pytest.mark.parametrize("snippet", re.findall(r"```yaml\n(.*?)```", README, re.DOTALL))
-def test_a_recipe_of_the_readme_loads(snippet, tmp_path):
+def test_the_recipe_of_the_page_loads(tmp_path):
+    (snippet,) = re.findall(r"```yaml\n(.*?)```", RECIPES, re.DOTALL)
     path = tmp_path / "pool.yaml"
     path.write_text(snippet)
     resolved = config.load(path, ["prompts.path=prompts.jsonl"])
@@ -23,5 +26,30 @@ def test_a_recipe_of_the_readme_loads(snippet, tmp_path):
     }
 
 
-def test_every_recipe_is_named_there():
-    assert all(f"`{name}`" in README for name in config.recipes())
+def test_every_recipe_is_named_on_the_page():
+    assert all(f"`{name}`" in RECIPES for name in config.recipes())
+
+
+def test_every_loss_of_the_page_is_one():
+    from equipoise.losses.base import PreferenceLoss
+
+    family = re.search(r"`-s loss=dpo`, (.*?)\.", RECIPES, re.DOTALL)
+    assert family is not None
+    assert set(re.findall(r"`(\w+)`", family.group(1))) <= set(PreferenceLoss.kinds())
+
+
+def test_the_readme_is_a_minutes_reading():
+    assert len(README.split()) <= 950
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#:]+)(?:#[\w-]*)?\)", page.read_text())
+    missing = [link for link in links if not (page.parent / link).exists()]
+    assert not missing
+
+
+def test_the_index_names_every_page():
+    index = (ROOT / "docs" / "index.md").read_text()
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    assert pages <= set(re.findall(r"\]\(([\w.]+\.md)\)", index))

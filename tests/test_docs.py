@@ -1,0 +1,33 @@
+"""The pages that map papers and rooms to code name files and functions that are there."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "equipoise"
+PLACE = re.compile(r"`((?:[a-z_]+/)*[a-z_]+\.(?:py|txt|yaml))(?::([\w.]+))?")
+
+
+def names(path: Path) -> set[str]:
+    """What a file defines: functions, classes with their members, constants."""
+    defined = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            defined.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            defined.add(node.id)
+    return defined
+
+
+@pytest.mark.parametrize("page", ["papers.md", "map.md", "conventions.md"])
+def test_the_places_that_a_page_names_are_there(page: str):
+    wrong = []
+    for file, name in PLACE.findall((ROOT / "docs" / page).read_text()):
+        homes = [home / file for home in (PACKAGE, ROOT) if (home / file).is_file()]
+        parts = name.split(".") if name else []
+        if not homes or not set(parts) <= names(homes[0]):
+            wrong.append(f"{file}:{name}")
+    assert not wrong
