@@ -1,4 +1,7 @@
-PYTHON ?= python3
+# The first interpreter that is new enough and can make an environment; PYTHON=... names another.
+USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$python -c '$(USABLE)' >/dev/null 2>&1 && echo $$python && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs#   set up to run
@@ -31,7 +34,9 @@ world: $(RUNS)       ## rebuild the built-in world's tiny model from its seed, t
 	$(BIN)/python -m equipoise.environments.clerk.build_assistance
 
 $(RUNS): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
+	@$(if $(PYTHON),$(PYTHON),false) -c '$(USABLE)' >/dev/null 2>&1 || \
+		{ echo "Equipoise needs Python 3.11 or newer with venv (Debian: apt install python3-venv); PYTHON=/path/to/python3 names one" >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,endpoints,serve]'
 	touch $@
 
