@@ -1,0 +1,137 @@
+"""Whether an answer follows an instruction, by the checkers of IFEval and IFBench.
+
+The checkers are those of the library `if-verifiable`; instructions have their names in
+the two benchmarks, such as `punctuation:no_comma`. Some count sentences with NLTK's
+Punkt, whose data most machines lack: where it is missing, Punkt runs on the list of
+abbreviations that lies beside this file, in Punkt's own format.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from equipoise.component import nearest
+from equipoise.errors import ConfigError
+
+PUNKT = Path(__file__).parent / "nltk_data"
+MISSING = (
+    "instructions are checked by the package if-verifiable; "
+    "pip install 'equipoise[instructions]'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What one checker says of one answer.
+
+    `strict` is of the answer as it stands; `loose` also forgives a first or last line
+    that does not belong to it, and Markdown's asterisks. Both are None where the
+    checker failed, and `problem` says why.
+    """
+
+    instruction: str
+    strict: bool | None
+    loose: bool | None
+    problem: str = ""
+
+
+@cache
+def ifeval_checkers() -> Mapping[str, Any]:
+    """instruction -> its checker, of IFEval. Raises ConfigError without the library."""
+    try:
+        import langdetect
+        import nltk
+        from if_verifiable.ifeval.instructions_registry import INSTRUCTION_DICT
+    except ImportError as error:
+        raise ConfigError(f"{MISSING} ({error})") from error
+    langdetect.DetectorFactory.seed = 0  # it draws, and would answer otherwise each time
+    if str(PUNKT) not in nltk.data.path:
+        nltk.data.path.append(str(PUNKT))
+    return INSTRUCTION_DICT
+
+
+@cache
+def ifbench_checkers() -> Mapping[str, Any]:
+    """instruction -> its checker, of IFBench; loaded without asking the network."""
+    ifeval_checkers()
+    import nltk
+
+    download, nltk.download = nltk.download, lambda *_, **__: False
+    try:
+        from if_verifiable.ifbench.instructions_registry import INSTRUCTION_DICT
+    finally:
+        nltk.download = download
+    return INSTRUCTION_DICT
+
+
+def checker_of(instruction: str) -> Any:
+    """The checker's class. Raises ConfigError that names the nearest known one."""
+    known = ifeval_checkers()
+    if instruction in known:
+        return known[instruction]
+    more = ifbench_checkers()
+    if instruction in more:
+        return more[instruction]
+    hint = nearest(instruction, [*known, *more])
+    raise ConfigError(f"unknown instruction '{instruction}'; {hint}")
+
+
+def conflicts(instruction: str) -> set[str]:
+    """The instructions that cannot stand beside this one in one prompt."""
+    from if_verifiable.ifeval import instructions_registry
+
+    table = instructions_registry.conflict_make(instructions_registry.INSTRUCTION_CONFLICTS)
+    return table.get(instruction, {instruction})
+
+
+def describe(instruction: str, arguments: Mapping[str, Any]) -> str:
+    """The instruction as a sentence of a prompt, in the benchmark's own words."""
+    return checker_of(instruction)(instruction).build_description(**arguments)
+
+
+def check(
+    instructions: Sequence[str],
+    arguments: Sequence[Mapping[str, Any]],
+    prompt: str,
+    answer: str,
+) -> list[Check]:
+    """One check for each instruction, in order; an empty answer follows none."""
+    pairs = zip(instructions, arguments, strict=True)
+    return [_check(name, given, prompt, answer) for name, given in pairs]
+
+
+def _check(
+    instruction: str, arguments: Mapping[str, Any], prompt: str, answer: str
+) -> Check:
+    if not answer.strip():
+        return Check(instruction, False, False)
+    checker_class = checker_of(instruction)
+    state = random.getstate()  # some checkers draw what they are not given
+    try:
+        checker = checker_class(instruction)
+        given = {name: value for name, value in arguments.items() if value is not None}
+        checker.build_description(**given)
+        if "prompt" in (checker.get_instruction_args() or {}):
+            checker.build_description(prompt=prompt)
+        strict = bool(checker.check_following(answer))
+        loose = strict or any(map(checker.check_following, _forgiving(answer)))
+    except Exception as error:  # noqa: BLE001  a checker may fail on any text; it is reported
+        problem = f"{instruction} could not be checked: {type(error).__name__}"
+        return Check(instruction, None, None, problem)
+    finally:
+        random.setstate(state)
+    return Check(instruction, strict, bool(loose))
+
+
+def _forgiving(answer: str) -> list[str]:
+    """The variants that the loose reading accepts, without the answer itself."""
+    lines = answer.split("\n")
+    parts = [lines, lines[1:], lines[:-1], lines[1:-1]]
+    texts = ["\n".join(part).strip() for part in parts]
+    plain = [text.replace("*", "") for text in texts]
+    return [text for text in (*texts[1:], *plain) if text.strip()]

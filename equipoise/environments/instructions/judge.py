@@ -1,0 +1,55 @@
+"""The judge of instructions that a rule can check: the share of them that is followed."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from equipoise.environments.instructions.checkers import check
+from equipoise.judges.pointwise import Pointwise, Verdict
+from equipoise.types import Prompt
+
+
+class FollowsInstructions(Pointwise):
+    """Reads a prompt's facts `instruction_id_list` and `kwargs`, IFEval's columns.
+
+    Utilities, all in [0, 1]: `score` (the share followed, or 1 only where all are, by
+    `level`), `strict` and `loose` (the share of the instructions), `all_strict` and
+    `all_loose` (1 where every instruction is followed). An answer of which an
+    instruction could not be checked has no score, and the reason names it.
+    """
+
+    kind: Literal["instructions"] = "instructions"
+    reading: Literal["strict", "loose"] = Field(
+        "strict", description="whether `score` forgives an extra first or last line"
+    )
+    level: Literal["instruction", "prompt"] = Field(
+        "instruction",
+        description="`score`: the share followed, or whether all of a prompt's are",
+    )
+
+    def score(self, prompt: Prompt, text: str) -> Verdict:
+        """The utilities of `text`, or why it cannot be judged."""
+        names = prompt.facts.get("instruction_id_list")
+        if not names:
+            return "the prompt carries no instructions (fact `instruction_id_list`)"
+        question = prompt.messages[-1].content if prompt.messages else ""
+        checks = check(names, _arguments(prompt, len(names)), question, text)
+        problems = [found.problem for found in checks if found.problem]
+        if problems:
+            return "; ".join(problems)
+        followed = {
+            "strict": [bool(found.strict) for found in checks],
+            "loose": [bool(found.loose) for found in checks],
+        }
+        share = {name: sum(row) / len(row) for name, row in followed.items()}
+        every = {f"all_{name}": float(all(row)) for name, row in followed.items()}
+        chosen = share if self.level == "instruction" else every
+        name = self.reading if self.level == "instruction" else f"all_{self.reading}"
+        return {"score": chosen[name], **share, **every}
+
+
+def _arguments(prompt: Prompt, count: int) -> list[dict[str, Any]]:
+    given = prompt.facts.get("kwargs") or [{}] * count
+    return [dict(arguments or {}) for arguments in given]

@@ -1,0 +1,193 @@
+"""Questions with instructions put on them, drawn by seed from the checkers' own
+parameters.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from equipoise import seeds
+from equipoise.component import nearest
+from equipoise.environments.instructions.checkers import conflicts, describe
+from equipoise.errors import ConfigError, DataError
+from equipoise.prompts.base import Prompts, Source
+from equipoise.types import Prompt, record_id, user
+
+Part = Literal["train", "held_out", "test"]
+PARTS: Mapping[Part, tuple[float, float]] = {
+    "train": (0.0, 0.7),
+    "held_out": (0.7, 0.9),
+    "test": (0.9, 1.0),
+}  # the share of the questions, by their shuffled place
+QUESTIONS = Path(__file__).parent / "questions.txt"
+WANTED = ("garden", "morning", "simple", "travel", "music", "winter", "market", "quiet")
+FORBIDDEN = ("water", "family", "careful", "bridge", "color", "story", "paper", "future")
+ENDINGS = (
+    "Is there anything else I can help with?",
+    "Any other questions?",
+    "That is all.",
+    "I hope this helps.",
+)
+
+
+def _two(dice: random.Random, words: Sequence[str]) -> list[str]:
+    return sorted(dice.sample(words, 2))
+
+
+def _relation(dice: random.Random) -> str:
+    return dice.choice(("less than", "at least"))
+
+
+Draw = Callable[[random.Random], dict[str, Any]]
+# instruction -> its parameters, within what an answer of a few sentences can follow
+DRAWS: Mapping[str, Draw] = {
+    "change_case:english_lowercase": lambda dice: {},
+    "change_case:english_capital": lambda dice: {},
+    "change_case:capital_word_frequency": lambda dice: {
+        "capital_relation": "at least",
+        "capital_frequency": dice.randint(2, 4),
+    },
+    "punctuation:no_comma": lambda dice: {},
+    "startend:quotation": lambda dice: {},
+    "startend:end_checker": lambda dice: {"end_phrase": dice.choice(ENDINGS)},
+    "detectable_format:title": lambda dice: {},
+    "detectable_format:number_bullet_lists": lambda dice: {
+        "num_bullets": dice.randint(2, 4)
+    },
+    "detectable_format:number_highlighted_sections": lambda dice: {
+        "num_highlights": dice.randint(1, 3)
+    },
+    "detectable_format:multiple_sections": lambda dice: {
+        "section_spliter": dice.choice(("Section", "SECTION")),
+        "num_sections": 2,
+    },
+    "detectable_content:postscript": lambda dice: {
+        "postscript_marker": dice.choice(("P.S.", "P.P.S"))
+    },
+    "detectable_content:number_placeholders": lambda dice: {
+        "num_placeholders": dice.randint(1, 3)
+    },
+    "length_constraints:number_sentences": lambda dice: {
+        "relation": _relation(dice),
+        "num_sentences": dice.randint(3, 5),
+    },
+    "length_constraints:number_words": lambda dice: {
+        "relation": "less than",
+        "num_words": dice.choice((20, 30, 40, 50)),
+    },
+    "length_constraints:number_paragraphs": lambda dice: {"num_paragraphs": 2},
+    "keywords:existence": lambda dice: {"keywords": _two(dice, WANTED)},
+    "keywords:frequency": lambda dice: {
+        "keyword": dice.choice(WANTED),
+        "relation": "at least",
+        "frequency": 2,
+    },
+    "keywords:forbidden_words": lambda dice: {
+        "forbidden_words": _two(dice, FORBIDDEN)
+    },
+    "keywords:letter_frequency": lambda dice: {
+        "letter": dice.choice("bgkpvy"),
+        "let_relation": "at least",
+        "let_frequency": dice.randint(3, 6),
+    },
+}
+
+
+class InstructionPrompts(Prompts):
+    """Real questions with one or several instructions that a rule can check.
+
+    The questions come with the package, or from a file with one a line; training,
+    held-out and test prompts share no question. Which instructions, and with which
+    parameters, is drawn by `seed`; those that exclude each other never meet. Facts of
+    a prompt: `question`, and `instruction_id_list` and `kwargs` as IFEval has them.
+    """
+
+    kind: Literal["instructions"] = "instructions"
+    count: int = Field(2000, ge=1, description="distinct prompts to train on")
+    several: tuple[int, int] = Field(
+        (1, 3), description="fewest and most instructions on one question"
+    )
+    instructions: tuple[str, ...] = Field(
+        tuple(DRAWS), min_length=1, description="which instructions are drawn"
+    )
+    questions: Path | None = Field(
+        None, description="a text file with one question a line, in place of ours"
+    )
+    seed: int = Field(0, ge=0, description="which prompts are drawn")
+
+    @field_validator("instructions")
+    @classmethod
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in DRAWS:
+                hint = nearest(name, list(DRAWS))
+                raise ValueError(f"unknown instruction '{name}'; {hint}")
+        return names
+
+    @field_validator("several")
+    @classmethod
+    def _ordered(cls, several: tuple[int, int]) -> tuple[int, int]:
+        if not 1 <= several[0] <= several[1]:
+            raise ValueError(f"{list(several)}: give the fewest and the most, from 1 on")
+        return several
+
+    def load(self, folder: Path = Path()) -> Source:
+        """`count` prompts, `held_out` and `test` others.
+
+        Raises ConfigError where the questions do not allow so many, DataError for an
+        unreadable file of questions.
+        """
+        place = QUESTIONS if self.questions is None else folder / self.questions
+        questions = list(_lines(place))
+        random.Random(seeds.child(self.seed, "questions")).shuffle(questions)
+        return Source(
+            self._drawn(questions, "train", self.count),
+            self._drawn(questions, "held_out", self.held_out),
+            self._drawn(questions, "test", self.test),
+        )
+
+    def _drawn(self, questions: Sequence[str], part: Part, count: int) -> list[Prompt]:
+        low, high = (round(share * len(questions)) for share in PARTS[part])
+        pool = questions[low:high]
+        if count and not pool:
+            raise ConfigError(f"prompts: {len(questions)} questions are too few for a {part} part")
+        drawn: dict[str, Prompt] = {}
+        for number in range(20 * count):
+            if len(drawn) == count:
+                break
+            dice = random.Random(seeds.child(self.seed, part, number))
+            prompt = self._prompt(pool[number % len(pool)], dice)
+            drawn.setdefault(prompt.id, prompt)
+        if len(drawn) < count:
+            raise ConfigError(f"prompts: only {len(drawn)} of {count} distinct {part} prompts")
+        return list(drawn.values())
+
+    def _prompt(self, question: str, dice: random.Random) -> Prompt:
+        names: list[str] = []
+        for _ in range(dice.randint(*self.several)):
+            barred = set().union(*(conflicts(name) for name in names))
+            free = [name for name in self.instructions if name not in barred]
+            if not free:
+                break
+            names.append(dice.choice(free))
+        arguments = [DRAWS[name](dice) for name in names]
+        sentences = [describe(name, given) for name, given in zip(names, arguments, strict=True)]
+        text = " ".join([question, *sentences])
+        facts = {"question": question, "instruction_id_list": names, "kwargs": arguments}
+        return Prompt(record_id("prompt", "user", text), (user(text),), facts, "instructions")
+
+
+@cache
+def _lines(place: Path) -> tuple[str, ...]:
+    """The questions of a file: its lines that are neither blank nor comments."""
+    try:
+        lines = place.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"prompts.questions: {place}: cannot be read ({error})") from error
+    return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))

@@ -1,0 +1,17 @@
+"""What this environment adds to the rooms: instructions that a rule can check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+KINDS: Mapping[str, Mapping[str, str]] = {
+    "Judge": {
+        "instructions": "equipoise.environments.instructions.judge:FollowsInstructions",
+    },
+    "Prompts": {
+        "instructions": "equipoise.environments.instructions.prompts:InstructionPrompts",
+    },
+}
+COMMANDS: Mapping[str, str] = {}
+MODELS: Mapping[str, str] = {}
+ADAPTERS: Mapping[str, str] = {}
