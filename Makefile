@@ -41,7 +41,7 @@ $(RUNS): pyproject.toml constraints.txt
 	touch $@
 
 $(TESTS): $(RUNS)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,endpoints,serve,trackers,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,endpoints,serve,trackers,gguf,instructions,dev]'
 	touch $@
 
 clean:

@@ -1,0 +1,113 @@
+"""Models from GGUF files: dequantised once, kept as ordinary model folders.
+
+transformers reads the file; what it gives is saved as `save_pretrained` writes it, so
+that everything else (training, adapters, tokenizers, exports) meets an ordinary model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from equipoise.errors import ModelError, first_line
+
+SUFFIX = ".gguf"
+TOKENIZER = "tokenizer.json"
+
+
+def is_gguf(model: str) -> bool:
+    """Whether a model is named by a GGUF file, here or in a hub's repository."""
+    return model.lower().endswith(SUFFIX)
+
+
+def converted(model: str) -> Path:
+    """The folder of the ordinary model that a GGUF file holds.
+
+    `model` is a file's path, or `org/name/file.gguf` for a file of a hub's repository.
+    It is made on first use, in float32, and kept below the user's cache. Raises
+    ModelError for a file that is missing, damaged, or of an unknown architecture.
+    """
+    path = _local(model)
+    folder = _cache() / f"{path.stem}-{_fingerprint(path)}"
+    if not (folder / TOKENIZER).is_file():
+        _convert(model, path, folder)
+    return folder
+
+
+def _local(model: str) -> Path:
+    """The file on this machine; one of a hub's repository is fetched."""
+    path = Path(model).expanduser()
+    if path.is_file():
+        return path.resolve()
+    parts = model.split("/")
+    if path.is_absolute() or model.startswith((".", "~")) or len(parts) < 3:
+        raise ModelError(f"model file '{model}' does not exist")
+    from huggingface_hub import hf_hub_download
+
+    try:
+        return Path(hf_hub_download("/".join(parts[:2]), "/".join(parts[2:])))
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"there is no file '{model}' here, and the hub did not give one "
+            f"({first_line(error)})"
+        ) from error
+
+
+def _fingerprint(path: Path) -> str:
+    """What tells this file from another of its name: where it lies, its size and age."""
+    state = path.stat()
+    text = f"{path}:{state.st_size}:{state.st_mtime_ns}"
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+def _cache() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "equipoise" / "gguf"
+
+
+def _convert(model: str, path: Path, folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        built, tokenizer = _read(model, path)
+        built.save_pretrained(draft)
+        tokenizer.save_pretrained(draft)
+        if not folder.is_dir():  # another process may have been faster
+            draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _read(model: str, path: Path) -> tuple[Any, Any]:
+    """The dequantised model and its tokenizer."""
+    try:
+        import gguf  # noqa: F401
+    except ImportError as error:
+        raise ModelError(
+            f"model '{model}' is a GGUF file, which needs the package gguf; "
+            "pip install 'equipoise[gguf]'"
+        ) from error
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from equipoise.models.quiet import quiet
+
+    try:
+        with quiet():
+            tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
+            built = AutoModelForCausalLM.from_pretrained(
+                path.parent, gguf_file=path.name, dtype=torch.float32
+            )
+    except Exception as error:
+        raise ModelError(
+            f"model '{model}' is no GGUF file that transformers reads: "
+            f"{first_line(error)}"
+        ) from error
+    # What was dequantised is an ordinary model, but still says that it is not.
+    built.config.__dict__.pop("quantization_config", None)
+    built.hf_quantizer, built.is_quantized = None, False
+    return built, tokenizer
