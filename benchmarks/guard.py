@@ -34,8 +34,8 @@ from equipoise.errors import ConfigError
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.judges.quoting import transcript
-from equipoise.models.loading import quiet
 from equipoise.models.new_model import new_model, resize
+from equipoise.models.quiet import quiet
 from equipoise.models.resources import Resources
 from equipoise.payoffs.intervals import Interval, mean_interval
 from equipoise.players.base import Player

@@ -170,7 +170,7 @@ class Training(Launchable):
         of a training calls it with the same arguments.
         """
         from equipoise.learners.answer_trainer import AnswerTrainer, arguments
-        from equipoise.models.loading import quiet
+        from equipoise.models.quiet import quiet
 
         size = self.step_size(world_size())
         ordered = [

@@ -17,7 +17,8 @@ from equipoise import seeds
 from equipoise.learners.gradient import model_to_train
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.models.adapters import add_adapter, load_adapter, resolve
-from equipoise.models.loading import Dtype, load_model, quiet
+from equipoise.models.loading import Dtype, load_model
+from equipoise.models.quiet import quiet
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from equipoise.component import Settings, nearest, wings
 from equipoise.errors import ModelError, first_line
+from equipoise.models.gguf import converted, is_gguf
 
 NOT_AN_ADAPTER = "name a folder that holds adapter_config.json"
 
@@ -59,8 +60,8 @@ def _homes() -> list[tuple[Path, ModuleType]]:
 
 
 def resolve(model: str) -> str:
-    """The folder of a packaged model, an existing folder's absolute path, or a hub id
-    unchanged.
+    """The folder of a packaged model, of a GGUF file's conversion, an existing folder's
+    absolute path, or a hub id unchanged.
 
     Raises ModelError.
     """
@@ -69,9 +70,12 @@ def resolve(model: str) -> str:
     path = Path(model).expanduser()
     if path.is_dir():
         return str(path.resolve())
+    if is_gguf(model):
+        return str(converted(model))
     if path.is_file():
         raise ModelError(
-            f"model '{model}' is a file; name the folder that holds config.json and the weights"
+            f"model '{model}' is a file and no GGUF; name the folder that holds "
+            "config.json and the weights"
         )
     if path.is_absolute() or model.startswith((".", "~")) or model.count("/") > 1:
         raise ModelError(f"model folder '{model}' does not exist")

@@ -15,7 +15,8 @@ from equipoise.component import Component
 from equipoise.errors import ConfigError, ModelError, first_line
 from equipoise.models.adapters import resolve
 from equipoise.models.device import choose_device
-from equipoise.models.loading import Dtype, quiet
+from equipoise.models.loading import Dtype
+from equipoise.models.quiet import quiet
 from equipoise.models.resources import Resources
 from equipoise.payoffs.hashing import hashed
 

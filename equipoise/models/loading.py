@@ -9,8 +9,7 @@ from the base: every generation shares it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from equipoise.models.adapters import (
 )
 from equipoise.models.device import choose_device
 from equipoise.models.encoding import Encoding
+from equipoise.models.quiet import quiet
 
 T = TypeVar("T")
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
@@ -348,24 +348,6 @@ def _fetch(
                     f"model '{model}' cannot be read without more: {OWN_CODE}"
                 ) from error
             raise
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without transformers' progress bars and load reports: what matters of them is
-    raised.
-    """
-    from transformers.utils import logging
-
-    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
 
 
 def _context(config: Any) -> int | None:

@@ -153,7 +153,7 @@ def new_model(
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 
-    from equipoise.models.loading import quiet
+    from equipoise.models.quiet import quiet
 
     texts = [text for text in texts if text.strip()]
     if not texts:

@@ -4,12 +4,12 @@ full weights or LoRA.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from equipoise.errors import DataError, ModelError
 from equipoise.models.adapters import (
@@ -34,7 +34,8 @@ class Local(Player):
     kind: Literal["local"] = "local"
     model: str = Field(
         "builtin",
-        description="a folder, a Hugging Face id, or a packaged model's name, such as builtin",
+        description="a folder, a Hugging Face id, a GGUF file (or {path, gguf_file}), or "
+        "a packaged model's name, such as builtin",
     )
     adapter: str | None = Field(
         None,
@@ -90,6 +91,13 @@ class Local(Player):
     batch_size: int = Field(
         64, ge=1, description="answers that are sampled or scored at once"
     )
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _one_name(cls, model: Any) -> Any:
+        if isinstance(model, Mapping) and set(model) == {"path", "gguf_file"}:
+            return f"{model['path']}/{model['gguf_file']}"
+        return model
 
     @model_validator(mode="after")
     def _adapter_is_kept(self) -> Local:

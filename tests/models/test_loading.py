@@ -99,7 +99,7 @@ def test_a_folder_that_does_not_exist(tmp_path):
 
 
 def test_a_file_in_place_of_a_folder(copied):
-    with pytest.raises(ModelError, match="is a file; name the folder"):
+    with pytest.raises(ModelError, match="is a file and no GGUF; name the folder"):
         load_tokenizer(str(copied / "config.json"))
 
 

@@ -49,7 +49,9 @@ def ifeval_checkers() -> Mapping[str, Any]:
         from if_verifiable.ifeval.instructions_registry import INSTRUCTION_DICT
     except ImportError as error:
         raise ConfigError(f"{MISSING} ({error})") from error
-    langdetect.DetectorFactory.seed = 0  # it draws, and would answer otherwise each time
+    langdetect.DetectorFactory.seed = (
+        0  # it draws, and would answer otherwise each time
+    )
     if str(PUNKT) not in nltk.data.path:
         nltk.data.path.append(str(PUNKT))
     return INSTRUCTION_DICT
@@ -85,7 +87,9 @@ def conflicts(instruction: str) -> set[str]:
     """The instructions that cannot stand beside this one in one prompt."""
     from if_verifiable.ifeval import instructions_registry
 
-    table = instructions_registry.conflict_make(instructions_registry.INSTRUCTION_CONFLICTS)
+    table = instructions_registry.conflict_make(
+        instructions_registry.INSTRUCTION_CONFLICTS
+    )
     return table.get(instruction, {instruction})
 
 

@@ -27,7 +27,16 @@ PARTS: Mapping[Part, tuple[float, float]] = {
 }  # the share of the questions, by their shuffled place
 QUESTIONS = Path(__file__).parent / "questions.txt"
 WANTED = ("garden", "morning", "simple", "travel", "music", "winter", "market", "quiet")
-FORBIDDEN = ("water", "family", "careful", "bridge", "color", "story", "paper", "future")
+FORBIDDEN = (
+    "water",
+    "family",
+    "careful",
+    "bridge",
+    "color",
+    "story",
+    "paper",
+    "future",
+)
 ENDINGS = (
     "Is there anything else I can help with?",
     "Any other questions?",
@@ -88,9 +97,7 @@ DRAWS: Mapping[str, Draw] = {
         "relation": "at least",
         "frequency": 2,
     },
-    "keywords:forbidden_words": lambda dice: {
-        "forbidden_words": _two(dice, FORBIDDEN)
-    },
+    "keywords:forbidden_words": lambda dice: {"forbidden_words": _two(dice, FORBIDDEN)},
     "keywords:letter_frequency": lambda dice: {
         "letter": dice.choice("bgkpvy"),
         "let_relation": "at least",
@@ -134,7 +141,9 @@ class InstructionPrompts(Prompts):
     @classmethod
     def _ordered(cls, several: tuple[int, int]) -> tuple[int, int]:
         if not 1 <= several[0] <= several[1]:
-            raise ValueError(f"{list(several)}: give the fewest and the most, from 1 on")
+            raise ValueError(
+                f"{list(several)}: give the fewest and the most, from 1 on"
+            )
         return several
 
     def load(self, folder: Path = Path()) -> Source:
@@ -156,7 +165,9 @@ class InstructionPrompts(Prompts):
         low, high = (round(share * len(questions)) for share in PARTS[part])
         pool = questions[low:high]
         if count and not pool:
-            raise ConfigError(f"prompts: {len(questions)} questions are too few for a {part} part")
+            raise ConfigError(
+                f"prompts: {len(questions)} questions are too few for a {part} part"
+            )
         drawn: dict[str, Prompt] = {}
         for number in range(20 * count):
             if len(drawn) == count:
@@ -165,7 +176,9 @@ class InstructionPrompts(Prompts):
             prompt = self._prompt(pool[number % len(pool)], dice)
             drawn.setdefault(prompt.id, prompt)
         if len(drawn) < count:
-            raise ConfigError(f"prompts: only {len(drawn)} of {count} distinct {part} prompts")
+            raise ConfigError(
+                f"prompts: only {len(drawn)} of {count} distinct {part} prompts"
+            )
         return list(drawn.values())
 
     def _prompt(self, question: str, dice: random.Random) -> Prompt:
@@ -177,10 +190,18 @@ class InstructionPrompts(Prompts):
                 break
             names.append(dice.choice(free))
         arguments = [DRAWS[name](dice) for name in names]
-        sentences = [describe(name, given) for name, given in zip(names, arguments, strict=True)]
+        sentences = [
+            describe(name, given) for name, given in zip(names, arguments, strict=True)
+        ]
         text = " ".join([question, *sentences])
-        facts = {"question": question, "instruction_id_list": names, "kwargs": arguments}
-        return Prompt(record_id("prompt", "user", text), (user(text),), facts, "instructions")
+        facts = {
+            "question": question,
+            "instruction_id_list": names,
+            "kwargs": arguments,
+        }
+        return Prompt(
+            record_id("prompt", "user", text), (user(text),), facts, "instructions"
+        )
 
 
 @cache
@@ -189,5 +210,9 @@ def _lines(place: Path) -> tuple[str, ...]:
     try:
         lines = place.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"prompts.questions: {place}: cannot be read ({error})") from error
-    return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+        raise DataError(
+            f"prompts.questions: {place}: cannot be read ({error})"
+        ) from error
+    return tuple(
+        line.strip() for line in lines if line.strip() and not line.startswith("#")
+    )
