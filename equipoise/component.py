@@ -7,7 +7,7 @@ its own in its file `wing.py`. Wherever a configuration has a field of that base
 mapping with `kind`, or the bare kind as a string, becomes the component. `kind:
 my_package.my_module:MyJudge` names a user's own part by import path.
 
-A `wing.py` holds plain mappings and imports nothing:
+A `wing.py` holds plain mappings, those of these that it adds to, and imports nothing:
 
     KINDS     base class's name -> {kind: "module:Class"}
     COMMANDS  verb -> "module:function"
@@ -65,6 +65,12 @@ def wings() -> tuple[ModuleType, ...]:
     return tuple(
         importlib.import_module(f"{home.__name__}.{folder}.wing") for folder in folders
     )
+
+
+def added(table: str) -> dict[str, Any]:
+    """What all environments add to a table of theirs, such as COMMANDS."""
+    tables = [getattr(wing, table, {}) for wing in wings()]
+    return {name: value for entries in tables for name, value in entries.items()}
 
 
 # Settings, wherever they stand, that say how far and how fast and not what is computed:
@@ -153,10 +159,11 @@ class Component(Settings):
     @classmethod
     def kinds(cls) -> dict[str, str]:
         """kind -> "module:Class": the room's own, and those that environments add."""
-        added = [wing.KINDS.get(cls.__name__, {}) for wing in wings()]
-        return dict(cls.KINDS) | {
-            kind: path for kinds in added for kind, path in kinds.items()
-        }
+        tables = [getattr(wing, "KINDS", {}) for wing in wings()]
+        kinds = dict(cls.KINDS)
+        for table in tables:
+            kinds |= table.get(cls.__name__, {})
+        return kinds
 
     @classmethod
     def find(cls, kind: str) -> type[Component]:

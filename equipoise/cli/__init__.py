@@ -14,7 +14,7 @@ from types import FrameType
 
 import typer
 
-from equipoise.component import imported, wings
+from equipoise.component import added, imported
 from equipoise.errors import DiskFull, EquipoiseError, UserError
 
 EXTRAS = {  # extra -> the packages that it brings and that a part may find missing
@@ -61,9 +61,8 @@ def app() -> typer.Typer:
         command.command(verb.replace("_", "-"))(
             vars(import_module(f"equipoise.cli.{verb}"))[verb]
         )
-    for wing in wings():
-        for verb, path in wing.COMMANDS.items():
-            command.command(verb)(imported(path))
+    for verb, path in added("COMMANDS").items():
+        command.command(verb)(imported(path))
     return command
 
 

@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from equipoise.cli.options import Json, Recipe, Set, show
-from equipoise.component import wings
+from equipoise.component import added
 
-TEACHERS = [name for wing in wings() for name in wing.TEACHERS]
+TEACHERS = list(added("TEACHERS"))
 
 
 def traces(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from pydantic import Field
@@ -38,25 +37,23 @@ class Lora(Settings):
 @cache
 def packaged_models() -> dict[str, Path]:
     """Models that come with the package, by name, with their folders."""
-    return {
-        name: home / folder
-        for home, wing in _homes()
-        for name, folder in wing.MODELS.items()
-    }
+    return _folders("MODELS")
 
 
 @cache
 def packaged_adapters() -> dict[str, Path]:
     """Adapters that come with the package, by name, with their folders."""
-    return {
-        name: home / folder
-        for home, wing in _homes()
-        for name, folder in wing.ADAPTERS.items()
-    }
+    return _folders("ADAPTERS")
 
 
-def _homes() -> list[tuple[Path, ModuleType]]:
-    return [(Path(str(wing.__file__)).parent, wing) for wing in wings()]
+def _folders(table: str) -> dict[str, Path]:
+    """What the environments' tables name, as folders below their own."""
+    folders: dict[str, Path] = {}
+    for wing in wings():
+        home = Path(str(wing.__file__)).parent
+        entries = getattr(wing, table, {})
+        folders |= {name: home / folder for name, folder in entries.items()}
+    return folders
 
 
 def resolve(model: str) -> str:

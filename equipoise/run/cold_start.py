@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from equipoise.component import nearest, wings
+from equipoise.component import added, nearest
 from equipoise.errors import ConfigError
 from equipoise.learners.sft import SFT
 from equipoise.players.base import Player
@@ -93,9 +93,7 @@ def teacher_named(text: str) -> Player:
     """A teacher: the name of a packaged one, a YAML file, or YAML text of a player.
     Raises ConfigError.
     """
-    packaged = {
-        name: settings for wing in wings() for name, settings in wing.TEACHERS.items()
-    }
+    packaged = added("TEACHERS")
     if text in packaged:
         return Player.build(packaged[text])
     return configs.part(Player, text, [], "--teacher")

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from equipoise.component import imported, wings
+from equipoise.component import added, imported
 from equipoise.games.base import Game
 from equipoise.serve.engine import Engine
 
@@ -36,9 +36,7 @@ class Extension(ABC):
 
 def offered() -> dict[str, Mapping[str, str]]:
     """Request field -> what the environments' `SERVING` says of it."""
-    return {
-        field: settings for wing in wings() for field, settings in wing.SERVING.items()
-    }
+    return added("SERVING")
 
 
 def extension(field: str, option: str, game: Game | None) -> Extension:

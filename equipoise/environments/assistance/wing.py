@@ -21,8 +21,6 @@ KINDS: Mapping[str, Mapping[str, str]] = {
 COMMANDS: Mapping[str, str] = {
     "welfare": "equipoise.environments.assistance.command:welfare"
 }
-MODELS: Mapping[str, str] = {}
-ADAPTERS: Mapping[str, str] = {}
 # `option` is the help of --steering; `wish` and `report` name the verbs of a conversation
 # (--steer, /steer; --blocks, /blocks), and `report` the key of a request's object
 # `equipoise` that asks for what is hidden.
@@ -38,4 +36,3 @@ SERVING: Mapping[str, Mapping[str, str]] = {
         "report_help": "show the hidden blocks after each answer",
     }
 }
-TEACHERS: Mapping[str, Mapping[str, str]] = {}

@@ -15,7 +15,6 @@ KINDS: Mapping[str, Mapping[str, str]] = {
         "siege": "equipoise.environments.clerk.prompts:ClerkRequests",
     },
 }
-COMMANDS: Mapping[str, str] = {}
 MODELS: Mapping[str, str] = {
     "builtin": "model",
     "builtin/pool": "pool/base",
@@ -30,7 +29,6 @@ ADAPTERS: Mapping[str, str] = {
     "builtin/sums": "pool/sums",
     "builtin/veteran": "pool/veteran",
 }
-SERVING: Mapping[str, Mapping[str, str]] = {}
 TEACHERS: Mapping[str, Mapping[str, str]] = {
     "clerk": {
         "kind": "scripted",

@@ -12,6 +12,3 @@ KINDS: Mapping[str, Mapping[str, str]] = {
         "instructions": "equipoise.environments.instructions.prompts:InstructionPrompts",
     },
 }
-COMMANDS: Mapping[str, str] = {}
-MODELS: Mapping[str, str] = {}
-ADAPTERS: Mapping[str, str] = {}

@@ -8,8 +8,3 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     "Judge": {"matrix": "equipoise.environments.matrix.judge:MatrixPayoff"},
     "Game": {"matrix": "equipoise.environments.matrix.game:Matrix"},
 }
-COMMANDS: Mapping[str, str] = {}
-MODELS: Mapping[str, str] = {}
-ADAPTERS: Mapping[str, str] = {}
-SERVING: Mapping[str, Mapping[str, str]] = {}
-TEACHERS: Mapping[str, Mapping[str, str]] = {}

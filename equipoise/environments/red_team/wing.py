@@ -14,7 +14,3 @@ KINDS: Mapping[str, Mapping[str, str]] = {
 COMMANDS: Mapping[str, str] = {
     "crossplay": "equipoise.environments.red_team.command:crossplay"
 }
-MODELS: Mapping[str, str] = {}
-ADAPTERS: Mapping[str, str] = {}
-SERVING: Mapping[str, Mapping[str, str]] = {}
-TEACHERS: Mapping[str, Mapping[str, str]] = {}
