@@ -123,7 +123,7 @@ def arguments(name, rows) -> list[str]:
         return [*ROLES, *SIEGES[name], *settings(prompts__path=rows(REQUESTS))]
     if name == "instructions":
         few = settings(prompts__count=24, learner__batch_size=4)
-        return [*SMALL, *few, *settings(players__policy=TINY)]
+        return [*SMALL, *few, *settings(players__policy={**TINY, "max_length": 384})]
     own_judge = (
         [] if name in ("sparta", "mnpo_heterogeneous") else settings(judge="exact")
     )
