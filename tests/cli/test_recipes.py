@@ -122,8 +122,14 @@ def arguments(name, rows) -> list[str]:
     if name in SIEGES:
         return [*ROLES, *SIEGES[name], *settings(prompts__path=rows(REQUESTS))]
     if name == "instructions":
-        few = settings(prompts__count=24, learner__batch_size=4)
-        return [*SMALL, *few, *settings(players__policy={**TINY, "max_length": 384})]
+        few = settings(
+            prompts__count=24,
+            prompts__per_generation=24,
+            prompts__several=[1, 1],
+            prompts__instructions=["punctuation:no_comma", "keywords:letter_frequency"],
+            players__policy={**TINY, "max_length": 256, "temperature": 1.5},
+        )
+        return [*SMALL, *few]
     own_judge = (
         [] if name in ("sparta", "mnpo_heterogeneous") else settings(judge="exact")
     )
