@@ -24,19 +24,21 @@ class Template:
     def __init__(
         self,
         text: str,
-        room: str,
+        package: str,
         setting: str,
         needed: Collection[str],
         known: Collection[str],
     ) -> None:
-        """`text` is a template's file, or the name of one in the package of `room`,
-        under texts/.
+        """Read and check a template.
 
-        All of `needed` must occur, only `known` may. Raises DataError that names the
-        setting, the file and the placeholder.
+        Args: text: the template's file, or the name of a packaged one, which lies in
+        the folder texts/ of `package`. setting: where the user named it, for messages.
+        needed, known: the placeholders that must occur, and those that may.
+
+        Raises DataError that names the setting, the file and the placeholder.
         """
         self.name, self.setting = text, setting
-        self.source = self._read(room)
+        self.source = self._read(package)
         environment = ImmutableSandboxedEnvironment(
             undefined=StrictUndefined, keep_trailing_newline=False
         )
@@ -68,8 +70,8 @@ class Template:
                 f"{self.setting}: {self.name}: cannot be filled: {error}"
             ) from error
 
-    def _read(self, room: str) -> str:
-        packaged = resources.files(f"equipoise.{room}") / "texts" / f"{self.name}.txt"
+    def _read(self, package: str) -> str:
+        packaged = resources.files(package) / "texts" / f"{self.name}.txt"
         if "/" not in self.name and packaged.is_file():
             return packaged.read_text(encoding="utf-8")
         try:

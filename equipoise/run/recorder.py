@@ -177,7 +177,7 @@ class Recorder:
                     chunk = matches[start : start + self.config.commit_every]
                     if not all(match.id in found for match in chunk):
                         self.ledger.add_judgements(
-                            zip(chunk, seated.verdicts(chunk, prompts), strict=True)
+                            zip(chunk, seated.judge_checked(chunk, prompts), strict=True)
                         )
                     self.monitor.advance(len(chunk))
                 found = self.ledger.judgements_of(ids, judge.name)

@@ -191,7 +191,7 @@ class Tournament:
                     first.config.game,
                     act,
                 )
-                words = seated.verdicts(matches, by_prompt)
+                words = seated.judge_checked(matches, by_prompt)
                 cells[a.name, d.name] = list(zip(matches, words, strict=True))
                 monitor.advance(len(matches))
         home.release()

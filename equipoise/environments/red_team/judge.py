@@ -316,7 +316,7 @@ def _heard(judge: Judge | None, parts: Sequence[Part]) -> dict[str, Judgement]:
     """
     if judge is None or not parts:
         return {}
-    judgements = judge.verdicts(
+    judgements = judge.judge_checked(
         [part.match for part in parts], {part.prompt.id: part.prompt for part in parts}
     )
     return {judgement.match: judgement for judgement in judgements}

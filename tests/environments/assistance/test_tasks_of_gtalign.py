@@ -111,7 +111,7 @@ def match(asked, *texts):
 
 
 def judged(judge, asked, *texts):
-    (word,) = judge.at(TestBench()).verdicts([match(asked, *texts)], {asked.id: asked})
+    (word,) = judge.at(TestBench()).judge_checked([match(asked, *texts)], {asked.id: asked})
     return word
 
 
