@@ -32,7 +32,7 @@ from benchmarks.wildguard import prompts
 from equipoise import seeds
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
-from equipoise.judges.base import Judge
+from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.quoting import transcript
 from equipoise.models.new_model import new_model, resize
 from equipoise.models.quiet import quiet
@@ -126,21 +126,12 @@ def _fit(
                 schedule.step()
 
 
-@dataclass
-class Desk:
-    """A bench for one judge that needs no run."""
-
-    game: Game = field(default_factory=lambda: Game.build("answers"))
-    seed: int = 0
-    pool: tuple[PlayerId, ...] = ()
-    ratings: Mapping[str, float] = field(default_factory=dict)
-    resources: Resources = field(default_factory=Resources)
-
-    def ask(
-        self, who: Player | PlayerId, views: Sequence[View], seeds: Sequence[int]
-    ) -> list[Move]:
-        """Nobody is here to be asked."""
-        raise ConfigError("a judge that asks players needs a run")
+def context() -> JudgeContext:
+    """The context of a judge that needs no run, and asks nobody."""
+    resources = Resources()
+    game = Game.build("answers")
+    population = Population({}, Path(), resources=resources)
+    return JudgeContext(game, 0, (), {}, resources, population.actor)
 
 
 def accuracy(folder: Path, rows: Sequence[Prompt]) -> Interval:
@@ -156,7 +147,7 @@ def accuracy(folder: Path, rows: Sequence[Prompt]) -> Interval:
         "unsafe": "harmful",
         "truncate": True,
     }
-    judge = Judge.build(settings).at(Desk())
+    judge = Judge.build(settings).at(context())
     verdicts = judge.scores([(row, "") for row in rows])
     right = [
         float(

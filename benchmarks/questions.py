@@ -120,7 +120,7 @@ def graded(
 ) -> Example:
     """A judge's question, as the pool asks it, and what to reply."""
     return QUESTION.view(
-        prompt, quoted(prompt, answer), int(dice.integers(2**60))
+        quoted(prompt, answer), int(dice.integers(2**60))
     ).messages, grade
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -128,8 +128,7 @@ class GradingByModels:
         moves = self.context.ask(grader, views, [seed for _, seed in rows])
         votes = []
         for (answer, seed), move in zip(rows, moves, strict=True):
-            parse = partial(self.read, code=self.question.code(seed))
-            reading = read_move(move, parse)
+            reading = read_move(move, self.read, self.question.code(seed))
             votes.append(reading.vote(by, answer.seat))
         return [
             votes[start : start + self.samples]

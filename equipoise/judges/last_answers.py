@@ -18,9 +18,7 @@ def last_answers(match: Match) -> dict[str, Turn]:
     move failed.
     """
     turns = last_turns(match)
-    return {
-        seat: turn for seat, turn in turns.items() if turn.move.finish != "error"
-    }
+    return {seat: turn for seat, turn in turns.items() if turn.move.finish != "error"}
 
 
 def why_unanswered(match: Match) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -66,7 +66,7 @@ class Pairwise(Comparing, QuestionSettings):
         seeds = [comparison.seed for comparison in questions]
         moves = self.judge_context.ask(self.model, views, seeds)
         return [
-            read_move(move, partial(_read, code=self.question.code(seed)))
+            read_move(move, _read, self.question.code(seed))
             for move, seed in zip(moves, seeds, strict=True)
         ]
 

@@ -90,9 +90,7 @@ class Panel(Judge):
 
     def at(self, judge_context: JudgeContext) -> Self:
         """A copy of this panel whose members work in `judge_context`."""
-        members = {
-            name: judge.at(judge_context) for name, judge in self.judges.items()
-        }
+        members = {name: judge.at(judge_context) for name, judge in self.judges.items()}
         return super().at(judge_context).model_copy(update={"judges": members})
 
     def questions(self, seats: int, pool: int) -> int:

@@ -16,6 +16,7 @@ from equipoise.types import Move, Prompt, View, Vote, user
 
 FAILED = "the judge's move failed"
 UNREADABLE = "the judge's verdict could not be read"
+PACKAGE = "equipoise.judges"
 PLACEHOLDERS = ("question", "criteria", "reference", "code")
 
 Quotes = Mapping[str, tuple[str, str]]
@@ -72,18 +73,21 @@ class QuestionSettings(Settings):
         quoted: Collection[str],
         constants: Mapping[str, str] | None = None,
         needed: Collection[str] = (),
-        package: str = "equipoise.judges",
+        package: str = PACKAGE,
     ) -> Question:
         """The question that these settings describe.
 
         `quoted` and `constants` are the placeholders that the template may use besides
         PLACEHOLDERS, `needed` those that it must. A packaged template lies in the
-        folder texts/ of `package`. Raises DataError for a template that cannot be used.
+        folder texts/ of `package`, or else in that of the judges. Raises DataError for a template that cannot be used.
         """
         constants = constants or {}
         known = (*PLACEHOLDERS, *quoted, *constants)
+        template = Template(
+            self.text, package, "judge.text", needed, known, elsewhere=[PACKAGE]
+        )
         return Question(
-            Template(self.text, package, "judge.text", needed, known),
+            template,
             {"criteria": self.criteria, **constants},
             self.longest,
             self.control_tokens,
@@ -154,12 +158,17 @@ class Question:
         }
 
 
-def read_move(move: Move, parse: Callable[[str], float | Unread]) -> Reading:
-    """What a judging model's move says by `parse`, with what it took."""
+def read_move(
+    move: Move, read: Callable[[str, str], float | Unread], code: str
+) -> Reading:
+    """What a judging model's move came to, and what it took.
+
+    `read` takes the reply and the code that its verdict must carry, "" for none.
+    """
     tokens = move.prompt_tokens + move.tokens
     if move.finish == "error":
         return Reading(None, f"{FAILED}: {move.error}", tokens, move.cost)
-    verdict = parse(move.text)
+    verdict = read(move.text, code)
     if isinstance(verdict, Unread):
         return Reading(None, f"{UNREADABLE}: {verdict.reason}", tokens, move.cost)
     return Reading(verdict, "", tokens, move.cost)

@@ -12,17 +12,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from equipoise import seeds
 from equipoise.errors import NoSignal
-from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import Planned, Seatings
 from equipoise.matches.play import play
-from equipoise.models.resources import Resources
-from equipoise.players.base import Player
 from equipoise.players.population import Population
 from equipoise.run.directory import Run
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, record_id
@@ -44,30 +40,6 @@ class Monitor(Protocol):
     def numbers(self, **named: Any) -> None:
         """The numbers that matter have changed."""
         ...
-
-
-@dataclass(frozen=True)
-class Seat:
-    """A judge's bench in a run: the pool and its ratings as they are, and the run's
-    players to ask.
-    """
-
-    game: Game
-    seed: int
-    pool: Sequence[PlayerId]
-    ratings: Mapping[str, float]
-    population: Population
-
-    @property
-    def resources(self) -> Resources:
-        """What is open in the run."""
-        return self.population.resources
-
-    def ask(
-        self, who: Player | PlayerId, views: Sequence[View], seeds: Sequence[int]
-    ) -> list[Move]:
-        """One move a view."""
-        return self.population.actor(who).act(views, seeds)
 
 
 class Recorder:
@@ -177,7 +149,9 @@ class Recorder:
                     chunk = matches[start : start + self.config.commit_every]
                     if not all(match.id in found for match in chunk):
                         self.ledger.add_judgements(
-                            zip(chunk, seated.judge_checked(chunk, prompts), strict=True)
+                            zip(
+                                chunk, seated.judge_checked(chunk, prompts), strict=True
+                            )
                         )
                     self.monitor.advance(len(chunk))
                 found = self.ledger.judgements_of(ids, judge.name)

@@ -19,7 +19,7 @@ from equipoise.run.arena import RunArena
 from equipoise.run.directory import Run
 from equipoise.run.ledger import Ledger
 from equipoise.run.memory import Memory
-from equipoise.run.recorder import Monitor, Recorder, Seat
+from equipoise.run.recorder import Monitor, Recorder
 from equipoise.run.roster import Roster
 from equipoise.run.teaching import Teaching
 from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Prompt, Vote
@@ -90,12 +90,13 @@ class RunStages:
     def judge_context(self, t: int) -> JudgeContext:
         """Where the judges of generation t sit."""
         seed = seeds.child(self.config.seed, "bench", t)
-        return Seat(
-            self.config.game,
-            seed,
-            self.learners(t) + self.others(),
-            self.ratings(t),
-            self.population,
+        return JudgeContext(
+            game=self.config.game,
+            seed=seed,
+            pool=self.learners(t) + self.others(),
+            ratings=self.ratings(t),
+            resources=self.population.resources,
+            actor=self.population.actor,
         )
 
     # -- prompts

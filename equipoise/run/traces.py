@@ -19,7 +19,7 @@ import msgspec
 
 from equipoise import seeds
 from equipoise.errors import ConfigError, DataError
-from equipoise.judges.base import Judge
+from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import Planned
 from equipoise.matches.play import play
 from equipoise.matches.roles import Roles
@@ -29,7 +29,7 @@ from equipoise.prompts.split import dealt
 from equipoise.run.config import RunConfig
 from equipoise.run.directory import Run
 from equipoise.run.ledger import Ledger
-from equipoise.run.recorder import Monitor, Recorder, Seat
+from equipoise.run.recorder import Monitor, Recorder
 from equipoise.types import Judgement, Match, Message, PlayerId, Turn, record_id
 
 TEACHER = "teacher"
@@ -119,12 +119,13 @@ class Lessons:
         players = {**self.config.players, TEACHER: self.teacher}
         population = Population(players, folder, ledger)
         pool = [PlayerId(TEACHER), *(PlayerId(name) for name in self.config.players)]
-        seat = Seat(
-            self.config.game,
-            seeds.child(self.config.seed, "bench", 0),
-            pool,
-            {},
-            population,
+        judge_context = JudgeContext(
+            game=self.config.game,
+            seed=seeds.child(self.config.seed, "bench", 0),
+            pool=pool,
+            ratings={},
+            resources=population.resources,
+            actor=population.actor,
         )
         ledger.add_prompts(self.prompts, "train", 0)
         monitor.stage("traces", len(planned), 0)
@@ -145,7 +146,7 @@ class Lessons:
         judgements = recorder.judgements(
             f"judge/{self.judge.name}/{record_id(*ids)}",
             self.judge,
-            seat,
+            judge_context,
             matches,
             prompts,
             0,

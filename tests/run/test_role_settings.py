@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 from attacks import game, played, seed
-from judge_context import TestBench
+from judge_context import TestContext
 
 from equipoise.errors import ConfigError, DataError, EquipoiseError
 from equipoise.judges.base import Judge
@@ -198,7 +198,7 @@ def test_a_judge_must_say_something_of_every_match(tmp_path, turned, count):
             EquipoiseError, match=f"judge 'lossy' gave {count} judgements for 2 matches"
         ):
             recorder.judgements(
-                "0/judge", Lossy(turned=turned), TestBench(), matches, prompts, 0
+                "0/judge", Lossy(turned=turned), TestContext(), matches, prompts, 0
             )
         assert (
             ledger.judgements_of(prompts) == {} and ledger.finished("0/judge") is None

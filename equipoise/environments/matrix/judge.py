@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import PrivateAttr
-
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
-from equipoise.judges.base import Judge, JudgeContext
+from equipoise.judges.base import Judge
 from equipoise.types import Judgement, Match, Prompt
 
 
@@ -19,6 +17,7 @@ class MatrixPayoff(Judge):
     """
 
     kind: Literal["matrix"] = "matrix"
+
     def prepare(self) -> None:
         """Raises ConfigError for a game that is not finite."""
         game = self.judge_context.game

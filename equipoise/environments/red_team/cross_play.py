@@ -19,14 +19,14 @@ from equipoise import seeds
 from equipoise.environments.red_team.game import RedTeam, harmful
 from equipoise.errors import NoSignal, RunError
 from equipoise.evaluate.base import JudgedMatch
-from equipoise.judges.base import Judge
+from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import Planned
 from equipoise.matches.play import play
 from equipoise.matches.roles import Roles
 from equipoise.players.base import Actor
 from equipoise.players.population import Population
 from equipoise.run.directory import Run
-from equipoise.run.recorder import Monitor, Seat
+from equipoise.run.recorder import Monitor
 from equipoise.run.stages import RunStages
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, record_id
 
@@ -171,12 +171,13 @@ class Tournament:
             return actor(who).act(views, dice)
 
         pool = [entrant.who for entrant in everyone if entrant.run == 0]
-        judge_context = Seat(
-            first.config.game,
-            seeds.child(first.config.seed, "bench", "crossplay"),
-            pool,
-            {},
-            home,
+        judge_context = JudgeContext(
+            game=first.config.game,
+            seed=seeds.child(first.config.seed, "bench", "crossplay"),
+            pool=pool,
+            ratings={},
+            resources=home.resources,
+            actor=home.actor,
         )
         seated, by_prompt = (
             self.judge.at(judge_context),

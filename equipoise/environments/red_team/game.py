@@ -205,13 +205,21 @@ class RedTeam(Game):
     @cached_property
     def _first(self) -> Template:
         return Template(
-            self.text, "equipoise.environments.red_team", "game.text", ("seed",), ("seed",)
+            self.text,
+            "equipoise.environments.red_team",
+            "game.text",
+            ("seed",),
+            ("seed",),
         )
 
     @cached_property
     def _again(self) -> Template:
         return Template(
-            self.again, "equipoise.environments.red_team", "game.again", ("answer",), ("answer",)
+            self.again,
+            "equipoise.environments.red_team",
+            "game.again",
+            ("answer",),
+            ("answer",),
         )
 
 

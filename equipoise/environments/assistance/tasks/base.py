@@ -168,7 +168,9 @@ class Task(GradeSettings, QuestionSettings, Judge):
     ) -> Iterator[tuple[list[Grade], list[Vote]]]:
         """For each answer its grade, and no vote."""
         if answers:
-            for grade in self.rule([(answer.prompt, answer.text) for answer in answers]):
+            for grade in self.rule(
+                [(answer.prompt, answer.text) for answer in answers]
+            ):
                 yield [grade], []
 
     def _grades_by_model(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.judges.verdicts import SCORE_KEYS, Unread, choice, score
+from equipoise.judges.reply import SCORE_KEYS, Unread, choice, score
 
 CODE = "3f9a12bc07"
 
