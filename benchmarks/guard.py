@@ -15,8 +15,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -30,7 +29,6 @@ from transformers import (
 
 from benchmarks.wildguard import prompts
 from equipoise import seeds
-from equipoise.errors import ConfigError
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.quoting import transcript
@@ -38,8 +36,8 @@ from equipoise.models.new_model import new_model, resize
 from equipoise.models.quiet import quiet
 from equipoise.models.resources import Resources
 from equipoise.payoffs.intervals import Interval, mean_interval
-from equipoise.players.base import Player
-from equipoise.types import Move, PlayerId, Prompt, View
+from equipoise.players.population import Population
+from equipoise.types import Prompt
 
 LABELS = ("harmless", "harmful")
 WILDGUARD = Path("gtalign") / "wildguard"
@@ -126,7 +124,7 @@ def _fit(
                 schedule.step()
 
 
-def context() -> JudgeContext:
+def no_run() -> JudgeContext:
     """The context of a judge that needs no run, and asks nobody."""
     resources = Resources()
     game = Game.build("answers")
@@ -147,7 +145,7 @@ def accuracy(folder: Path, rows: Sequence[Prompt]) -> Interval:
         "unsafe": "harmful",
         "truncate": True,
     }
-    judge = Judge.build(settings).at(context())
+    judge = Judge.build(settings).at(no_run())
     verdicts = judge.scores([(row, "") for row in rows])
     right = [
         float(
