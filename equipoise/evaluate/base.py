@@ -16,7 +16,7 @@ from equipoise.evaluate.measures import Measures
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.models.resources import Resources
-from equipoise.payoffs.table import Result
+from equipoise.payoffs.table import Meeting
 from equipoise.ratings.base import Ratings
 from equipoise.solvers.base import Solver
 from equipoise.types import Judgement, Match, PlayerId, Prompt
@@ -125,7 +125,7 @@ class Arena(Protocol):
 
     def meetings(
         self, first: PlayerId, second: PlayerId, samples: int, judge: Judge
-    ) -> list[Result]:
+    ) -> list[Meeting]:
         """What a comparing judge says of two players' held-out answers, the i-th of one
         beside the i-th of the other.
 

@@ -18,7 +18,7 @@ from equipoise.judges.base import Judge
 from equipoise.payoffs.cycles import cycle_share, cyclic_triples
 from equipoise.payoffs.intervals import Interval, mean_interval, win_rate
 from equipoise.payoffs.preference import cross_play, meeting
-from equipoise.payoffs.table import Table, tally
+from equipoise.payoffs.table import PayoffTable, tally
 from equipoise.ratings.outcomes import outcomes
 from equipoise.solvers.exploitability import exploitability
 from equipoise.types import PlayerId
@@ -125,7 +125,7 @@ class HeldOut(Evaluation):
             old for player in arena.learners(t) for old in reversed(arena.past(player))
         ] + arena.others()
 
-    def table(self, arena: Arena, t: int) -> Table:
+    def table(self, arena: Arena, t: int) -> PayoffTable:
         """The league's pay-offs at generation t, by the first learner's judge."""
         return self._met(
             arena,
@@ -133,7 +133,9 @@ class HeldOut(Evaluation):
             self.judge or arena.judge_of(arena.learners(t)[0]),
         )
 
-    def _met(self, arena: Arena, league: Sequence[PlayerId], judge: Judge) -> Table:
+    def _met(
+        self, arena: Arena, league: Sequence[PlayerId], judge: Judge
+    ) -> PayoffTable:
         if not judge.compares:
             return cross_play(
                 {
@@ -208,7 +210,7 @@ class HeldOut(Evaluation):
             "win_rate": _plain(win_rate(*_meetings(tested[chosen], tested[start]))),
         }
 
-    def _ratings(self, arena: Arena, table: Table) -> list[dict[str, Any]]:
+    def _ratings(self, arena: Arena, table: PayoffTable) -> list[dict[str, Any]]:
         rated = arena.ratings.rate(outcomes(table)) if len(table.players) > 1 else []
         return [
             {"name": r.name, "value": r.value, "low": r.low, "high": r.high}

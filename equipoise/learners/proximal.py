@@ -18,7 +18,7 @@ from equipoise.errors import ConfigError
 from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.players.base import Player
 from equipoise.players.tabular import Tabular, log_softmax, write_policy
-from equipoise.solvers.gpo import setting
+from equipoise.solvers.gpo import step_sizes
 from equipoise.solvers.mirror import proximal_step
 
 
@@ -67,7 +67,9 @@ class Proximal(Learner):
                 f"learner: 'proximal' needs a finite game of two seats; '{training_batch.game.kind}' is none"
             )
         own_AM = game.first_AM if first else game.second_AM.T
-        step = setting(game.first_AM, self.rounds, game.second_AM, entropy=self.entropy)
+        step = step_sizes(
+            game.first_AM, self.rounds, game.second_AM, entropy=self.entropy
+        )
         chosen = step.beta if first else step.eta
         beta = chosen if self.c is None else self.c * float(np.sqrt(self.rounds))
         rival = training_batch.other_players[other]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.payoffs.intervals import Interval
-from equipoise.payoffs.table import Table
+from equipoise.payoffs.table import PayoffTable
 from equipoise.ratings.base import Rating
 from equipoise.report.cards import CardAnswer as Answer  # noqa: F401
 from equipoise.report.cards import CardPart as Part  # noqa: F401
@@ -198,7 +198,7 @@ class Facts:
     pool: tuple[str, ...] = ()
     standing: tuple[Curve, ...] = ()
     standing_unit: str = ""
-    met: Table | None = None
+    met: PayoffTable | None = None
     met_judge: str = ""
     judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     selection: Selection | None = None

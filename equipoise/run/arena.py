@@ -18,7 +18,7 @@ from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.matches.roles import Roles
 from equipoise.models.resources import Resources
-from equipoise.payoffs.table import Result
+from equipoise.payoffs.table import Meeting
 from equipoise.players.base import Distribution
 from equipoise.ratings.base import Ratings
 from equipoise.solvers.base import Solver
@@ -46,7 +46,7 @@ class RunArena:
         ] = {}
         self._answered: dict[tuple[PlayerId, int], dict[str, list[Turn]]] = {}
         self._met: dict[tuple[PlayerId, PlayerId, int, str], list[JudgedMatch]] = {}
-        self._meetings: dict[tuple[PlayerId, PlayerId, int, str], list[Result]] = {}
+        self._meetings: dict[tuple[PlayerId, PlayerId, int, str], list[Meeting]] = {}
         self._judged: dict[tuple[str, str], list[JudgedMatch]] = {}
 
     @property
@@ -131,7 +131,7 @@ class RunArena:
 
     def meetings(
         self, first: PlayerId, second: PlayerId, samples: int, judge: Judge
-    ) -> list[Result]:
+    ) -> list[Meeting]:
         """What `first` gets from meeting `second`: 2·P(win) − 1 of each pair of
         answers; None where unjudged.
         """
@@ -146,7 +146,7 @@ class RunArena:
             )
             utility = self._stages.config.utility
             self._meetings[key] = [
-                Result(
+                Meeting(
                     str(first),
                     str(second),
                     None if p is None else 2 * p - 1,

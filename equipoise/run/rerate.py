@@ -12,7 +12,7 @@ from equipoise import seeds
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluate.held_out import HeldOut
 from equipoise.payoffs.cycles import cyclic_triples, cyclic_warning
-from equipoise.payoffs.table import Result, tally
+from equipoise.payoffs.table import Meeting, tally
 from equipoise.ratings.base import Duel, Rating, Ratings, decided
 from equipoise.ratings.outcomes import outcomes
 from equipoise.report.terminal import Display
@@ -71,7 +71,9 @@ def _by_matches(run: Run, ratings: Ratings, judge: str) -> Rerating:
     rated = []
     for t in range(len(duels_by_generation)):
         seed = seeds.child(run.config.seed, "standing", t)
-        rated.append(tuple(ratings.standing(names, duels_by_generation[: t + 1], seed)))
+        rated.append(
+            tuple(ratings.training_ratings(names, duels_by_generation[: t + 1], seed))
+        )
     warning = _cycles_among(names, duels_by_generation[-1])
     return Rerating("matches", ratings.kind, tuple(rated), warning)
 
@@ -99,7 +101,7 @@ def _duels(run: Run, judge: str) -> list[list[Duel]]:
 def _cycles_among(names: Sequence[str], last: Sequence[Duel]) -> str:
     """A warning where the last generation's wins go round in circles, else nothing."""
     results = [
-        Result(duel.first, duel.second, 2 * decided(duel) - 1)
+        Meeting(duel.first, duel.second, 2 * decided(duel) - 1)
         for duel in last
         if duel.scores
     ]

@@ -9,7 +9,7 @@ from itertools import combinations
 from statistics import fmean
 
 from equipoise.payoffs.preference import meeting
-from equipoise.payoffs.table import Result, Table, tally
+from equipoise.payoffs.table import Meeting, PayoffTable, tally
 from equipoise.report.facts import Tokens
 from equipoise.types import Judgement, Match, PlayerId
 
@@ -30,7 +30,9 @@ class Sample:
         return self.total / len(self.matches) if self.matches else 1.0
 
 
-def met(sample: Sample, names: Sequence[str], judge: str, utility: str) -> Table | None:
+def met(
+    sample: Sample, names: Sequence[str], judge: str, utility: str
+) -> PayoffTable | None:
     """Who won how much against whom in training matches, by that judge's word; None
     where no two players met.
     """
@@ -45,7 +47,7 @@ def met(sample: Sample, names: Sequence[str], judge: str, utility: str) -> Table
 
 def _results(
     matches: Sequence[Match], judgements: Mapping[str, Judgement], utility: str
-) -> Iterator[Result]:
+) -> Iterator[Meeting]:
     """One result for each two players of a match: the mean over their seats, of those
     that were judged.
     """
@@ -63,7 +65,9 @@ def _results(
                 values[first.name, second.name].append(value)
         for (first, second), found in values.items():
             judged = [value for value in found if value is not None]
-            yield Result(first, second, fmean(judged) if judged else None, match.prompt)
+            yield Meeting(
+                first, second, fmean(judged) if judged else None, match.prompt
+            )
 
 
 def tokens(sample: Sample, meeting_game: str) -> list[Tokens]:

@@ -216,7 +216,7 @@ class RunStages:
                     duels(self.ledger, judge.name, g, self.config.utility, judge.value)
                     for g in range(t + 1)
                 ]
-                found = self.config.standing.standing(
+                found = self.config.standing.training_ratings(
                     names, met, seeds.child(self.config.seed, "standing", t)
                 )
                 facts["duels"] = len(met[-1])

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from equipoise.payoffs.intervals import Interval
-from equipoise.payoffs.table import Result, tally
+from equipoise.payoffs.table import Meeting, tally
 from equipoise.report import cost, curves, judging, learning, population, standing
 from equipoise.report.facts import Account, Curve, Facts, Selection, Tokens
 from equipoise.report.figures import heat_map
@@ -90,7 +90,7 @@ def test_a_heat_map_need_not_be_square_nor_around_zero():
 
 def test_match_ups_say_who_met_and_who_was_not_judged():
     met = tally(
-        [Result("a", "b", 1.0), Result("a", "b", 0.0), Result("b", "c", None)],
+        [Meeting("a", "b", 1.0), Meeting("a", "b", 0.0), Meeting("b", "c", None)],
         ["a", "b", "c"],
     )
     section = standing.match_ups(
