@@ -219,7 +219,7 @@ def test_starts_and_sides_that_do_not_fit_are_refused():
             steps=1,
             start=Profile(np.array([1.0, 0, 0]), np.full(3, 1 / 3)),
         )
-    with pytest.raises(ValueError, match="anchor must give every choice a chance"):
+    with pytest.raises(ValueError, match="anchor must give every choice a probability"):
         uniform, pure = np.full(3, 1 / 3), np.array([0.0, 0, 1])
         mirror_descent(
             ROCK_PAPER_SCISSORS, tau=1, steps=1, anchor=Profile(uniform, pure)
