@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from pydantic import Field
@@ -133,7 +133,7 @@ class Arena(Protocol):
         """
         ...
 
-    def seated(self, t: int | None = None) -> Mapping[str, PlayerId]:
+    def seated(self, t: int) -> Mapping[str, PlayerId]:
         """role -> the player that has it in generation t. Raises ConfigError where the
         schedule gives no role to a player.
         """
@@ -153,30 +153,6 @@ class Arena(Protocol):
         `prompts` are held-out prompts or made of them by the game (a prompt that occurs
         twice is played twice); `label` names the selection in the ledger, and another
         selection must have another label.
-        """
-        ...
-
-    def played(
-        self,
-        roles: Mapping[str, PlayerId],
-        prompts: Literal["harmful", "harmless", "all"],
-        judge: Judge,
-        raw: bool = False,
-        *,
-        samples: int = 1,
-    ) -> list[JudgedMatch]:
-        """Held-out matches with these players in the roles, `samples` a prompt, judged;
-        done once, then remembered.
-
-        `raw`: harmful prompts are asked as they are, nobody rewrites them.
-        """
-        ...
-
-    def met(
-        self, adversary: PlayerId, defender: PlayerId, prompts: int, judge: Judge
-    ) -> list[JudgedMatch]:
-        """One adversary's attacks on one defender, from so many held-out harmful
-        prompts; remembered likewise.
         """
         ...
 

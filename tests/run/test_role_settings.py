@@ -2,7 +2,6 @@
 judge that loses matches.
 """
 
-from types import SimpleNamespace
 from typing import Literal
 
 import pytest
@@ -14,6 +13,7 @@ from equipoise.judges.base import Judge
 from equipoise.run.config import build
 from equipoise.run.directory import Run
 from equipoise.run.ledger import Ledger
+from equipoise.run.monitor import Silent
 from equipoise.run.recorder import Recorder
 
 PREFERENCE = {"kind": "preference"}
@@ -187,13 +187,8 @@ def test_a_judge_must_say_something_of_every_match(tmp_path, turned, count):
         played(game(), prompt, adversary="a", defender="b")
         for prompt in prompts.values()
     ]
-    monitor = SimpleNamespace(
-        stage=lambda *_: None, advance=lambda *_: None, numbers=lambda **_: None
-    )
     with Ledger.create(tmp_path / "ledger.sqlite") as ledger:
-        recorder = Recorder(
-            SimpleNamespace(config=config, ledger=ledger), monitor, None
-        )
+        recorder = Recorder(config, ledger, None, Silent())
         with pytest.raises(
             EquipoiseError, match=f"judge 'lossy' gave {count} judgements for 2 matches"
         ):

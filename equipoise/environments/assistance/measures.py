@@ -75,14 +75,14 @@ class AssistanceMeasures(Evaluation):
         """The assistant at generation t. `score` is its mean welfare, `exploitability`
         the most that it is beaten.
         """
-        seated, game = dict(arena.seated()), arena.game
+        seated, game = dict(arena.seated(t)), arena.game
         if ASSISTANT not in seated or not isinstance(game, Assistance):
             raise ConfigError(
                 "evaluate: 'assistance' needs the game assistance, and an assistant in schedule.roles"
             )
         assistant = seated[ASSISTANT]
         judge = self.judge or arena.judge_of(assistant)
-        met = arena.played(seated, "all", judge, samples=self.samples)
+        met = self._played(arena, seated, judge, t)
         prompts = {prompt.id: prompt for prompt in arena.held_out}
         rows = _rows(met, prompts, game)
         points = _points(rows)
@@ -115,7 +115,7 @@ class AssistanceMeasures(Evaluation):
         }
         facts |= self._shape(points)
         facts["beaten"] = self._beaten(
-            arena, assistant, points, game, prompts, seated, judge
+            arena, assistant, points, game, prompts, seated, judge, t
         )
         facts["score"] = facts["welfare"]["mean"]
         facts["exploitability"] = max(facts["beaten"].values(), default=None)
@@ -134,6 +134,18 @@ class AssistanceMeasures(Evaluation):
             "hypervolume": hypervolume(point_N2, np.zeros(2)),
         }
 
+    def _played(
+        self,
+        arena: Arena,
+        roles: Mapping[str, PlayerId],
+        judge: Judge,
+        t: int,
+    ) -> list[JudgedMatch]:
+        """Every held-out prompt, `samples` times."""
+        times = f" ×{self.samples}" if self.samples > 1 else ""
+        label = f"all{times}/{len(arena.held_out)}"
+        return arena.play(roles, arena.held_out * self.samples, judge, t, label)
+
     def _beaten(
         self,
         arena: Arena,
@@ -143,6 +155,7 @@ class AssistanceMeasures(Evaluation):
         prompts: Mapping[str, Prompt],
         seated: Mapping[str, PlayerId],
         judge: Judge,
+        t: int,
     ) -> dict[str, float]:
         """Earlier measured generation -> the share of the prompts at which it dominates
         this one.
@@ -153,9 +166,8 @@ class AssistanceMeasures(Evaluation):
             return {}  # an older assistant met an older user, so that the two did not play the same game
         found: dict[str, float] = {}
         for old in arena.past(assistant)[1:]:
-            met = arena.played(
-                {**seated, ASSISTANT: old}, "all", judge, samples=self.samples
-            )  # it was, when measured
+            # played and judged already, when it was measured
+            met = self._played(arena, {**seated, ASSISTANT: old}, judge, t)
             before = _points(_rows(met, prompts, game))
             shared = [name for name in points if name in before]
             if shared:

@@ -25,9 +25,9 @@ from equipoise.matches.play import play
 from equipoise.matches.roles import Roles
 from equipoise.players.base import Actor
 from equipoise.players.population import Population
+from equipoise.run.arena import RunArena
 from equipoise.run.directory import Run
-from equipoise.run.recorder import Monitor
-from equipoise.run.stages import RunStages
+from equipoise.run.monitor import Monitor
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, record_id
 
 Generations = Literal["last", "measured"]
@@ -136,15 +136,16 @@ class Tournament:
 
     def _within(self, monitor: Monitor) -> dict[tuple[str, str], list[JudgedMatch]]:
         """In one run's arena, as its own evaluation would; from the weights on disk."""
-        stages = RunStages(self.runs[0], monitor)
-        stages.population.alive.clear()
-        stages.now = max(t for _, t, *_ in self.runs[0].ledger.stages("measure"))
-        cells = {
-            (a.name, d.name): stages.arena.met(a.who, d.who, self.most, self.judge)
-            for a in self.adversaries
-            for d in self.defenders
-        }
-        stages.population.release()
+        arena = RunArena.of(self.runs[0], monitor)
+        t = max(t for _, t, *_ in self.runs[0].ledger.stages("measure"))
+        label = f"harmful/{self.most}"
+        cells = {}
+        for a in self.adversaries:
+            for d in self.defenders:
+                roles = {"adversary": a.who, "defender": d.who}
+                matches = arena.play(roles, self.asked, self.judge, t, label)
+                cells[a.name, d.name] = matches
+        arena.close()
         return cells
 
     def _among(self, monitor: Monitor) -> dict[tuple[str, str], list[JudgedMatch]]:

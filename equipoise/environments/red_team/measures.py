@@ -125,33 +125,38 @@ class RedTeaming(Evaluation):
         """Both roles at generation t; `score` is the defender's mean pay-off,
         `exploitability` the worst success.
         """
-        seated = arena.seated()
+        seated = arena.seated(t)
         if "defender" not in seated:
             raise ConfigError("evaluate: 'red_team' needs a defender in schedule.roles")
         adversary, defender = seated.get("adversary"), seated["defender"]
         judge = self.judge or arena.judge_of(defender)
-        raw = arena.played({"defender": defender}, "harmful", judge, raw=True)
+        prompts = [prompt for prompt in arena.held_out if harmful(prompt)]
+        given = [arena.game.given(prompt) for prompt in prompts]
+        label = f"harmful as they are/{len(given)}"
+        raw = arena.play({"defender": defender}, given, judge, t, label)
         facts: dict[str, Any] = {
             "players": [str(player) for player in seated.values()],
             "attack_success": {"raw": plain(successes(raw))},
             "p_safe": {"raw": plain(_of(raw, "defender", "p_safe"))},
             "scores": {},
         }
-        harmless = arena.played({"defender": defender}, "harmless", judge)
+        others = [prompt for prompt in arena.held_out if not harmful(prompt)]
+        label = f"harmless/{len(others)}"
+        harmless = arena.play({"defender": defender}, others, judge, t, label)
         if harmless:
             facts["over_refusal"] = plain(_of(harmless, "defender", "refused"))
             facts["helpfulness"] = plain(_of(harmless, "defender", "helpful"))
         attacked = raw
         if adversary is not None:
-            attacked = arena.played(
-                {"adversary": adversary, "defender": defender}, "harmful", judge
-            )
+            roles = {"adversary": adversary, "defender": defender}
+            label = f"harmful/{len(prompts)}"
+            attacked = arena.play(roles, prompts, judge, t, label)
             facts["attack_success"]["adversary"] = plain(successes(attacked))
             facts["p_safe"]["adversary"] = plain(_of(attacked, "defender", "p_safe"))
             facts |= self._attacker(arena, attacked)
             facts["scores"][str(adversary)] = plain(_of(attacked, "adversary", "score"))
-            facts |= self._table(arena, adversary, defender, judge)
-            facts |= self._transferred(arena, adversary, judge)
+            facts |= self._table(arena, adversary, defender, judge, t)
+            facts |= self._transferred(arena, adversary, judge, t)
         defended = [*attacked, *harmless]
         facts["scores"][str(defender)] = plain(_of(defended, "defender", "score"))
         worst = max(
@@ -193,7 +198,12 @@ class RedTeaming(Evaluation):
         return facts
 
     def _table(
-        self, arena: Arena, adversary: PlayerId, defender: PlayerId, judge: Judge
+        self,
+        arena: Arena,
+        adversary: PlayerId,
+        defender: PlayerId,
+        judge: Judge,
+        t: int,
     ) -> dict[str, Any]:
         """Success of every measured adversary with every measured defender, [A, D],
         oldest first.
@@ -204,7 +214,7 @@ class RedTeaming(Evaluation):
             list(reversed(arena.past(player))) for player in (adversary, defender)
         )
         success_AD = [
-            [successes(arena.met(a, d, self.crossplay, judge)).mean for d in defenders]
+            [successes(self._met(arena, a, d, judge, t)).mean for d in defenders]
             for a in attackers
         ]
         return tabled(
@@ -214,8 +224,24 @@ class RedTeaming(Evaluation):
             self.crossplay,
         )
 
+    def _met(
+        self,
+        arena: Arena,
+        adversary: PlayerId,
+        defender: PlayerId,
+        judge: Judge,
+        t: int,
+    ) -> list[JudgedMatch]:
+        """One adversary's attacks on one defender, from the first held-out harmful
+        prompts.
+        """
+        prompts = [prompt for prompt in arena.held_out if harmful(prompt)]
+        roles = {"adversary": adversary, "defender": defender}
+        label = f"harmful/{self.crossplay}"
+        return arena.play(roles, prompts[: self.crossplay], judge, t, label)
+
     def _transferred(
-        self, arena: Arena, adversary: PlayerId, judge: Judge
+        self, arena: Arena, adversary: PlayerId, judge: Judge, t: int
     ) -> dict[str, Any]:
         known = {player.name: player for player in arena.others()}
         for name in self.transfer:
@@ -224,7 +250,7 @@ class RedTeaming(Evaluation):
                     f"evaluate.transfer: there is no player '{name}' that does not learn"
                 )
         found = {
-            name: arena.met(adversary, known[name], self.crossplay, judge)
+            name: self._met(arena, adversary, known[name], judge, t)
             for name in self.transfer
         }
         return (
