@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from equipoise import seeds
-from equipoise.environments.red_team.game import RedTeam, harmful
+from equipoise.environments.red_team.game import RedTeam
+from equipoise.environments.red_team.seed_prompts import harmful
 from equipoise.errors import NoSignal, RunError
 from equipoise.evaluate.base import JudgedMatch
 from equipoise.judges.base import Judge, JudgeContext

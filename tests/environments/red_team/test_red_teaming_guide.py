@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from equipoise.data.shaping import Shaping
+from equipoise.environments.red_team.evaluation import RedTeaming
 from equipoise.environments.red_team.game import RedTeam
-from equipoise.environments.red_team.measures import RedTeaming
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.matches.roles import Roles
 from equipoise.run.config import load
