@@ -97,7 +97,8 @@ class LiveLearners:
         """The update: by the learner in memory, or by processes that begin with its
         state and end with the next.
         """
-        settings, learner = trainer.settings, trainer.learner
+        learner = trainer.learner
+        settings = self._settings(learner.name)
         seed = seeds.child(self._config.seed, "learn", learner)
         if settings.launch is None:
             return trainer.learn(episodes, turns, seed, log)
@@ -144,10 +145,8 @@ class LiveLearners:
         """A trainer with the newest saved state up to this generation."""
         from equipoise.learners.policy_trainer import PolicyTrainer
 
-        settings = self._config.learner_of(learner.name)
-        assert isinstance(settings, PolicyGradient), "it alone learns from episodes"
         trainer = PolicyTrainer(
-            settings,
+            self._settings(learner.name),
             self._config.players[learner.name],
             learner.name,
             seeds.child(self._config.seed, "pupil", learner.name),
@@ -159,6 +158,11 @@ class LiveLearners:
         if saved:
             trainer.load(self._states(learner.name) / str(saved[-1]), saved[-1])
         return trainer
+
+    def _settings(self, name: str) -> PolicyGradient:
+        settings = self._config.learner_of(name)
+        assert isinstance(settings, PolicyGradient), "it alone learns from episodes"
+        return settings
 
     # -- on disk
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.errors import EquipoiseError
-from equipoise.learners.policy_trainer import PolicyTrainer
+from equipoise.learners.policy_optimizer import PolicyOptimizer
 from equipoise.run import config
 from equipoise.run.directory import Run
 from equipoise.run.live_learners import LiveLearners
@@ -181,16 +181,15 @@ def test_stopped_anywhere(calm, part, tmp_path):
 def test_an_error_in_an_update_leaves_the_last_sound_generation_to_go_on_from(
     calm, tmp_path, monkeypatch
 ):
-    stepped, calls = PolicyTrainer._stepped, []
+    add_up, calls = PolicyOptimizer.add_up, []
 
     def breaks(self, sums):
-        calls.append(self.learner)
-        return stepped(
-            self, sums | ({"policy_loss": float("nan")} if len(calls) == 4 else {})
-        )
+        calls.append(1)
+        broken = {"policy_loss": float("nan")} if len(calls) == 4 else {}
+        return add_up(self, sums) | broken
 
     with monkeypatch.context() as patch:
-        patch.setattr(PolicyTrainer, "_stepped", breaks)
+        patch.setattr(PolicyOptimizer, "add_up", breaks)
         with pytest.raises(
             EquipoiseError,
             match=r"defender@2: the loss .* is no number any more .*; lower learner.learning_rate",
