@@ -39,7 +39,8 @@ from equipoise.learners.trainable_model import TrainableModel
 from equipoise.losses.kl import adapted
 from equipoise.losses.policy_gradient import weights
 from equipoise.models.device import choose_device
-from equipoise.players.base import Actor, Player, Resources
+from equipoise.models.resources import Resources
+from equipoise.players.base import Actor, Player
 from equipoise.players.local import Local, LocalActor
 from equipoise.types import Episode, PlayerId, Turn
 
