@@ -292,7 +292,7 @@ def test_errors_and_crashes_in_the_processes_are_told(model_folder, tmp_path):
         learner(launch={"config": config}).learn(training_batch(model, tmp_path / "d"))
 
 
-def test_a_lesson_is_read_as_it_was_written(tmp_path):
+def test_a_training_batch_is_read_as_it_was_written(tmp_path):
     now = training_batch(
         tmp_path / "model",
         tmp_path / "one",

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
-from equipoise.learners import launch
 from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
+from equipoise.learners.batch_files import read, write
 from equipoise.learners.proximal import Proximal
 from equipoise.players.scripted import Scripted
 from equipoise.players.tabular import Tabular, log_softmax, read_policy, write_policy
@@ -127,14 +127,14 @@ def test_each_seat_is_paid_by_its_own_table(tmp_path):
     assert lines == [{"steps": 1, **facts}]
 
 
-def test_a_lesson_with_rivals_can_be_sent_to_other_processes(tmp_path):
+def test_a_batch_with_other_players_can_be_sent_to_other_processes(tmp_path):
     weights = tmp_path / "weights"
     weights.mkdir()
     write_policy(weights, np.array([0.0, 1.0, 2.0, 3.0]))
     now = training_batch(tmp_path, rival_weights=weights)
     learner = Proximal(rounds=9, entropy=True)
-    launch.write(tmp_path, learner, now)
-    learner_again, again = launch.read(tmp_path, lambda line: None)
+    write(tmp_path, learner, now)
+    learner_again, again = read(tmp_path, lambda line: None)
     assert learner_again == learner and again.other_players == now.other_players
     again_home = tmp_path / "again"
     again_home.mkdir()
