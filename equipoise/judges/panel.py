@@ -89,9 +89,14 @@ class Panel(Judge):
         )
 
     def at(self, judge_context: JudgeContext) -> Self:
-        """A copy of this panel whose members work in `judge_context`."""
-        members = {name: judge.at(judge_context) for name, judge in self.judges.items()}
-        return super().at(judge_context).model_copy(update={"judges": members})
+        """This panel with every member seated."""
+        return self.model_copy(
+            update={
+                "judges": {
+                    name: judge.at(judge_context) for name, judge in self.judges.items()
+                }
+            }
+        )
 
     def questions(self, seats: int, pool: int) -> int:
         """Those of all members."""
@@ -102,7 +107,7 @@ class Panel(Judge):
     ) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
         judgements = {
-            name: judge.judge_checked(matches, prompts)
+            name: judge.verdicts(matches, prompts)
             for name, judge in self.judges.items()
         }
         found = {

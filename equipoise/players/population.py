@@ -25,18 +25,19 @@ class Population:
         folder: Path,
         replies: Replies | None = None,
         resources: Resources | None = None,
-        live: Callable[[PlayerId], Actor | None] = lambda player: None,
     ) -> None:
         """`folder` holds the trained generations; `replies` keeps the replies that were
         paid for.
 
-        `resources`: another population's, to share what it has opened. `live`: the actor
-        of a learner that is in memory, or None for a player that is not.
+        `resources`: another population's, to share what it has opened.
         """
         self.players = dict(players)
         self.folder = folder
         self.resources = Resources(replies) if resources is None else resources
-        self._live = live
+        self.alive: dict[str, Callable[[PlayerId], Actor | None]] = {}
+        """Learners that stay in memory, by name: the actor of a generation that is
+        there now, or None.
+        """
         self._open: dict[PlayerId | str, Actor] = {}
 
     def weights(self, player: PlayerId) -> Path | None:
@@ -54,7 +55,7 @@ class Population:
 
     def home(self, player: PlayerId) -> Path:
         """Where a generation's weights belong, whether or not they are there."""
-        return home(self.folder, player)
+        return self.folder / player.name / str(player.generation)
 
     def actor(self, player: PlayerId | Player) -> Actor:
         """The open actor of a player of the run, or of a player that only a judge's
@@ -68,9 +69,10 @@ class Population:
         return self._open[key]
 
     def _actor_of_run(self, player: PlayerId) -> Actor:
-        live = self._live(player)
-        if live is not None:
-            return live
+        if player.name in self.alive:
+            living = self.alive[player.name](player)
+            if living is not None:
+                return living
         if player not in self._open:
             settings = self.players[player.name]
             self._open[player] = settings.open(self.weights(player), self.resources)
@@ -94,8 +96,3 @@ class Population:
         for generation in generations[:-newest]:
             if PlayerId(name, generation) not in spared:
                 shutil.rmtree(self.home(PlayerId(name, generation)))
-
-
-def home(folder: Path, player: PlayerId) -> Path:
-    """Where the weights of a generation lie below a run's folder of players."""
-    return folder / player.name / str(player.generation)

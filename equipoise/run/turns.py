@@ -1,10 +1,9 @@
-"""Who learns in which generation: everyone at once, one alone, turn by turn, or each
-until it no longer gains.
+"""Who learns now: everyone at once, one alone, turn by turn, or each until it has
+answered the other.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -17,15 +16,19 @@ from equipoise.component import Component
 
 
 @dataclass(frozen=True, slots=True)
-class TurnTaken:
-    """A generation's turn: who learned, and the mean reward of each one's moves."""
+class Taken:
+    """A generation's turn: who learned, and the mean reward that each of them was paid
+    for its moves.
+    """
 
     names: tuple[str, ...]
     rewards: Mapping[str, float] = field(default_factory=dict)
 
 
 class Turns(Component):
-    """Decides who learns in a generation. The others play as they are and grow no older."""
+    """Decides who learns in a generation. The others play on as they are, and grow no
+    older.
+    """
 
     KINDS: ClassVar = {
         "everyone": "equipoise.run.turns:Everyone",
@@ -39,24 +42,22 @@ class Turns(Component):
     episodes.
     """
 
-    @abstractmethod
-    def next_learners(
-        self, learners: Sequence[str], taken: Sequence[TurnTaken]
-    ) -> tuple[str, ...]:
-        """Those of `learners` who learn in generation len(taken): a pure function of
-        the turns taken before it.
+    def who(self, learners: Sequence[str], before: Sequence[Taken]) -> tuple[str, ...]:
+        """Who of `learners` learns in generation len(before); a pure function of the
+        turns that were taken before.
         """
+        raise TypeError(f"{type(self).__name__} must define who()")
 
     def expected(
         self, learners: Sequence[str], generations: int
     ) -> list[tuple[str, ...]]:
         """Who will learn in each of so many generations, as far as the settings alone
-        decide it.
+        say it.
         """
-        taken: list[TurnTaken] = []
+        before: list[Taken] = []
         for _ in range(generations):
-            taken.append(TurnTaken(self.next_learners(learners, taken)))
-        return [turn.names for turn in taken]
+            before.append(Taken(self.who(learners, before)))
+        return [taken.names for taken in before]
 
     def named(self) -> tuple[str, ...]:
         """The players that the settings name."""
@@ -68,9 +69,7 @@ class Everyone(Turns):
 
     kind: Literal["everyone"] = "everyone"
 
-    def next_learners(
-        self, learners: Sequence[str], taken: Sequence[TurnTaken]
-    ) -> tuple[str, ...]:
+    def who(self, learners: Sequence[str], before: Sequence[Taken]) -> tuple[str, ...]:
         """All of them."""
         return tuple(learners)
 
@@ -83,14 +82,12 @@ class One(Turns):
     kind: Literal["one"] = "one"
     player: str = Field(description="who learns")
 
-    def next_learners(
-        self, learners: Sequence[str], taken: Sequence[TurnTaken]
-    ) -> tuple[str, ...]:
-        """Always the same player."""
+    def who(self, learners: Sequence[str], before: Sequence[Taken]) -> tuple[str, ...]:
+        """Always the same one."""
         return (self.player,)
 
     def named(self) -> tuple[str, ...]:
-        """The one player."""
+        """The one."""
         return (self.player,)
 
 
@@ -115,11 +112,9 @@ class Alternate(Turns):
                 )
         return steps
 
-    def next_learners(
-        self, learners: Sequence[str], taken: Sequence[TurnTaken]
-    ) -> tuple[str, ...]:
-        """The player whose phase it is."""
-        place = len(taken) % sum(self.steps.values())
+    def who(self, learners: Sequence[str], before: Sequence[Taken]) -> tuple[str, ...]:
+        """Whose phase it is."""
+        place = len(before) % sum(self.steps.values())
         for name, count in self.steps.items():
             if place < count:
                 return (name,)
@@ -164,23 +159,22 @@ class BestResponse(Turns):
             raise ValueError("name each player once")
         return order
 
-    def next_learners(
-        self, learners: Sequence[str], taken: Sequence[TurnTaken]
-    ) -> tuple[str, ...]:
-        """The last one until its rewards settle, then the next in the order."""
-        if not taken:
+    def who(self, learners: Sequence[str], before: Sequence[Taken]) -> tuple[str, ...]:
+        """Whoever has not answered yet."""
+        if not before:
             return (self.order[0],)
-        (last,) = taken[-1].names
-        phase = list(takewhile(lambda turn: turn.names == (last,), reversed(taken)))
-        rewards = [turn.rewards[last] for turn in phase]
-        if len(phase) < self.most and not self._settled(rewards):
-            return (last,)
-        return (self.order[(self.order.index(last) + 1) % len(self.order)],)
+        (now,) = before[-1].names
+        phase = list(takewhile(lambda taken: taken.names == (now,), reversed(before)))
+        if len(phase) < self.most and not self._settled(
+            [taken.rewards[now] for taken in phase]
+        ):
+            return (now,)
+        return (self.order[(self.order.index(now) + 1) % len(self.order)],)
 
     def expected(
         self, learners: Sequence[str], generations: int
     ) -> list[tuple[str, ...]]:
-        """As if rewards never settled, so that every phase has `most` generations."""
+        """As if rewards rose for ever, so that every phase has `most` generations."""
         return [
             (self.order[(t // self.most) % len(self.order)],)
             for t in range(generations)

@@ -5,11 +5,9 @@ one process does.
 import subprocess
 
 import pytest
-import yaml
 from test_launch import assert_same, learner, moved, training_batch, weights_of
 
-from equipoise.learners import processes
-from equipoise.learners.batch_files import write
+from equipoise.learners import launch
 
 # accelerate shards on accelerators alone. Here a process on the CPU says that it has
 # one.
@@ -17,7 +15,7 @@ ON_CPU = """
 import sys, torch
 from pathlib import Path
 from accelerate import PartialState
-from equipoise.learners import answer_trainer, worker
+from equipoise.learners import launched, trainer
 
 torch.set_num_threads(1)
 torch.distributed.init_process_group("gloo")
@@ -32,9 +30,8 @@ def sharded(self, *args, **kwargs):
     from torch.distributed.tensor import DTensor
     assert self.is_fsdp_enabled and all(isinstance(weight, DTensor) for weight in self.model.parameters())
     return save(self, *args, **kwargs)
-save = answer_trainer.AnswerTrainer.save_whole
-answer_trainer.AnswerTrainer.save_whole = sharded
-worker.main(Path(sys.argv[1]))
+save, trainer.AnswerTrainer.save_whole = trainer.AnswerTrainer.save_whole, sharded
+launched.main(Path(sys.argv[1]))
 """
 
 
@@ -51,20 +48,22 @@ def test_sharded_processes_learn_what_one_does(model_folder, tmp_path, family, l
     folder = two.scratch / "launch"
     folder.mkdir(parents=True)
     some = learner("preference", batch_size=4, launch={"config": "fsdp2"})
-    (folder / "accelerate.yaml").write_text(yaml.safe_dump(some.launch.accelerate()))
+    (folder / "accelerate.yaml").write_text(
+        launch.yaml.safe_dump(some.launch.accelerate())
+    )
     (tmp_path / "on_cpu.py").write_text(ON_CPU)
-    write(folder, some, two)
+    launch.write(folder, some, two)
     command = [
         *some.launch.command(folder)[:-3],
         str(tmp_path / "on_cpu.py"),
         str(folder),
     ]
-    with processes._alive(folder):
+    with launch._alive(folder):
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=300
         )
     assert (folder / "result.json").is_file(), done.stderr[-5000:]
-    assert processes._outcome(folder, 0) == {
+    assert launch._outcome(folder, 0) == {
         name: pytest.approx(value, rel=5e-4, abs=1e-9) for name, value in facts.items()
     }
     assert {file.name for file in one.output.iterdir()} == {

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from equipoise.run.turns import Alternate, BestResponse, Everyone, One, Turns, TurnTaken
+from equipoise.run.turns import Alternate, BestResponse, Everyone, One, Taken, Turns
 
 LEARNERS = ("red", "blue")
 
@@ -14,14 +14,12 @@ def course(
     """Who learns in each generation, where a learner's c-th turn is paid reward(name,
     c).
     """
-    before: list[TurnTaken] = []
+    before: list[Taken] = []
     for _ in range(generations):
-        names = turns.next_learners(LEARNERS, before)
+        names = turns.who(LEARNERS, before)
         counts = {name: sum(name in taken.names for taken in before) for name in names}
         before.append(
-            TurnTaken(
-                names, {name: reward(name, count) for name, count in counts.items()}
-            )
+            Taken(names, {name: reward(name, count) for name, count in counts.items()})
         )
     return [taken.names for taken in before]
 

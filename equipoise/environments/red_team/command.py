@@ -84,7 +84,7 @@ def crossplay(
             },
             "judge": met.judge.name,
             "notes": met.notes,
-            **summary(cells, adversaries, defenders),
+            **summary(cells, adversaries, defenders, len(met.asked)),
         }
     if several:  # generations of different runs are in no order
         facts = {

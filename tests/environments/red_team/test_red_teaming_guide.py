@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from equipoise.data.shaping import Shaping
-from equipoise.environments.red_team.evaluation import RedTeaming
 from equipoise.environments.red_team.game import RedTeam
-from equipoise.learners.estimators.base import Estimator
+from equipoise.environments.red_team.measures import RedTeaming
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.matches.roles import Roles
 from equipoise.run.config import load
@@ -37,7 +36,7 @@ def test_the_run_is_valid(tmp_path):
         Shaping.KINDS,
         RedTeam.model_fields.keys() - {"kind"},
         Roles.model_fields.keys() & {"samples", "raw", "replay"},
-        Estimator.KINDS,
+        PolicyGradient.model_fields["estimator"].annotation.__args__,
     ],
     ids=["turns", "shaping", "game", "schedule", "estimators"],
 )
