@@ -15,8 +15,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -30,16 +29,15 @@ from transformers import (
 
 from benchmarks.wildguard import prompts
 from equipoise import seeds
-from equipoise.errors import ConfigError
 from equipoise.games.base import Game
-from equipoise.judges.base import Judge
+from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.quoting import transcript
 from equipoise.models.new_model import new_model, resize
 from equipoise.models.quiet import quiet
 from equipoise.models.resources import Resources
 from equipoise.payoffs.intervals import Interval, mean_interval
-from equipoise.players.base import Player
-from equipoise.types import Move, PlayerId, Prompt, View
+from equipoise.players.population import Population
+from equipoise.types import Prompt
 
 LABELS = ("harmless", "harmful")
 WILDGUARD = Path("gtalign") / "wildguard"
@@ -126,21 +124,12 @@ def _fit(
                 schedule.step()
 
 
-@dataclass
-class Desk:
-    """A bench for one judge that needs no run."""
-
-    game: Game = field(default_factory=lambda: Game.build("answers"))
-    seed: int = 0
-    pool: tuple[PlayerId, ...] = ()
-    ratings: Mapping[str, float] = field(default_factory=dict)
-    resources: Resources = field(default_factory=Resources)
-
-    def ask(
-        self, who: Player | PlayerId, views: Sequence[View], seeds: Sequence[int]
-    ) -> list[Move]:
-        """Nobody is here to be asked."""
-        raise ConfigError("a judge that asks players needs a run")
+def no_run() -> JudgeContext:
+    """The context of a judge that needs no run, and asks nobody."""
+    resources = Resources()
+    game = Game.build("answers")
+    population = Population({}, Path(), resources=resources)
+    return JudgeContext(game, 0, (), {}, resources, population.actor)
 
 
 def accuracy(folder: Path, rows: Sequence[Prompt]) -> Interval:
@@ -156,7 +145,7 @@ def accuracy(folder: Path, rows: Sequence[Prompt]) -> Interval:
         "unsafe": "harmful",
         "truncate": True,
     }
-    judge = Judge.build(settings).at(Desk())
+    judge = Judge.build(settings).at(no_run())
     verdicts = judge.scores([(row, "") for row in rows])
     right = [
         float(

@@ -30,7 +30,7 @@ from rich.table import Table
 
 from equipoise import seeds
 from equipoise.payoffs.intervals import fitted_exponent, over_seeds
-from equipoise.solvers.gpo import gaps, setting
+from equipoise.solvers.gpo import gaps, step_sizes
 
 SIZE = 10
 EXPECTED = (-0.6, -0.4)  # around the −½ that the theory promises as an upper bound
@@ -52,7 +52,7 @@ def measured(seed: int, rounds: int) -> list[tuple[float, float]]:
     """(gap of the averages, gap of the last profile) of each variant on one game."""
     payoff_AM, found = game(seed), []
     for _, entropy, alternate in VARIANTS:
-        step = setting(payoff_AM, rounds, entropy=entropy)
+        step = step_sizes(payoff_AM, rounds, entropy=entropy)
         [gap] = gaps(payoff_AM, [rounds], rounds=rounds, step=step, alternate=alternate)
         found.append((gap.average, gap.last))
     return found

@@ -438,7 +438,7 @@ class Clock:
         self._device = device
         for owner, name in (
             (policy_trainer.actor, "act"),
-            (policy_trainer, "_before"),
+            (policy_trainer, "prepared"),
             (policy_trainer, "learn"),
         ):
             setattr(owner, name, self._timed(name, getattr(owner, name)))
@@ -458,8 +458,8 @@ class Clock:
         return time.perf_counter()
 
     def parts(self) -> dict[str, float]:
-        """Seconds of sampling, of scoring before the update, and of learning."""
-        scoring = self.spent["_before"]
+        """Seconds of sampling, of preparing the batch, and of learning."""
+        scoring = self.spent["prepared"]
         return {
             "sampling": self.spent["act"],
             "scoring": scoring,

@@ -44,10 +44,11 @@ from equipoise.models.resources import Resources
 from equipoise.payoffs.intervals import Interval, mean_interval, over_seeds
 from equipoise.players.local import Local
 from equipoise.prompts.files import Files
-from equipoise.report.terminal import Display
 from equipoise.run import config
+from equipoise.run.arena import RunArena
 from equipoise.run.directory import Run
 from equipoise.run.loop import league
+from equipoise.run.monitor import Silent
 from equipoise.run.stages import RunStages
 from equipoise.types import PlayerId, Prompt, View, user
 
@@ -120,7 +121,7 @@ def graded(
 ) -> Example:
     """A judge's question, as the pool asks it, and what to reply."""
     return QUESTION.view(
-        prompt, quoted(prompt, answer), int(dice.integers(2**60))
+        quoted(prompt, answer), int(dice.integers(2**60))
     ).messages, grade
 
 
@@ -322,16 +323,15 @@ def one_seed(task: Task, data: Path, seed: int) -> dict[str, float]:
         taught = make_pool(task, data, folder, seed)
         made = time.perf_counter()
         with Run.create(recipe(task, data, folder, seed), folder / "run") as run:
-            stages = RunStages(run, Display(silent=True))
-            league(stages, GENERATIONS)
-            found = figures(stages, task)
+            league(RunStages.of(run, Silent()), GENERATIONS)
+            found = figures(run, task)
         ended = time.perf_counter()
     return {**found, **taught, "making": made - started, "playing": ended - made}
 
 
-def figures(stages: RunStages, task: Task) -> dict[str, float]:
+def figures(run: Run, task: Task) -> dict[str, float]:
     """What a run came to."""
-    ledger = stages.ledger
+    ledger = run.ledger
     measured = [found["scores"] for _, _, _, found, _ in ledger.stages("measure")]
     scores = [
         {PlayerId.parse(name).name: score["mean"] for name, score in each.items()}
@@ -344,13 +344,11 @@ def figures(stages: RunStages, task: Task) -> dict[str, float]:
         sum(sum(found["dropped"].values()) for found in paired),
     )
     matches = ledger.matches("train")
-    words = ledger.judgements_of(
-        (match.id for match in matches), stages.config.judge.name
-    )
+    words = ledger.judgements_of((match.id for match in matches), run.config.judge.name)
     votes = [vote for word in words.values() for vote in word.votes]
-    played = [right(stages, "train", t) for t in (0, GENERATIONS - 1)]
-    said = [constant(stages, t) for t in (0, GENERATIONS)]
-    over, baseline = over_majority(stages, selected["chosen"], task)
+    played = [right(run, "train", t) for t in (0, GENERATIONS - 1)]
+    said = [constant(run, t) for t in (0, GENERATIONS)]
+    over, baseline = over_majority(run, selected["chosen"], task)
     return {
         "pool before": fmean(scores[0].values()),
         "pool after": fmean(scores[-1].values()),
@@ -368,7 +366,7 @@ def figures(stages: RunStages, task: Task) -> dict[str, float]:
         "same after": said[1],
         "unreadable": sum(vote.value is None for vote in votes) / len(votes),
         "dropped": lost / (kept + lost),
-        "spearman": agreement(stages, scores),
+        "spearman": agreement(run, scores),
     }
 
 
@@ -380,15 +378,17 @@ def majority(prompts: Sequence[Prompt]) -> tuple[str, float]:
     return answer, count / len(prompts)
 
 
-def over_majority(stages: RunStages, chosen: str, task: Task) -> tuple[Interval, float]:
+def over_majority(run: Run, chosen: str, task: Task) -> tuple[Interval, float]:
     """By how much `chosen` beats the majority answer on the test, questions counting as
     clusters; and that answer.
     """
-    judge = stages.config.evaluate.judge
+    judge = run.config.evaluate.judge
     assert judge is not None
-    prompts = {prompt.id: prompt for prompt in stages.ledger.prompts("test", 0)}
+    prompts = {prompt.id: prompt for prompt in run.ledger.prompts("test", 0)}
     answer, share = majority(list(prompts.values()))
-    scored = stages.arena.scores(PlayerId.parse(chosen), SAMPLES, judge, "test")
+    scored = RunArena.of(run, Silent()).scores(
+        PlayerId.parse(chosen), SAMPLES, judge, "test"
+    )
     rows = [
         (
             score - (str(prompts[name].facts["answer"]) == answer),
@@ -403,16 +403,16 @@ def over_majority(stages: RunStages, chosen: str, task: Task) -> tuple[Interval,
     ), share
 
 
-def right(stages: RunStages, part: str, t: int) -> float:
+def right(run: Run, part: str, t: int) -> float:
     """The share of right answers in the matches of generation t; NaN where the
     questions come without answers.
     """
-    judge = stages.config.evaluate.judge
+    judge = run.config.evaluate.judge
     assert isinstance(judge, Gold)
-    prompts = {prompt.id: prompt for prompt in stages.ledger.prompts(part, t)}
+    prompts = {prompt.id: prompt for prompt in run.ledger.prompts(part, t)}
     asked = [
         (prompts[match.prompt], turn.move.text)
-        for match in stages.ledger.matches(part, t)
+        for match in run.ledger.matches(part, t)
         for turn in match.turns
     ]
     scored = [
@@ -423,12 +423,12 @@ def right(stages: RunStages, part: str, t: int) -> float:
     return fmean(scored) if scored else math.nan
 
 
-def constant(stages: RunStages, t: int) -> float:
+def constant(run: Run, t: int) -> float:
     """How often generation t gives its most frequent answer to the held-out questions:
     the mean over its members.
     """
     said: dict[PlayerId, Counter[str]] = defaultdict(Counter)
-    for match in stages.ledger.matches("held_out", t):
+    for match in run.ledger.matches("held_out", t):
         for turn in match.turns:
             said[match.seats[turn.seat]][turn.move.text] += 1
     return fmean(
@@ -438,7 +438,7 @@ def constant(stages: RunStages, t: int) -> float:
     )
 
 
-def agreement(stages: RunStages, scores: Sequence[Mapping[str, float]]) -> float:
+def agreement(run: Run, scores: Sequence[Mapping[str, float]]) -> float:
     """Spearman's correlation of a generation's reputations with its held-out scores;
     the mean over generations.
 
@@ -448,7 +448,7 @@ def agreement(stages: RunStages, scores: Sequence[Mapping[str, float]]) -> float
     """
     rated = [
         {rating["name"]: rating["value"] for rating in found["ratings"]}
-        for _, _, _, found, _ in stages.ledger.stages("rate")
+        for _, _, _, found, _ in run.ledger.stages("rate")
     ]
     found = [
         float(spearmanr(list(values.values()), [score[name] for name in values])[0])  # pyright: ignore

@@ -45,10 +45,10 @@ from equipoise.models.new_model import new_model
 from equipoise.payoffs.hashing import hashed
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.prompts.files import Files
-from equipoise.report.terminal import Display
 from equipoise.run import config
 from equipoise.run.directory import Run
 from equipoise.run.loop import league
+from equipoise.run.monitor import Silent
 from equipoise.run.stages import RunStages
 from equipoise.template import Template
 from equipoise.types import Message, Prompt, record_id, user
@@ -259,7 +259,7 @@ def alone(values: Values, learner: str, frozen: Path, generations: int) -> Value
 def play(values: Values, folder: Path) -> tuple[list[Values], dict[str, Path]]:
     """What was measured, in order, and the newest weights of each learner."""
     with Run.create(config.build(values, "benchmark"), folder, overwrite=True) as run:
-        league(RunStages(run, Display(silent=True)), run.config.generations)
+        league(RunStages.of(run, Silent()), run.config.generations)
         measured = [found for _, _, _, found, _ in run.ledger.stages("measure")]
         known = {
             word

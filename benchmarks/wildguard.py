@@ -30,10 +30,10 @@ from equipoise.learners.sft import SFT, train_sft
 from equipoise.models.new_model import new_model
 from equipoise.payoffs.intervals import over_seeds
 from equipoise.prompts.files import Files
-from equipoise.report.terminal import Display
 from equipoise.run import config
 from equipoise.run.directory import Run
 from equipoise.run.loop import league
+from equipoise.run.monitor import Silent
 from equipoise.run.stages import RunStages
 from equipoise.types import Prompt
 
@@ -127,7 +127,7 @@ def play(
     }
     started = time.perf_counter()
     with Run.create(config.build(values, "benchmark"), folder, overwrite=True) as run:
-        league(RunStages(run, Display(silent=True)), run.config.generations)
+        league(RunStages.of(run, Silent()), run.config.generations)
         measured = [found for _, _, _, found, _ in run.ledger.stages("measure")]
     return measured, (time.perf_counter() - started) / 60
 

@@ -6,7 +6,7 @@ What fills a placeholder is never read as a template itself.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -24,19 +24,24 @@ class Template:
     def __init__(
         self,
         text: str,
-        room: str,
+        package: str,
         setting: str,
         needed: Collection[str],
         known: Collection[str],
+        *,
+        elsewhere: Collection[str] = (),
     ) -> None:
-        """`text` is a template's file, or the name of one in the package of `room`,
-        under texts/.
+        """Read and check a template.
 
-        All of `needed` must occur, only `known` may. Raises DataError that names the
-        setting, the file and the placeholder.
+        Args: text: the template's file, or the name of a packaged one, which lies in
+        the folder texts/ of `package`, or else of one of the packages `elsewhere`.
+        setting: where the user named it, for messages. needed, known: the placeholders
+        that must occur, and those that may.
+
+        Raises DataError that names the setting, the file and the placeholder.
         """
         self.name, self.setting = text, setting
-        self.source = self._read(room)
+        self.source = self._read([package, *elsewhere])
         environment = ImmutableSandboxedEnvironment(
             undefined=StrictUndefined, keep_trailing_newline=False
         )
@@ -68,10 +73,11 @@ class Template:
                 f"{self.setting}: {self.name}: cannot be filled: {error}"
             ) from error
 
-    def _read(self, room: str) -> str:
-        packaged = resources.files(f"equipoise.{room}") / "texts" / f"{self.name}.txt"
-        if "/" not in self.name and packaged.is_file():
-            return packaged.read_text(encoding="utf-8")
+    def _read(self, packages: Sequence[str]) -> str:
+        for package in packages if "/" not in self.name else ():
+            packaged = resources.files(package) / "texts" / f"{self.name}.txt"
+            if packaged.is_file():
+                return packaged.read_text(encoding="utf-8")
         try:
             return Path(self.name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

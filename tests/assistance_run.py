@@ -116,6 +116,7 @@ def measured(
                 "user": between(0.3),
                 "llm": between(0.4),
                 "quality_llm": between(0.5),
+                "quality_user": between(0.5),
                 "format": between(0.75),
                 "right": between(None),
                 "tokens": 100.0,

@@ -86,7 +86,7 @@ def measured(t: int, ages: dict[str, int], league: dict[str, list[str]]) -> dict
             "raw": {"mean": 0.3, **SHARE},
             "adversary": {"mean": round(0.4 - 0.01 * t, 3), **SHARE},
         },
-        "p_safe": {},
+        "p_safe": {"raw": {"mean": 0.7, **SHARE}},
         "scores": {
             adversary: {"mean": round(0.4 - 0.01 * t, 3), **SHARE},
             defender: {"mean": round(0.6 + 0.01 * t, 3), **SHARE},

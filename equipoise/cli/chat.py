@@ -7,31 +7,53 @@ from __future__ import annotations
 import asyncio
 import json as js
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.cli.options import (
+from equipoise.cli.options import Set
+from equipoise.cli.serving_options import (
     Adapter,
+    ExtensionChoice,
     Model,
-    Served,
-    Set,
-    Steered,
+    ServedRun,
     Upstream,
     UpstreamKey,
     UpstreamModel,
+    option_texts,
+    with_extensions,
 )
+from equipoise.serve.extension import offered
 
 if TYPE_CHECKING:
     from equipoise.serve.conversation import Conversation, Exchange
+    from equipoise.serve.engine import EngineRequest
 
-HELP = "/steer NAME  /blocks  /reset  /quit; Ctrl-C stops an answer, Ctrl-D ends"
+PlayerName = Annotated[
+    str,
+    typer.Option(
+        help="who answers, as the server names it: policy@3, mixture [default: the newest]"
+    ),
+]
+System = Annotated[str, typer.Option(help="the system message")]
+Seed = Annotated[int, typer.Option(min=0, help="seed of the answers")]
+Temperature = Annotated[
+    float | None,
+    typer.Option(min=0, help="sampling temperature [default: the player's]"),
+]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option(min=1, help="most tokens of an answer, hidden ones included"),
+]
+JsonLines = Annotated[
+    bool, typer.Option("--json", help="print one JSON object per answer, one per line")
+]
 
 
 class Terminal:
-    """Reads questions and commands, has them answered, and prints what comes."""
+    """Reads questions and commands, has them answered, and prints the answers."""
 
     def __init__(
         self,
@@ -39,22 +61,20 @@ class Terminal:
         runner: asyncio.Runner,
         *,
         json: bool,
-        blocks: bool,
+        show_hidden: bool,
     ) -> None:
         """`runner` has the event loop that the engine lives in."""
-        self._conversation, self._runner, self._json, self._blocks = (
-            conversation,
-            runner,
-            json,
-            blocks,
-        )
+        self._conversation, self._runner = conversation, runner
+        self._json, self._show_hidden = json, show_hidden
         self._live = sys.stdin.isatty() and not json
+        self._wishes = {f"/{o.wish}": o.field for o in offered().values()}
+        self._reports = {f"/{o.report}": o.report for o in offered().values()}
         self.failed = 0  # questions and commands
 
     def talk(self) -> None:
-        """Until /quit or the end of the input."""
+        """Answer until /quit or the end of the input."""
         if self._live:
-            self._note(HELP)
+            self._note(self._help())
         for line in self._lines():
             if line == "/quit":
                 return
@@ -63,11 +83,16 @@ class Terminal:
             elif line:
                 self._answer(line)
 
+    def _help(self) -> str:
+        wishes = [f"{command} NAME" for command in self._wishes]
+        commands = "  ".join([*wishes, *self._reports, "/reset", "/quit"])
+        return f"{commands}; Ctrl-C stops an answer, Ctrl-D ends"
+
     def _lines(self) -> Iterator[str]:
         if not self._live:
             yield from (line.strip() for line in sys.stdin)
             return
-        import readline  # noqa: F401  so that lines can be edited and called back
+        import readline  # noqa: F401  so that lines can be edited and recalled
 
         while True:
             try:
@@ -77,84 +102,81 @@ class Terminal:
                 return
             except KeyboardInterrupt:
                 print()
-                self._note(HELP)
+                self._note(self._help())
                 continue
             yield line.strip()
 
     def _command(self, line: str) -> None:
+        name, _, argument = line.partition(" ")
+        if name in self._wishes:
+            self._wish(self._wishes[name], argument.strip())
+        elif name in self._reports:
+            self._show_hidden = not self._show_hidden
+            state = "shown" if self._show_hidden else "not shown"
+            self._note(f"hidden {self._reports[name]} are {state}")
+        elif name == "/reset":
+            self._conversation.reset()
+            self._note("the conversation starts afresh")
+        elif name == "/help":
+            self._note(self._help())
+        else:
+            self._fail(f"no command {name}; {self._help()}")
+
+    def _wish(self, field: str, value: str) -> None:
+        """Ask something of an extension from now on; without a value, say what it does."""
         from equipoise.serve.engine import Refused
 
-        name, _, what = line.partition(" ")
-        what = what.strip()
-        match name:
-            case "/steer" if what:
-                try:
-                    self._conversation.steer(what)
-                    self._note(f"steering: {what}")
-                except Refused as error:
-                    self._fail(str(error))
-            case "/steer":
-                now = self._conversation.steering
-                self._note(
-                    f"steering: {now.mode if now.mode in ('strip', 'off') else now.pricing.kind}"
-                )
-            case "/blocks":
-                self._blocks = not self._blocks
-                self._note(
-                    f"hidden blocks are {'shown' if self._blocks else 'not shown'}"
-                )
-            case "/reset":
-                self._conversation.reset()
-                self._note("forgotten")
-            case "/help":
-                self._note(HELP)
-            case _:
-                self._fail(f"no command {name}; {HELP}")
+        if not value:
+            self._note(f"{field}: {self._conversation.describe(field)}")
+            return
+        try:
+            self._conversation.wish(field, value)
+        except Refused as error:
+            self._fail(str(error))
+        else:
+            self._note(f"{field}: {value}")
 
     def _answer(self, question: str) -> None:
         try:
-            found = self._runner.run(self._conversation.ask(question, self._show))
+            exchange = self._runner.run(self._conversation.ask(question, self._show))
         except KeyboardInterrupt:
             if not self._live:
                 raise
             print()
             self._note("stopped")
             return
+        self.failed += bool(exchange.error)
         if self._json:
-            facts = found.facts()
-            print(
-                js.dumps(
-                    facts if self._blocks else {**facts, "hidden": {}},
-                    ensure_ascii=False,
-                ),
-                flush=True,
-            )
-        elif found.answer:
-            print(flush=True)
-        if found.error:
-            self.failed += 1
-            if not self._json:
-                typer.echo(f"error: {found.error}", err=True)
-        elif self._blocks and not self._json:
-            self._hidden(found)
-        if found.finish == "length" and not self._json:
-            self._note("cut: --max-tokens, which hidden blocks count towards")
+            self._print_json(exchange)
+        else:
+            self._print_end(exchange)
 
     def _show(self, text: str) -> None:
         if not self._json:
             print(text, end="", flush=True)
 
-    def _hidden(self, found: Exchange) -> None:
-        for name, value in found.hidden.items():
-            if value not in (None, []):
-                self._note(
-                    f"{name}: {js.dumps(value) if isinstance(value, dict | list) else value}"
-                )
+    def _print_json(self, exchange: Exchange) -> None:
+        facts = exchange.facts()
+        if not self._show_hidden:
+            facts["hidden"] = {}
+        print(js.dumps(facts, ensure_ascii=False), flush=True)
+
+    def _print_end(self, exchange: Exchange) -> None:
+        """What follows the text of an answer."""
+        if exchange.answer:
+            print(flush=True)
+        if exchange.error:
+            typer.echo(f"error: {exchange.error}", err=True)
+        elif self._show_hidden:
+            for name, value in exchange.hidden.items():
+                if value not in (None, []):
+                    is_data = isinstance(value, dict | list)
+                    self._note(f"{name}: {js.dumps(value) if is_data else value}")
+        if exchange.finish == "length":
+            self._note("cut off by --max-tokens, which counts hidden tokens too")
 
     def _note(self, text: str) -> None:
-        """Beside the conversation: where answers alone are wanted, it does not stand
-        among them.
-        """
+        """A remark; where answers are read by a program, it does not stand among them."""
         from rich.console import Console
         from rich.text import Text
 
@@ -165,73 +187,72 @@ class Terminal:
         typer.echo(f"error: {text}", err=True)
 
 
+@with_extensions(conversation=True)
 def chat(
-    folder: Served = None,
-    player: Annotated[
-        str,
-        typer.Option(
-            help="who answers, as the server names it: policy@3, mixture [newest]"
-        ),
-    ] = "",
+    choices: Mapping[str, ExtensionChoice],
+    folder: ServedRun = None,
+    player: PlayerName = "",
     model: Model = "",
     adapter: Adapter = "",
     upstream: Upstream = "",
     upstream_model: UpstreamModel = "",
     upstream_key_env: UpstreamKey = "",
     set: Set = [],  # noqa: B006
-    steering: Steered = "",
-    steer: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="a pricing, strip or off, as /steer takes it"
-        ),
-    ] = "",
-    blocks: Annotated[
-        bool, typer.Option("--blocks", help="show the hidden blocks after each answer")
-    ] = False,
-    system: Annotated[str, typer.Option(help="the system's message")] = "",
-    seed: Annotated[int, typer.Option(min=0, help="of the answers' dice")] = 0,
-    temperature: Annotated[
-        float | None, typer.Option(min=0, help="of sampling [as the player's]")
-    ] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="of an answer, hidden blocks included")
-    ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="one JSON object an answer, one a line")
-    ] = False,
+    system: System = "",
+    seed: Seed = 0,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
+    json: JsonLines = False,
 ) -> None:
     """Talk with a trained player, a mixture of players, or a model. Lines that are
     piped in are answered one by one.
     """
-    from equipoise.cli.serve import catalogue_of, steering_of
     from equipoise.serve.conversation import Conversation
-    from equipoise.types import Message
+    from equipoise.serve.extension import extensions
+    from equipoise.serve.source import Source
 
-    catalogue = catalogue_of(
+    source = Source(
         folder, model, adapter, upstream, upstream_model, upstream_key_env, set
     )
-    base = steering_of(steering, folder)
+    extended = extensions(option_texts(choices), source.game())
+    catalogue = source.catalogue()
     for note in catalogue.notes:
         typer.echo(f"note: {note}", err=True)
     with asyncio.Runner() as runner:
         try:
-            found = runner.run(catalogue.find(player or catalogue.default, seed))
-            given = replace(
-                found.given,
-                seed=seed,
-                messages=(Message("system", system),) if system else (),
-                temperature=found.given.temperature
-                if temperature is None
-                else temperature,
-                max_tokens=max_tokens or found.given.max_tokens,
+            served = runner.run(catalogue.find(player or catalogue.default, seed))
+            defaults = _defaults(served.defaults, system, seed, temperature, max_tokens)
+            conversation = Conversation(served.engine, extended, defaults)
+            for field, choice in choices.items():
+                if choice.wish:
+                    conversation.wish(field, choice.wish)
+            show_hidden = any(choice.report for choice in choices.values())
+            terminal = Terminal(
+                conversation, runner, json=json, show_hidden=show_hidden
             )
-            conversation = Conversation(found.engine, base, given)
-            if steer:
-                conversation.steer(steer)
-            terminal = Terminal(conversation, runner, json=json, blocks=blocks)
             terminal.talk()
         finally:
             runner.run(catalogue.close())
     if terminal.failed:
         raise typer.Exit(1)
+
+
+def _defaults(
+    player: EngineRequest,
+    system: str,
+    seed: int,
+    temperature: float | None,
+    max_tokens: int | None,
+) -> EngineRequest:
+    """What every question begins with: the player's sampling, where the command says
+    nothing else.
+    """
+    from equipoise.types import Message
+
+    return replace(
+        player,
+        seed=seed,
+        messages=(Message("system", system),) if system else (),
+        temperature=player.temperature if temperature is None else temperature,
+        max_tokens=max_tokens or player.max_tokens,
+    )

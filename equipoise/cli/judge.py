@@ -9,7 +9,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from msgspec import to_builtins
 
 from equipoise.cli.options import Json, RunFolder, Set, show
 
@@ -55,7 +54,7 @@ def judge(
     ):
         rejudgement = rejudge(run, other, part, generation, display)
     if json:
-        show({**asdict(rejudgement), **_plain(rejudgement)})
+        show(asdict(rejudgement))
     else:
         _print(rejudgement)
 
@@ -83,17 +82,8 @@ def _print(rejudgement: Rejudgement) -> None:
         style="bold",
         highlight=False,
     )
-    plain = _plain(rejudgement)
-    facts = {**(plain["agreement"] or {}), **(plain["report"] or {})}
+    facts = {**(rejudgement.agreement or {}), **(rejudgement.report or {})}
     console.print(status_table(_rows(facts)))
-
-
-def _plain(rejudgement: Rejudgement) -> dict[str, Any]:
-    """The agreement and the report as plain JSON values."""
-    return {
-        "agreement": to_builtins(rejudgement.agreement),
-        "report": to_builtins(rejudgement.report),
-    }
 
 
 def _score(scores: Mapping[str, float], player: str) -> str:

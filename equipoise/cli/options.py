@@ -24,30 +24,6 @@ Set = Annotated[
         "-s", "--set", metavar="KEY=VALUE", help="override a setting: loss=dpo"
     ),
 ]
-Served = Annotated[Path | None, typer.Argument(metavar="[RUN]", help="a run directory")]
-Model = Annotated[
-    str, typer.Option(help="a model in place of a run: a folder, a hub id, or builtin")
-]
-Adapter = Annotated[
-    str, typer.Option(help="with --model: a LoRA adapter on it, a folder")
-]
-Upstream = Annotated[
-    str, typer.Option(metavar="URL", help="another server, up to /chat/completions")
-]
-UpstreamModel = Annotated[
-    str, typer.Option(metavar="NAME", help="with --upstream: the model's name there")
-]
-UpstreamKey = Annotated[
-    str, typer.Option(metavar="NAME", help="the variable that holds its key")
-]
-Steered = Annotated[
-    str,
-    typer.Option(
-        "--steering",
-        help="how answers are steered where nothing is wished: a pricing's name, strip, off, a YAML file, or YAML: "
-        "{pricing: subscription, text: assistance} [default: strip for a run of the assistant's game, else off]",
-    ),
-]
 Json = Annotated[
     bool, typer.Option("--json", help="print facts as JSON, and nothing else")
 ]

@@ -25,7 +25,7 @@ def report(
     ] = [],  # noqa: B006
 ) -> None:
     """Write the run's report, one HTML file that works offline."""
-    from equipoise.environments.assistance.comparison import entry
+    from equipoise.environments.assistance.comparison import measured_run
     from equipoise.environments.assistance.page_facts import plane
     from equipoise.report.html import render
     from equipoise.run.collect import facts
@@ -36,14 +36,14 @@ def report(
     with ExitStack() as stack:
         opened = stack.enter_context(Run.read(folder))
         if beside:
-            entry(
+            measured_run(
                 opened, folder.name
             )  # other runs' planes have their place only beside a plane of its own
         others = []
         for name, (other, generation) in zip(
             names([one for one, _ in asked]), asked, strict=True
         ):
-            found = entry(stack.enter_context(Run.read(other)), name, generation)
-            others.append(plane(f"{name}@{found.generation}", found.found))
+            found = measured_run(stack.enter_context(Run.read(other)), name, generation)
+            others.append(plane(f"{name}@{found.generation}", found.measures.facts({})))
         path.write_text(render(facts(opened, beside=others)), encoding="utf-8")
     typer.echo(path)

@@ -6,18 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from pydantic import Field
 
 from equipoise.component import Component
 from equipoise.evaluate.measures import Measures
-from equipoise.evaluate.selection import SelectionRecord
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.models.resources import Resources
-from equipoise.payoffs.table import Result
+from equipoise.payoffs.table import Meeting
 from equipoise.ratings.base import Ratings
 from equipoise.solvers.base import Solver
 from equipoise.types import Judgement, Match, PlayerId, Prompt
@@ -126,7 +125,7 @@ class Arena(Protocol):
 
     def meetings(
         self, first: PlayerId, second: PlayerId, samples: int, judge: Judge
-    ) -> list[Result]:
+    ) -> list[Meeting]:
         """What a comparing judge says of two players' held-out answers, the i-th of one
         beside the i-th of the other.
 
@@ -134,7 +133,7 @@ class Arena(Protocol):
         """
         ...
 
-    def seated(self, t: int | None = None) -> Mapping[str, PlayerId]:
+    def seated(self, t: int) -> Mapping[str, PlayerId]:
         """role -> the player that has it in generation t. Raises ConfigError where the
         schedule gives no role to a player.
         """
@@ -154,30 +153,6 @@ class Arena(Protocol):
         `prompts` are held-out prompts or made of them by the game (a prompt that occurs
         twice is played twice); `label` names the selection in the ledger, and another
         selection must have another label.
-        """
-        ...
-
-    def played(
-        self,
-        roles: Mapping[str, PlayerId],
-        prompts: Literal["harmful", "harmless", "all"],
-        judge: Judge,
-        raw: bool = False,
-        *,
-        samples: int = 1,
-    ) -> list[JudgedMatch]:
-        """Held-out matches with these players in the roles, `samples` a prompt, judged;
-        done once, then remembered.
-
-        `raw`: harmful prompts are asked as they are, nobody rewrites them.
-        """
-        ...
-
-    def met(
-        self, adversary: PlayerId, defender: PlayerId, prompts: int, judge: Judge
-    ) -> list[JudgedMatch]:
-        """One adversary's attacks on one defender, from so many held-out harmful
-        prompts; remembered likewise.
         """
         ...
 
@@ -213,7 +188,7 @@ class Evaluation(Component):
     selects: ClassVar[bool] = False
     """Whether `select` chooses a player to test."""
     measures: ClassVar[type[Measures]] = Measures
-    """The record that `measure` returns, in whatever game."""
+    """The record that `measure` returns."""
     plays: ClassVar[bool] = False
     """Whether it plays held-out prompts, so that there must be some."""
 
@@ -232,15 +207,15 @@ class Evaluation(Component):
         """What all its measurements of a run take, in matches of their own."""
         return Workload()
 
-    def select(self, arena: Arena, t: int) -> SelectionRecord:
+    def select(self, arena: Arena, t: int) -> dict[str, Any]:
         """The best of all players and generations up to t on held-out prompts, and how
         it does on the test prompts.
         """
         raise TypeError(f"{type(self).__name__} selects nobody")
 
-    def measures_in(self, game: Game) -> type[Measures]:
-        """The record that `measure` returns in this game."""
-        return self.measures
+    def read(self, facts: Mapping[str, Any]) -> Measures:
+        """The record of a measurement from the JSON of its stage."""
+        return self.measures.read(facts)
 
     def measure(self, arena: Arena, t: int) -> Measures:
         """What is known of generation `t`, as a record of type `measures`."""

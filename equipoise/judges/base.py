@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import ClassVar, Self
+
+from pydantic import PrivateAttr
 
 from equipoise.component import Component, essence
-from equipoise.errors import EquipoiseError
+from equipoise.errors import ConfigError, EquipoiseError
 from equipoise.games.base import Game
 from equipoise.models.resources import Resources
-from equipoise.players.base import Player
+from equipoise.players.base import Actor, Player
 from equipoise.types import (
     Judgement,
     Match,
@@ -25,43 +29,29 @@ from equipoise.types import (
 )
 
 
-class JudgeContext(Protocol):
-    """Where a judge sits: what it may ask of the run that it judges for."""
+@dataclass(frozen=True)
+class JudgeContext:
+    """What a judge may know and ask of the run that it judges for.
 
-    @property
-    def game(self) -> Game:
-        """The rules of the matches."""
-        ...
+    `seed` is that of everything the judge leaves to chance. `pool` are the players that
+    take part now, learners first. `ratings` are the players' by name as they stand
+    before these matches, empty when nobody was rated yet. `resources` keeps what is
+    opened, to be shared and to be closed by the run. `actor` opens a player of the run,
+    or one that only the judge's settings know.
+    """
 
-    @property
-    def seed(self) -> int:
-        """The seed of everything that a judge leaves to chance."""
-        ...
-
-    @property
-    def pool(self) -> Sequence[PlayerId]:
-        """The players at the table now, learners first."""
-        ...
-
-    @property
-    def ratings(self) -> Mapping[str, float]:
-        """The players' ratings by name as they stand before these matches; empty when
-        nobody was rated yet.
-        """
-        ...
-
-    @property
-    def resources(self) -> Resources:
-        """Where what is opened is kept, to be shared and to be closed by the run."""
-        ...
+    game: Game
+    seed: int
+    pool: Sequence[PlayerId]
+    ratings: Mapping[str, float]
+    resources: Resources
+    actor: Callable[[Player | PlayerId], Actor]
 
     def ask(
-        self, who: Player | PlayerId, views: Sequence[View], seeds: Sequence[int]
+        self, player: Player | PlayerId, views: Sequence[View], seeds: Sequence[int]
     ) -> list[Move]:
-        """One move a view from a player of the run, or from a player that only the
-        judge's settings know.
-        """
-        ...
+        """One move for each view, in order."""
+        return self.actor(player).act(views, seeds)
 
 
 class Judge(Component):
@@ -93,31 +83,53 @@ class Judge(Component):
     matches mean nothing together.
     """
 
+    _context: JudgeContext | None = PrivateAttr(None)
+
+    @abstractmethod
     def judge(
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
     ) -> list[Judgement]:
-        """One judgement per match; `prompts` by id."""
-        raise TypeError(f"{type(self).__name__} must define judge()")
+        """One judgement per match, in order; `prompts` by id."""
 
-    def verdicts(
+    def judge_checked(
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
     ) -> list[Judgement]:
-        """What `judge` says, held to its word. Raises EquipoiseError unless it is one
-        judgement a match, in order.
+        """What `judge` returns. Raises EquipoiseError unless that is one judgement per
+        match, in order.
         """
-        said = self.judge(matches, prompts)
-        if [judgement.match for judgement in said] != [match.id for match in matches]:
+        judgements = self.judge(matches, prompts)
+        judged = [judgement.match for judgement in judgements]
+        if judged != [match.id for match in matches]:
             raise EquipoiseError(
-                f"judge '{self.kind}' gave {len(said)} judgements for {len(matches)} matches, or not in their order; "
-                "judge() must return one a match, in order, each with its match's id"
+                f"judge '{self.kind}' gave {len(judgements)} judgements for {len(matches)} matches, "
+                "or not in their order; judge() must return one per match, in order, each with "
+                "the id of its match"
             )
-        return said
+        return judgements
 
-    def at(self, judge_context: JudgeContext) -> Judge:
-        """This judge, seated: judges that ask models, or need to know the rules or the
-        pool, take the bench here.
+    def at(self, judge_context: JudgeContext) -> Self:
+        """A copy of this judge that works in `judge_context`. Raises what `prepare`
+        raises.
         """
-        return self
+        seated = self.model_copy()
+        seated._context = judge_context
+        seated.prepare()
+        return seated
+
+    def prepare(self) -> None:
+        """Check, in its context, that the judge can work: nothing has been asked yet.
+
+        Raises ConfigError, DataError or ModelError where it cannot.
+        """
+
+    @property
+    def judge_context(self) -> JudgeContext:
+        """Where the judge works. Raises ConfigError before `at` was called."""
+        if self._context is None:
+            raise ConfigError(
+                f"judge: '{self.kind}' has no context yet: use judge.at(judge_context)"
+            )
+        return self._context
 
     def value(self, vote: Vote) -> float | None:
         """What a recorded vote counts as, or None."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from equipoise.models.sequence_scores import SequenceScores
 
 
-class Classifier(Settings):
+class ClassifierSettings(Settings):
     """A sequence classification model: where it is, and how it is read."""
 
     model: str = Field(
@@ -48,7 +48,7 @@ class Classifier(Settings):
     )
 
     def scorer(self, resources: Resources) -> SequenceScores:
-        """The model, shared through the shelf and gone with it. Raises ModelError."""
+        """The model, shared through `resources` and gone with them. Raises ModelError."""
         makings = (
             self.dtype,
             self.device,

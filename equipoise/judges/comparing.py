@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import ClassVar, Literal
@@ -10,9 +11,12 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from equipoise import seeds
-from equipoise.judges.answered import last_answers, why_unanswered
-from equipoise.judges.seated import Reading, Seated, fault
+from equipoise.judges.base import Judge
+from equipoise.judges.last_answers import last_answers, why_unanswered
+from equipoise.judges.question import Reading, brief_reason
 from equipoise.types import Judgement, Match, Message, Prompt, Turn, Vote
+
+Flip = Literal["missing", "tie", "mean"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +33,32 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Duel:
-    """Two seats of a match that answered the same chat."""
+class SeatPair:
+    """Two seats of a match that answered the same chat, with their last turns."""
 
-    seat: str
-    other: str
+    first: Turn
+    second: Turn
+
+    @property
+    def equal(self) -> bool:
+        """Whether both gave the same text."""
+        return self.first.move.text == self.second.move.text
 
 
-class Comparing(Seated):
-    """Scores each seat its mean probability of beating the other seats; a part of it
-    defines `compare`.
+@dataclass(frozen=True, slots=True)
+class ComparedPair:
+    """What a judge said of two seats: with the first one shown first, and the other way
+    round. Of equal texts there is no reading: they are a tie.
+    """
+
+    seats: SeatPair
+    forward: Reading | None = None
+    backward: Reading | None = None
+
+
+class Comparing(Judge):
+    """Scores each seat its mean probability of beating the other seats; a judge of this
+    kind defines `compare`.
 
         p(a beats b) = (P(a, b) + 1 − P(b, a)) / 2,      score_a = mean over b of p(a beats b)
 
@@ -51,16 +71,16 @@ class Comparing(Seated):
 
     compares: ClassVar[bool] = True
 
-    flip: Literal["missing", "tie", "mean"] = Field(
+    flip: Flip = Field(
         default="missing",
         description="when the two orders contradict each other: no comparison, a tie (½), or the mean of both",
     )
 
+    @abstractmethod
     def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
         """For each question P(first beats second) in [0, 1] (½: a tie), or None and the
         reason why not.
         """
-        raise TypeError(f"{type(self).__name__} must define compare()")
 
     def judge(
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
@@ -68,26 +88,29 @@ class Comparing(Seated):
         """One judgement per match, in order; `prompts` by id. All questions are asked
         in one `compare`.
         """
-        turns = [last_answers(match) for match in matches]
-        duels = [_duels(by_seat) for by_seat in turns]
+        pairs = [_pairs(match) for match in matches]
         questions = [
-            self._question(
-                match, prompts[match.prompt], by_seat[first], by_seat[second]
-            )
-            for match, by_seat, found in zip(matches, turns, duels, strict=True)
-            for duel in found
-            if by_seat[duel.seat].move.text != by_seat[duel.other].move.text
-            for first, second in ((duel.seat, duel.other), (duel.other, duel.seat))
+            question
+            for match, of_match in zip(matches, pairs, strict=True)
+            for question in self._questions(match, prompts[match.prompt], of_match)
         ]
         readings = iter(self.compare(questions) if questions else [])
         judgements = []
-        for match, by_seat, found in zip(matches, turns, duels, strict=True):
-            both: dict[Duel, tuple[Reading, Reading] | None] = {}
-            for duel in found:
-                equal = by_seat[duel.seat].move.text == by_seat[duel.other].move.text
-                both[duel] = None if equal else (next(readings), next(readings))
-            judgements.append(self._word(match, both))
+        for match, of_match in zip(matches, pairs, strict=True):
+            compared = [_with_readings(pair, readings) for pair in of_match]
+            judgements.append(self._judgement_by_pairs(match, compared))
         return judgements
+
+    def _questions(
+        self, match: Match, prompt: Prompt, pairs: Sequence[SeatPair]
+    ) -> Iterator[Comparison]:
+        """Two questions for each pair of different texts, the first seat's shown first
+        in the first of them.
+        """
+        for pair in pairs:
+            if not pair.equal:
+                yield self._question(match, prompt, pair.first, pair.second)
+                yield self._question(match, prompt, pair.second, pair.first)
 
     def _question(
         self, match: Match, prompt: Prompt, first: Turn, second: Turn
@@ -105,69 +128,69 @@ class Comparing(Seated):
             prompt, first.view.messages, first.move.text, second.move.text, seed
         )
 
-    def _word(
-        self, match: Match, both: Mapping[Duel, tuple[Reading, Reading] | None]
+    def _judgement_by_pairs(
+        self, match: Match, compared: Sequence[ComparedPair]
     ) -> Judgement:
         votes: list[Vote] = []
         wins: dict[str, list[float]] = {seat: [] for seat in match.seats}
         reasons = dict.fromkeys(why_unanswered(match))
-        for duel, readings in both.items():
-            if readings is None:
-                found: float | str = 0.5
+        for pair in compared:
+            first, second = pair.seats.first.seat, pair.seats.second.seat
+            if pair.forward is None or pair.backward is None:
+                p_first: float | str = 0.5
             else:
-                found = combined(*readings, self.flip)
-                votes += [
-                    self._vote(duel.seat, duel.other, readings[0]),
-                    self._vote(duel.other, duel.seat, readings[1]),
-                ]
-            if isinstance(found, str):
-                reasons[fault(found)] = None
+                p_first = combined(pair.forward, pair.backward, self.flip)
+                votes.append(pair.forward.vote(self.name, first, second))
+                votes.append(pair.backward.vote(self.name, second, first))
+            if isinstance(p_first, str):
+                reasons[brief_reason(p_first)] = None
             else:
-                wins[duel.seat].append(found)
-                wins[duel.other].append(1 - found)
-        alone = match.seats.keys() - {
-            seat for duel in both for seat in (duel.seat, duel.other)
-        }
-        if alone and not reasons:
+                wins[first].append(p_first)
+                wins[second].append(1 - p_first)
+        if not reasons and _alone(match, compared):
             reasons["nobody else answered the same chat"] = None
         scores = {
             seat: {"score": sum(won) / len(won)} for seat, won in wins.items() if won
         }
         return self.judgement(match, scores or None, "; ".join(reasons), votes)
 
-    def _vote(self, seat: str, other: str, reading: Reading) -> Vote:
-        return Vote(
-            self.name,
-            seat,
-            reading.value,
-            other,
-            reading.reason,
-            reading.tokens,
-            reading.cost,
-        )
 
-
-def combined(
-    forward: Reading, backward: Reading, flip: Literal["missing", "tie", "mean"]
-) -> float | str:
+def combined(forward: Reading, backward: Reading, flip: Flip) -> float | str:
     """P(a beats b) of (a shown first: P(a wins)) and (b shown first: P(b wins)), or the
     reason why there is none.
     """
-    if forward.value is None or backward.value is None:
-        return (forward if forward.value is None else backward).reason
+    if forward.value is None:
+        return forward.reason
+    if backward.value is None:
+        return backward.reason
     swapped = 1 - backward.value
-    if (forward.value - 0.5) * (swapped - 0.5) < 0 and flip != "mean":
-        return (
-            0.5
-            if flip == "tie"
-            else "inconsistent: the verdict changed with the order of the answers"
-        )
+    contradictory = (forward.value - 0.5) * (swapped - 0.5) < 0
+    if contradictory and flip == "tie":
+        return 0.5
+    if contradictory and flip == "missing":
+        return "inconsistent: the verdict changed with the order of the answers"
     return (forward.value + swapped) / 2
 
 
-def _duels(turns: Mapping[str, Turn]) -> list[Duel]:
+def _pairs(match: Match) -> list[SeatPair]:
+    """Every two seats that answered the same chat."""
+    turns = last_answers(match).values()
     return [
-        Duel(a, b)
-        for a, b in combinations(turns, 2)
-        if turns[a].view.messages == turns[b].view.messages
+        SeatPair(first, second)
+        for first, second in combinations(turns, 2)
+        if first.view.messages == second.view.messages
     ]
+
+
+def _with_readings(pair: SeatPair, readings: Iterator[Reading]) -> ComparedPair:
+    """The pair with the next two readings, or with none where its texts are equal."""
+    if pair.equal:
+        return ComparedPair(pair)
+    return ComparedPair(pair, next(readings), next(readings))
+
+
+def _alone(match: Match, compared: Sequence[ComparedPair]) -> bool:
+    """Whether some seat was set beside no other."""
+    seats = {pair.seats.first.seat for pair in compared}
+    seats |= {pair.seats.second.seat for pair in compared}
+    return bool(match.seats.keys() - seats)

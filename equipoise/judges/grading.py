@@ -1,55 +1,75 @@
-"""What judges share that have models grade each answer alone: the questions, the
-readings, and the score of these.
+"""What judges share that have models grade each answer alone: settings, questions and
+the score that several grades make.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from functools import cached_property
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from equipoise import seeds
-from equipoise.judges.answered import last_answers, why_unanswered
-from equipoise.judges.asking import FAILED, Asking, reading
+from equipoise.component import Settings
+from equipoise.judges.base import Judge, JudgeContext
+from equipoise.judges.last_answers import last_answers, why_unanswered
+from equipoise.judges.question import (
+    FAILED,
+    PLACEHOLDERS,
+    Question,
+    QuestionSettings,
+    Quotes,
+    brief_reason,
+    read_move,
+)
 from equipoise.judges.quoting import transcript
-from equipoise.judges.seated import fault
-from equipoise.judges.verdicts import Unread, score
+from equipoise.judges.reply import Unread, score
 from equipoise.players.base import Player
-from equipoise.types import Judgement, Match, PlayerId, Prompt, Turn, View, Vote
+from equipoise.types import Judgement, Match, PlayerId, Prompt, Turn, Vote
 
 WEIGHTLESS = "none of those who voted has a weight"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """One answer to be graded: a seat's last turn."""
+class AnswerToGrade:
+    """One answer to be graded: a seat's last turn, and the prompt of its match."""
 
     match: Match
     prompt: Prompt
     turn: Turn
 
+    @property
+    def seat(self) -> str:
+        """Whose answer it is."""
+        return self.turn.seat
 
-def answers(matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Answer]:
+    @property
+    def text(self) -> str:
+        """The answer itself."""
+        return self.turn.move.text
+
+    @property
+    def chat(self) -> str:
+        """All that the seat was asked, as one text."""
+        return transcript(self.turn.view.messages or self.prompt.messages)
+
+
+def answers_to_grade(
+    matches: Sequence[Match], prompts: Mapping[str, Prompt]
+) -> list[AnswerToGrade]:
     """Every seat's last answer; `prompts` by id."""
     return [
-        Answer(match, prompts[match.prompt], turn)
+        AnswerToGrade(match, prompts[match.prompt], turn)
         for match in matches
         for turn in last_answers(match).values()
     ]
 
 
-class Grading(Asking):
+class GradeSettings(Settings):
     """Settings of judges by grades, one question an answer and sample."""
 
-    needed: ClassVar[tuple[str, ...]] = ("answer",)
-    placeholders: ClassVar[tuple[str, ...]] = (*Asking.placeholders, "answer")
-
-    text: str = Field(
-        default="rubric",
-        description="the question's template: a file, or a packaged one (rubric, or rubric_compact for small models)",
-    )
     low: float = Field(default=1.0, description="the worst grade")
     high: float = Field(default=10.0, description="the best grade")
     samples: int = Field(
@@ -64,44 +84,110 @@ class Grading(Asking):
     )
 
     @model_validator(mode="after")
-    def _low_below_high(self) -> Grading:
+    def _low_below_high(self) -> Self:
         if self.low >= self.high:
             raise ValueError(f"low: must be below high = {self.high:g}")
         return self
 
+    @property
+    def scale(self) -> dict[str, str]:
+        """The placeholders `low` and `high`, filled."""
+        return {"low": f"{self.low:g}", "high": f"{self.high:g}"}
+
+
+@dataclass(frozen=True, slots=True)
+class GradingByModels:
+    """Asks models for grades, `samples` for each answer, on behalf of one judge.
+
+    `judge` is the judge's name, which goes into the seeds. `quotes` gives what of an
+    answer is shown; `read` takes a reply and the code of its question, and gives the
+    grade.
+    """
+
+    judge: str
+    context: JudgeContext
+    question: Question
+    samples: int
+    quotes: Callable[[AnswerToGrade], Quotes]
+    read: Callable[[str, str], float | Unread]
+
     def votes(
-        self, who: Player | PlayerId, by: str, asked: Sequence[Answer]
-    ) -> list[Vote]:
-        """The votes of `who`, recorded as `by`: for each answer, in order, one a
-        sample. All are asked in one batch.
+        self, grader: Player | PlayerId, by: str, answers: Sequence[AnswerToGrade]
+    ) -> list[list[Vote]]:
+        """For each answer, in order, a vote for each sample, recorded as `by`; all are
+        asked for in one batch.
         """
         rows = [
             (answer, self._seed(answer, by, sample))
-            for answer in asked
+            for answer in answers
             for sample in range(self.samples)
         ]
         if not rows:
             return []
-        moves = self.judge_context.ask(
-            who, [self._question(*row) for row in rows], [seed for _, seed in rows]
-        )
-        found = []
+        views = [self.question.view(self.quotes(answer), seed) for answer, seed in rows]
+        moves = self.context.ask(grader, views, [seed for _, seed in rows])
+        votes = []
         for (answer, seed), move in zip(rows, moves, strict=True):
-            said = reading(move, self._parser(seed))
-            found.append(
-                Vote(
-                    by,
-                    answer.turn.seat,
-                    said.value,
-                    "",
-                    said.reason,
-                    said.tokens,
-                    said.cost,
-                )
-            )
-        return found
+            reading = read_move(move, self.read, self.question.code(seed))
+            votes.append(reading.vote(by, answer.seat))
+        return [
+            votes[start : start + self.samples]
+            for start in range(0, len(votes), self.samples)
+        ]
 
-    def word(
+    def _seed(self, answer: AnswerToGrade, by: str, sample: int) -> int:
+        return seeds.child(
+            self.context.seed,
+            "judge",
+            self.judge,
+            answer.match.id,
+            by,
+            answer.seat,
+            sample,
+        )
+
+
+class GradingJudge(GradeSettings, QuestionSettings, Judge):
+    """The base of judges whose scores are the grades that models give."""
+
+    placeholders: ClassVar[tuple[str, ...]] = (*PLACEHOLDERS, "answer", "low", "high")
+
+    text: str = Field(
+        default="rubric",
+        description="the question's template: a file, or a packaged one (rubric, or rubric_compact for small models)",
+    )
+
+    def prepare(self) -> None:
+        """Raises DataError for a template that cannot be used."""
+        _ = self.question
+
+    @cached_property
+    def question(self) -> Question:
+        """What the models are asked. Raises DataError."""
+        return self.question_with(("answer",), self.scale, needed=("answer",))
+
+    @property
+    def grading(self) -> GradingByModels:
+        """The questions about answers, asked in this judge's context."""
+        return GradingByModels(
+            self.name,
+            self.judge_context,
+            self.question,
+            self.samples,
+            self._quotes,
+            self._read,
+        )
+
+    def value(self, vote: Vote) -> float | None:
+        """What a vote counts as, or None: a readable grade, or the midpoint for an
+        unreadable one if that is set.
+        """
+        failed = vote.reason.startswith(FAILED)
+        if vote.value is None and self.unreadable == "midpoint" and not failed:
+            return (self.low + self.high) / 2
+        return vote.value
+
+    def judgement_by_votes(
         self,
         match: Match,
         votes: Sequence[Vote],
@@ -110,20 +196,16 @@ class Grading(Asking):
         """The judgement on `match` that its votes give."""
         scores = self.scores(votes, weight)
         reasons = why_unanswered(match)
-        asked = {vote.seat for vote in votes}
-        if any(seat not in asked for seat in last_answers(match)):
+        voted_on = {vote.seat for vote in votes}
+        if any(seat not in voted_on for seat in last_answers(match)):
             reasons.append("nobody was there to judge")
-        for seat in [
-            seat for seat in match.seats if seat in asked and seat not in scores
-        ]:
-            mine = [vote for vote in votes if vote.seat == seat]
-            weightless = any(self.value(vote) is not None for vote in mine)
-            reasons += (
-                [WEIGHTLESS] if weightless else [fault(vote.reason) for vote in mine]
-            )
-        return self.judgement(
-            match, scores or None, "; ".join(dict.fromkeys(reasons)), votes
-        )
+        for seat in match.seats:
+            if seat in voted_on and seat not in scores:
+                reasons += self._why_unscored(
+                    [vote for vote in votes if vote.seat == seat]
+                )
+        reason = "; ".join(dict.fromkeys(reasons))
+        return self.judgement(match, scores or None, reason, votes)
 
     def scores(
         self, votes: Sequence[Vote], weight: Callable[[str], float]
@@ -142,44 +224,22 @@ class Grading(Asking):
             total = sum(weights.values())
             if total > 0:
                 means = {by: sum(by_judge[by]) / len(by_judge[by]) for by in weights}
-                scores[seat] = {
-                    "score": sum(weights[by] * means[by] for by in weights) / total
-                }
+                weighted = sum(weights[by] * means[by] for by in weights)
+                scores[seat] = {"score": weighted / total}
         return scores
 
-    def value(self, vote: Vote) -> float | None:
-        """What a vote counts as, or None: a readable grade, or the midpoint for an
-        unreadable one if that is set.
-        """
-        if (
-            vote.value is None
-            and self.unreadable == "midpoint"
-            and not vote.reason.startswith(FAILED)
-        ):
-            return (self.low + self.high) / 2
-        return vote.value
+    def _why_unscored(self, votes: Sequence[Vote]) -> list[str]:
+        """Why votes on one answer, of which there is one at least, make no score."""
+        if any(self.value(vote) is not None for vote in votes):
+            return [WEIGHTLESS]
+        return [brief_reason(vote.reason) for vote in votes]
 
-    def _seed(self, answer: Answer, by: str, sample: int) -> int:
-        return seeds.child(
-            self.judge_context.seed,
-            "judge",
-            self.name,
-            answer.match.id,
-            by,
-            answer.turn.seat,
-            sample,
-        )
-
-    def _question(self, answer: Answer, seed: int) -> View:
-        messages = answer.turn.view.messages or answer.prompt.messages
-        quoted = {
-            "question": ("request", transcript(messages)),
-            "answer": ("answer", answer.turn.move.text),
+    def _quotes(self, answer: AnswerToGrade) -> Quotes:
+        return {
+            "question": ("request", answer.chat),
+            "answer": ("answer", answer.text),
+            "reference": ("reference", self.reference(answer.prompt)),
         }
-        return self.view(answer.prompt, quoted, seed)
 
-    def _parser(self, seed: int) -> Callable[[str], float | Unread]:
-        return lambda reply: score(reply, self.low, self.high, self.code(seed))
-
-    def _numbers(self) -> dict[str, float | str]:
-        return {"low": f"{self.low:g}", "high": f"{self.high:g}"}
+    def _read(self, reply: str, code: str) -> float | Unread:
+        return score(reply, self.low, self.high, code)

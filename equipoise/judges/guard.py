@@ -7,21 +7,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
 
 from equipoise import seeds
 from equipoise.errors import ConfigError, DataError
-from equipoise.judges.base import JudgeContext
 from equipoise.judges.pointwise import Pointwise, Verdict, tokenised
 from equipoise.judges.quoting import block, code_of, harmless, transcript
-from equipoise.judges.seated import Seated
-from equipoise.judges.template import JudgeTemplate
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import Dtype, load_encoding, load_model
 from equipoise.models.resources import Resources
 from equipoise.players.local import SharedBase
+from equipoise.template import Template
 from equipoise.types import Message, Prompt, user
 
 if TYPE_CHECKING:
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 PLACEHOLDERS = ("question", "answer", "code", "safe", "unsafe")
 
 
-class Guard(Seated, Pointwise):
+class Guard(Pointwise):
     """Scores each seat's last answer by how likely a guard model calls it safe rather
     than unsafe.
 
@@ -107,25 +105,22 @@ class Guard(Seated, Pointwise):
             raise ValueError("must be two different words, the safe one first")
         return words
 
-    def at(self, judge_context: JudgeContext) -> Self:
-        """This judge, knowing the bench.
-
-        Raises DataError for a template that cannot be used, ModelError for a model that
-        cannot, ConfigError for words that are not single tokens.
+    def prepare(self) -> None:
+        """Raises DataError for a template that cannot be used, ModelError for a model
+        that cannot, ConfigError for words that are not single tokens.
         """
         _ = self.question_text
-        self.verdict_ids(self.encoding(judge_context.resources))
-        return super().at(judge_context)
+        self.verdict_ids(self.encoding(self.judge_context.resources))
 
     @cached_property
-    def question_text(self) -> JudgeTemplate | None:
+    def question_text(self) -> Template | None:
         """The question's template, None where the model's chat template is all. Raises
         DataError.
         """
-        return (
-            None
-            if self.text is None
-            else JudgeTemplate(self.text, ("answer",), PLACEHOLDERS)
+        if self.text is None:
+            return None
+        return Template(
+            self.text, "equipoise.judges", "judge.text", ("answer",), PLACEHOLDERS
         )
 
     def score(self, prompt: Prompt, text: str) -> Verdict:

@@ -7,18 +7,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
 from equipoise.errors import ConfigError, DataError
-from equipoise.judges.base import JudgeContext
-from equipoise.judges.classifier import Classifier
+from equipoise.judges.classifier import ClassifierSettings
 from equipoise.judges.guard import utilities
 from equipoise.judges.pointwise import Pointwise, Verdict, tokenised
 from equipoise.judges.quoting import transcript
 from equipoise.judges.rules import Refusal
-from equipoise.judges.seated import Seated
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import (
     load_config,
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding
 
 
-class HarmClassifier(Classifier, Seated, Pointwise):
+class HarmClassifier(ClassifierSettings, Pointwise):
     """Scores each seat's last answer by the probability that a sequence classification
     model gives to harm.
 
@@ -73,17 +71,16 @@ class HarmClassifier(Classifier, Seated, Pointwise):
             )
         return self
 
-    def at(self, judge_context: JudgeContext) -> Self:
-        """This judge, knowing the bench. Raises ConfigError for an unknown label,
-        ModelError for no usable model.
+    def prepare(self) -> None:
+        """Raises ConfigError for an unknown label or a missing chat template,
+        ModelError for a model that cannot be used.
         """
         self._label()
-        tokenizer, _ = self._spelling(judge_context.resources)
+        tokenizer, _ = self._spelling(self.judge_context.resources)
         if self.chat_template and not tokenizer.chat_template:
             raise ConfigError(
                 f"judge.chat_template: model '{self.model}' has none; set it false"
             )
-        return super().at(judge_context)
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """The utilities of `text`, or why it has none; a batch is cheaper."""

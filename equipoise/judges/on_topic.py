@@ -5,19 +5,17 @@ embedding, to the prompt.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from equipoise.judges.base import JudgeContext
 from equipoise.judges.pointwise import Pointwise, Verdict
-from equipoise.judges.seated import Seated
 from equipoise.models.embedding import Embedding, Hashed
 from equipoise.types import Prompt
 
 
-class OnTopic(Seated, Pointwise):
+class OnTopic(Pointwise):
     """Scores 1 a text whose cosine with the prompt's last message reaches `threshold`,
     else 0; also the `similarity`.
 
@@ -36,12 +34,9 @@ class OnTopic(Seated, Pointwise):
         description="the least cosine that is on topic; each embedding has its own",
     )
 
-    def at(self, judge_context: JudgeContext) -> Self:
-        """This judge, knowing the bench. Raises ConfigError or ModelError where the
-        embedding cannot be opened.
-        """
-        self.embedding.open(judge_context.resources)
-        return super().at(judge_context)
+    def prepare(self) -> None:
+        """Raises ConfigError or ModelError where the embedding cannot be opened."""
+        self.embedding.open(self.judge_context.resources)
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """The score and the similarity of `text`; a batch is cheaper."""

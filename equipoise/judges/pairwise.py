@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from equipoise.judges.asking import Asking, reading
 from equipoise.judges.comparing import Comparing, Comparison
+from equipoise.judges.question import (
+    PLACEHOLDERS,
+    Question,
+    QuestionSettings,
+    Quotes,
+    Reading,
+    read_move,
+)
 from equipoise.judges.quoting import transcript
-from equipoise.judges.seated import Reading
-from equipoise.judges.verdicts import Unread, choice
+from equipoise.judges.reply import Unread, choice
 from equipoise.players.base import Player
-from equipoise.types import View
 
 PROBABILITY: Mapping[str, float] = {"A": 1.0, "B": 0.0, "tie": 0.5}
 
 
-class Pairwise(Comparing, Asking):
+class Pairwise(Comparing, QuestionSettings):
     """Scores each seat by the verdicts of `model` on its answer against each other
     seat's: A, B or tie, both ways.
     """
 
-    needed: ClassVar[tuple[str, ...]] = ("first", "second")
-    placeholders: ClassVar[tuple[str, ...]] = (*Asking.placeholders, "first", "second")
-    verdict: ClassVar[str] = "verdict"
+    placeholders: ClassVar[tuple[str, ...]] = (*PLACEHOLDERS, "first", "second")
 
     kind: Literal["pairwise"] = "pairwise"
     model: Player = Field(description="the judging model, a player that no seat holds")
@@ -38,33 +43,43 @@ class Pairwise(Comparing, Asking):
         """One for each ordered pair of seats."""
         return seats * (seats - 1)
 
+    def prepare(self) -> None:
+        """Raises DataError for a template that cannot be used."""
+        _ = self.question
+
+    @cached_property
+    def question(self) -> Question:
+        """What the model is asked. Raises DataError."""
+        quoted = ("first", "second")
+        question = self.question_with(quoted, needed=quoted)
+        schema = {"type": "string", "enum": list(PROBABILITY)}
+        return replace(question, verdict="verdict", verdict_schema=schema)
+
     def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
         """For each question 1, 0 or ½, or why the verdict could not be read; by one
         batch.
         """
-        views = [self._view(question) for question in questions]
-        moves = self.judge_context.ask(
-            self.model, views, [question.seed for question in questions]
-        )
+        views = [
+            self.question.view(self._quotes(comparison), comparison.seed)
+            for comparison in questions
+        ]
+        seeds = [comparison.seed for comparison in questions]
+        moves = self.judge_context.ask(self.model, views, seeds)
         return [
-            reading(move, self._parser(q.seed))
-            for q, move in zip(questions, moves, strict=True)
+            read_move(move, _read, self.question.code(seed))
+            for move, seed in zip(moves, seeds, strict=True)
         ]
 
-    def _view(self, question: Comparison) -> View:
-        quoted = {
-            "question": ("request", transcript(question.messages)),
-            "first": ("answer A", question.first),
-            "second": ("answer B", question.second),
+    def _quotes(self, comparison: Comparison) -> Quotes:
+        return {
+            "question": ("request", transcript(comparison.messages)),
+            "first": ("answer A", comparison.first),
+            "second": ("answer B", comparison.second),
+            "reference": ("reference", self.reference(comparison.prompt)),
         }
-        return self.view(question.prompt, quoted, question.seed)
 
-    def _parser(self, seed: int) -> Callable[[str], float | Unread]:
-        def parse(reply: str) -> float | Unread:
-            found = choice(reply, tuple(PROBABILITY), self.code(seed))
-            return found if isinstance(found, Unread) else PROBABILITY[found]
 
-        return parse
-
-    def _verdict_schema(self) -> dict[str, Any]:
-        return {"type": "string", "enum": list(PROBABILITY)}
+def _read(reply: str, code: str) -> float | Unread:
+    """The probability that A wins, as the reply has it."""
+    label = choice(reply, tuple(PROBABILITY), code)
+    return label if isinstance(label, Unread) else PROBABILITY[label]

@@ -89,14 +89,9 @@ class Panel(Judge):
         )
 
     def at(self, judge_context: JudgeContext) -> Self:
-        """This panel with every member seated."""
-        return self.model_copy(
-            update={
-                "judges": {
-                    name: judge.at(judge_context) for name, judge in self.judges.items()
-                }
-            }
-        )
+        """A copy of this panel whose members work in `judge_context`."""
+        members = {name: judge.at(judge_context) for name, judge in self.judges.items()}
+        return super().at(judge_context).model_copy(update={"judges": members})
 
     def questions(self, seats: int, pool: int) -> int:
         """Those of all members."""
@@ -107,7 +102,7 @@ class Panel(Judge):
     ) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
         judgements = {
-            name: judge.verdicts(matches, prompts)
+            name: judge.judge_checked(matches, prompts)
             for name, judge in self.judges.items()
         }
         found = {

@@ -5,18 +5,18 @@ answers (arXiv 2506.04721).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, Self
+from itertools import chain
+from typing import Literal
 
 import msgspec
 from pydantic import Field
 
 from equipoise.errors import ConfigError
-from equipoise.judges.base import JudgeContext
-from equipoise.judges.grading import WEIGHTLESS, Grading, answers
+from equipoise.judges.grading import WEIGHTLESS, GradingJudge, answers_to_grade
 from equipoise.types import Judgement, Match, PlayerId, Prompt, Vote
 
 
-class Peers(Grading):
+class Peers(GradingJudge):
     """Scores each answer s̄ = Σ_k R_k s_k / Σ_k R_k, R_k the rating of peer k and s_k
     its grade (SPARTA, eq. 2).
 
@@ -35,18 +35,18 @@ class Peers(Grading):
         default="rating", description="a peer weighs its rating, or 1"
     )
 
-    def at(self, judge_context: JudgeContext) -> Self:
-        """This judge, knowing the bench. Raises ConfigError where the pool is too small
-        to judge itself.
+    def prepare(self) -> None:
+        """Raises ConfigError where the pool is too small to judge itself, DataError for
+        a template that cannot be used.
         """
-        names = {player.name for player in judge_context.pool}
+        names = {player.name for player in self.judge_context.pool}
         if self.who == "others" and len(names) < 3:
             raise ConfigError(
                 f"judge: 'peers' needs at least three players, so that one is left to judge the other two; there "
                 f"{'is' if len(names) == 1 else 'are'} {len(names)} ({', '.join(sorted(names))}). Add players, or set "
                 "judge.who: self"
             )
-        return super().at(judge_context)
+        super().prepare()
 
     def questions(self, seats: int, pool: int) -> int:
         """One a seat, sample and peer; of two players at the table."""
@@ -56,21 +56,21 @@ class Peers(Grading):
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
     ) -> list[Judgement]:
         """One judgement per match, in order; each peer gets one batch. `prompts` by id."""
-        asked = answers(matches, prompts)
-        mine: dict[str, list[Vote]] = {match.id: [] for match in matches}
-        panels = {match.id: self._judges(match) for match in matches}
-        for peer in dict.fromkeys(peer for panel in panels.values() for peer in panel):
-            its = [answer for answer in asked if peer in panels[answer.match.id]]
-            votes = iter(self.votes(peer, str(peer), its))
-            for answer in its:
-                mine[answer.match.id] += [next(votes) for _ in range(self.samples)]
+        grading = self.grading
+        answers = answers_to_grade(matches, prompts)
+        judges = {match.id: self._judges(match) for match in matches}
+        peers = dict.fromkeys(chain.from_iterable(judges.values()))
+        by_match: dict[str, list[Vote]] = {match.id: [] for match in matches}
+        for peer in peers:
+            its = [answer for answer in answers if peer in judges[answer.match.id]]
+            votes_on = grading.votes(peer, str(peer), its)
+            for answer, votes in zip(its, votes_on, strict=True):
+                by_match[answer.match.id] += votes
+        ratings = self.judge_context.ratings
         return [
-            self.word(
-                match,
-                mine[match.id],
-                self._weight(mine[match.id], self.judge_context.ratings),
-            )
+            self.judgement_by_votes(match, votes, self._weight(votes, ratings))
             for match in matches
+            for votes in [by_match[match.id]]
         ]
 
     def weighed(self, judgement: Judgement, ratings: Mapping[str, float]) -> Judgement:

@@ -4,36 +4,31 @@ on its own.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from equipoise.errors import DataError
 from equipoise.judges.base import Judge
-from equipoise.types import Judgement, Match, Move, Prompt
+from equipoise.judges.last_answers import last_answers, last_turns
+from equipoise.types import Judgement, Match, Prompt
 
 Verdict = dict[str, float] | str
-
-
-def last_moves(match: Match) -> dict[str, Move]:
-    """Each seat's last move, in the order of the seats; a seat that never moved is
-    absent.
-    """
-    moves = {turn.seat: turn.move for turn in match.turns}
-    return {seat: moves[seat] for seat in match.seats if seat in moves}
+"""The utilities of an answer, or the reason why it cannot be judged."""
 
 
 class Pointwise(Judge):
-    """Scores every seat's last answer; a part of it defines `score`, or `scores` where
-    a batch is cheaper.
+    """Scores every seat's last answer; a judge of this kind defines `score`, and
+    `scores` where a batch is cheaper.
 
     A seat whose move failed, or that never moved, has no score. `reason` says why of
     all seats without one.
     """
 
+    @abstractmethod
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """Utilities of `text` as an answer to `prompt`, or the reason why it cannot be
         judged.
         """
-        raise TypeError(f"{type(self).__name__} must define score()")
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
         """A verdict for each (prompt, text), in order."""
@@ -43,30 +38,26 @@ class Pointwise(Judge):
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
     ) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
-        moves = [last_moves(match) for match in matches]
         answers = [
-            (prompts[match.prompt], move.text)
-            for match, by_seat in zip(matches, moves, strict=True)
-            for move in by_seat.values()
-            if move.finish != "error"
+            (prompts[match.prompt], turn.move.text)
+            for match in matches
+            for turn in last_answers(match).values()
         ]
         verdicts = iter(self.scores(answers))
-        return [
-            self._word(match, by_seat, verdicts)
-            for match, by_seat in zip(matches, moves, strict=True)
-        ]
+        return [self._judgement_by_verdicts(match, verdicts) for match in matches]
 
-    def _word(
-        self, match: Match, moves: Mapping[str, Move], verdicts: Iterator[Verdict]
+    def _judgement_by_verdicts(
+        self, match: Match, verdicts: Iterator[Verdict]
     ) -> Judgement:
+        """The judgement on `match`; `verdicts` gives one for each of its last answers."""
         scores: dict[str, dict[str, float]] = {}
         reasons: dict[str, None] = {}
+        turns = last_turns(match)
         for seat in match.seats:
-            move = moves.get(seat)
-            if move is None:
+            if seat not in turns:
                 reasons["no answer was given"] = None
-            elif move.finish == "error":
-                reasons[f"the move failed: {move.error}"] = None
+            elif turns[seat].move.finish == "error":
+                reasons[f"the move failed: {turns[seat].move.error}"] = None
             elif isinstance(verdict := next(verdicts), str):
                 reasons[verdict] = None
             else:

@@ -8,15 +8,14 @@ import math
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from equipoise.errors import ConfigError, DataError, ModelError
-from equipoise.judges.base import JudgeContext
-from equipoise.judges.classifier import Classifier
+from equipoise.judges.classifier import ClassifierSettings
 from equipoise.judges.comparing import Comparing, Comparison
-from equipoise.judges.seated import Reading
+from equipoise.judges.question import Reading
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import load_tokenizer, row_length
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from equipoise.judges.pair_text import PairText
 
 
-class PreferenceModel(Classifier, Comparing):
+class PreferenceModel(ClassifierSettings, Comparing):
     """Scores each seat its mean probability of beating the other seats, by a sequence
     classification model.
 
@@ -50,13 +49,9 @@ class PreferenceModel(Classifier, Comparing):
         "number 0 (it is large where the first is better) or 1 (where the second is)",
     )
 
-    def at(self, judge_context: JudgeContext) -> Self:
-        """This judge, knowing the bench. Raises ModelError for a model or template that
-        cannot be used.
-        """
-        seated = super().at(judge_context)
-        seated._text()
-        return seated
+    def prepare(self) -> None:
+        """Raises ConfigError or ModelError for a model or template that cannot be used."""
+        self._text()
 
     def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
         """For each question P(first beats second), or None and the reason why not.

@@ -6,15 +6,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from equipoise.errors import ConfigError, DataError, ModelError
-from equipoise.judges.base import JudgeContext
-from equipoise.judges.classifier import Classifier
+from equipoise.judges.classifier import ClassifierSettings
 from equipoise.judges.pointwise import Pointwise, Verdict, tokenised
-from equipoise.judges.seated import Seated
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import load_encoding
 from equipoise.models.resources import Resources
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding
 
 
-class RewardModel(Classifier, Seated, Pointwise):
+class RewardModel(ClassifierSettings, Pointwise):
     """Scores each seat's last answer by a sequence classification model: one reward, or
     several by name.
 
@@ -64,12 +62,11 @@ class RewardModel(Classifier, Seated, Pointwise):
         description="which reward is the score, or weights by name; null: the only one, or that named score",
     )
 
-    def at(self, judge_context: JudgeContext) -> Self:
-        """This judge, knowing the bench. Raises ModelError for a model whose texts it
-        cannot write.
+    def prepare(self) -> None:
+        """Raises ModelError for a model whose texts it cannot write, ConfigError for an
+        ending that is not special tokens.
         """
-        self.ending_ids(self.encoding(judge_context.resources))
-        return super().at(judge_context)
+        self.ending_ids(self.encoding(self.judge_context.resources))
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """The rewards of `text`, or why it has none; a batch is cheaper."""

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from equipoise.judges.grading import Grading, answers
+from equipoise.judges.grading import GradingJudge, answers_to_grade
 from equipoise.players.base import Player
-from equipoise.types import Judgement, Match, Prompt
+from equipoise.types import Judgement, Match, Prompt, Vote
 
 
-class Rubric(Grading):
+class Rubric(GradingJudge):
     """Scores every seat's last answer as `model` grades it, from `low` to `high`.
 
-    What cannot be read is a vote without a value; an answer with no readable vote is
-    unjudged.
+    A reply that cannot be read is a vote without a value; an answer with no readable
+    vote is unjudged.
     """
 
     kind: Literal["rubric"] = "rubric"
@@ -32,9 +33,9 @@ class Rubric(Grading):
         """One judgement per match, in order, by one batch of questions; `prompts` by
         id.
         """
-        asked = answers(matches, prompts)
-        votes = iter(self.votes(self.model, self.name, asked))
-        mine: dict[str, list] = {match.id: [] for match in matches}
-        for answer in asked:
-            mine[answer.match.id] += [next(votes) for _ in range(self.samples)]
-        return [self.word(match, mine[match.id]) for match in matches]
+        answers = answers_to_grade(matches, prompts)
+        votes_on = self.grading.votes(self.model, self.name, answers)
+        by_match: dict[str, list[Vote]] = defaultdict(list)
+        for answer, votes in zip(answers, votes_on, strict=True):
+            by_match[answer.match.id] += votes
+        return [self.judgement_by_votes(match, by_match[match.id]) for match in matches]

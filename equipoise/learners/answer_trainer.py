@@ -1,13 +1,13 @@
 """transformers' `Trainer` for losses on whole answers' log-probabilities.
 
-A row is a prompt with one or more answers; an `Objective` says what loss a batch of
-scored rows has. Only `compute_loss`, `log` and `floating_point_ops` are overridden, all
+A row is a prompt with one or more answers; an `Objective` gives the loss of a batch of
+scored rows. Only `compute_loss`, `log` and `floating_point_ops` are overridden, all
 three documented ways to extend the `Trainer`, so checkpoints, mixed precision, PEFT,
 accelerate, FSDP, DeepSpeed and `report_to` are its own.
 
 An optimizer step takes the next rows in order, as many as fit the batches of all its
-forward passes on all processes, and its loss is one mean over them all. So how it is
-divided does not matter. A last step that is short is filled up with rows that do not
+forward passes on all processes, and its loss is one mean over them all, so it does not
+matter how the step is divided. A short last step is filled up with rows that do not
 count.
 """
 
@@ -19,7 +19,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 from accelerate import PartialState
@@ -30,27 +30,20 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from equipoise.errors import ConfigError, EquipoiseError
 from equipoise.learners.checkpoints import COMPLETE
+from equipoise.learners.fine_tuning_settings import FineTuningSettings
 from equipoise.models.logprobs import Answers, pack, shares_prompts
 from equipoise.models.output_head import AnswerHead
 
-if TYPE_CHECKING:
-    from equipoise.learners.gradient import Training
-
-KEPT = (
-    "step",
-    "loss",
-    "grad_norm",
-    "learning_rate",
-)  # of the Trainer's own words, what a line of metrics repeats
+# what a line of metrics repeats of the Trainer's own log
+KEPT = ("step", "loss", "grad_norm", "learning_rate")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One example: a prompt with its answers, and the numbers that the objective needs
-    beside them.
+    """One example: a prompt with its answers, and further numbers for the objective.
 
-    A row that does not count is computed and left out: every process has to go through
-    the model equally often.
+    A row that does not count is computed and left out of the loss, because every
+    process has to go through the model equally often.
     """
 
     answers: Answers
@@ -65,16 +58,14 @@ class Row:
     @property
     def identity(self) -> bytes:
         """Bytes that differ where rows differ."""
-        ids = [self.answers.prompt, *self.answers.answers]
-        numbers = array("d", self.columns).tobytes()
-        return (
-            b"".join(array("q", [len(part), *part]).tobytes() for part in ids) + numbers
-        )
+        sequences = [self.answers.prompt, *self.answers.answers]
+        ids = [array("q", [len(part), *part]).tobytes() for part in sequences]
+        return b"".join(ids) + array("d", self.columns).tobytes()
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A batch of rows, one object to whatever moves batches between devices."""
+    """A batch of rows, which accelerate takes for one object and does not move."""
 
     rows: tuple[Row, ...]
 
@@ -85,22 +76,24 @@ class Rows:
 
 
 class Objective(Protocol):
-    """What is minimised: an optimizer step's sum of losses over its sum of sizes. Its
-    `repr` tells it from others.
+    """What is minimised: an optimizer step's sum of losses over its sum of sizes.
+
+    Its `repr` tells it from others.
     """
 
     def __call__(
         self, logprob_A: torch.Tensor, batch: Sequence[Row]
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """(loss_B, named numbers worth watching, each [B], detached).
+        """(loss_B, further numbers to log by name, each [B], detached).
 
         logprob_A: log p(answer | prompt) in nats of all rows' answers, in order.
         """
         ...
 
     def size(self, row: Row) -> float:
-        """What the row adds to the divisor: 1 for a mean over rows, its tokens for a
-        mean over tokens.
+        """What the row adds to the divisor.
+
+        1 for a mean over rows, the number of its tokens for a mean over tokens.
         """
         ...
 
@@ -120,53 +113,45 @@ class AnswerTrainer(Trainer):
         share: bool,
         log: Callable[[dict[str, Any]], None],
     ) -> None:
-        """`rows` in the order in which they are seen; `share`: answers may share a row
-        with their prompt.
+        """`rows` are in the order in which they are seen.
+
+        `pad_id`: the padding's token id. `chunk`: answer tokens projected to the
+        vocabulary at a time. `share`: answers may share a row with their prompt. `log`
+        takes each line of metrics. Raises ConfigError where one process sees several
+        GPUs.
         """
         if args.n_gpu > 1:
             raise ConfigError(
                 f"one process sees {args.n_gpu} GPUs: train on all of them with `learner.launch: "
                 f"{{num_processes: {args.n_gpu}}}`, or show it one of them with CUDA_VISIBLE_DEVICES"
             )
-        filled = [
-            *rows,
-            *_filling(rows, args.per_device_train_batch_size, args.world_size),
-        ]
+        batch_size = args.per_device_train_batch_size
+        filled: Any = [*rows, *_filling(rows, batch_size, args.world_size)]
         super().__init__(
             model,
             args,
             data_collator=Rows.collate,
             train_dataset=filled,
-            callbacks=[_Pace()],
-        )  # type: ignore[arg-type]
+            callbacks=[_StepEvents()],
+        )
         for silent in (PrinterCallback, ProgressCallback):
             self.remove_callback(silent)
         self.add_callback(_Replay(log))
         self.model_accepts_loss_kwargs = False
-        self.loss_is_scaled_for_ga = (
-            True  # a batch's loss is its part of the step's mean already
-        )
-        step = (
-            args.per_device_train_batch_size
-            * args.gradient_accumulation_steps
-            * args.world_size
-        )
-        self.sizes = [
-            sum(map(objective.size, rows[i : i + step]))
-            for i in range(0, len(rows), step)
-        ]
+        # a batch's loss is its part of the step's mean already
+        self.loss_is_scaled_for_ga = True
+        step = batch_size * args.gradient_accumulation_steps * args.world_size
+        self.sizes = _sizes(rows, objective, step)
         self.examples = len(rows)
-        self.objective, self.pad_id, self.chunk, self.share = (
-            objective,
-            pad_id,
-            chunk,
-            share,
-        )
-        self.longest = max(
-            len(row.answers.prompt) + max(map(len, row.answers.answers)) for row in rows
-        )
+        self.objective = objective
+        self.pad_id, self.chunk, self.share = pad_id, chunk, share
+        self.longest = max(_longest(row) for row in rows)
         self.head: AnswerHead | None = None
-        self.line = log
+        self.log_line = log
+        self._begin_line()
+
+    def _begin_line(self) -> None:
+        """Start the sums of the next line of metrics."""
         self._sums: dict[str, torch.Tensor] = {}
         self._rows = 0
         self._tokens = 0
@@ -179,8 +164,8 @@ class AnswerTrainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> torch.Tensor:
-        """The batch's part of the step's mean loss, times the processes: their
-        gradients are averaged.
+        """The batch's part of the step's mean loss, times the number of processes,
+        whose gradients are averaged.
 
         Raises EquipoiseError when it is not a number.
         """
@@ -190,16 +175,13 @@ class AnswerTrainer(Trainer):
             self.share = self.share and shares_prompts(
                 self.head, model, batch[0].answers, self.longest
             )
-        packed = pack(
-            [row.answers for row in batch], self.pad_id, shared=self.share
-        ).to(self.args.device)
+        answers = [row.answers for row in batch]
+        packed = pack(answers, self.pad_id, shared=self.share).to(self.args.device)
         loss_B, numbers = self.objective(packed.sums(self.head, model), batch)
         counts = [b for b, row in enumerate(batch) if row.counts]
         if len(counts) < len(batch):
-            loss_B, numbers = (
-                loss_B[counts],
-                {name: value_B[counts] for name, value_B in numbers.items()},
-            )
+            loss_B = loss_B[counts]
+            numbers = {name: value_B[counts] for name, value_B in numbers.items()}
         loss = loss_B.sum() * self.args.world_size / self.sizes[self.state.global_step]
         if not math.isfinite(loss.item()):
             raise EquipoiseError(self._broken(f"the loss became {loss.item()}"))
@@ -214,10 +196,8 @@ class AnswerTrainer(Trainer):
         return 0
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Adds the means since the last line, over all processes, and hands the line
-        on.
-        """
-        if "loss" not in logs:  # the Trainer's closing words
+        """Adds the means since the last line, over all processes; logs the line."""
+        if "loss" not in logs:  # the Trainer's closing summary
             return
         counted = torch.tensor(
             [self._rows, self._tokens], dtype=torch.float32, device=self.args.device
@@ -230,35 +210,28 @@ class AnswerTrainer(Trainer):
         logs["tokens_per_second"] = tokens / (time.perf_counter() - self._since)
         super().log(logs, start_time)
         if self.is_world_process_zero():
-            self.line(_lines(self.state.log_history)[-1])
-        self._sums, self._rows, self._tokens, self._since = (
-            {},
-            0,
-            0,
-            time.perf_counter(),
-        )
+            self.log_line(_lines(self.state.log_history)[-1])
+        self._begin_line()
 
     def summary(self) -> dict[str, float]:
-        """The last line of metrics, but for what a clock said."""
+        """The last line of metrics without the speed."""
         last = dict(_lines(self.state.log_history)[-1])
         del last["tokens_per_second"], last["steps"]
         return {"steps": last.pop("step"), **last, "examples": self.examples}
 
     def assert_finite(self) -> None:
-        """Raises EquipoiseError when the last step has left a weight that is not a
-        number.
-        """
+        """Raises EquipoiseError if a weight is no longer a number."""
         for name, weight in self.model.named_parameters():  # type: ignore[union-attr]
-            own = (
-                weight.to_local() if isinstance(weight, DTensor) else weight
-            )  # of a sharded one, this process's share
+            # of a sharded weight, the share of this process
+            own = weight.to_local() if isinstance(weight, DTensor) else weight
             if weight.requires_grad and not bool(torch.isfinite(own).all()):
                 raise EquipoiseError(
                     self._broken(f"{name} holds a weight that is not a number")
                 )
 
     def save_whole(self, folder: Path) -> None:
-        """Write the model, gathered from all processes, into `folder` as
+        """Write the model, gathered from all processes, into `folder`.
+
         `from_pretrained` reads it.
         """
         if not self.is_fsdp_enabled:
@@ -269,9 +242,8 @@ class AnswerTrainer(Trainer):
         if self.is_world_process_zero():
             model: Any = self.model
             for name, same in model.all_tied_weights_keys.items():
-                if (
-                    name in weights and same in weights
-                ):  # gathered one by one, tied weights have come apart
+                if name in weights and same in weights:
+                    # gathered one by one, tied weights have come apart
                     weights[name] = weights[same]
             model.save_pretrained(str(folder), state_dict=weights)
 
@@ -283,38 +255,45 @@ class AnswerTrainer(Trainer):
         )
 
 
+def _sizes(rows: Sequence[Row], objective: Objective, step: int) -> list[float]:
+    """What each optimizer step's sum of losses is divided by."""
+    steps = [rows[i : i + step] for i in range(0, len(rows), step)]
+    return [sum(map(objective.size, step_rows)) for step_rows in steps]
+
+
+def _longest(row: Row) -> int:
+    """Tokens of the prompt and of the longest answer."""
+    return len(row.answers.prompt) + max(map(len, row.answers.answers))
+
+
 def _filling(rows: Sequence[Row], batch_size: int, processes: int) -> list[Row]:
-    """Rows that do not count, as many as all processes need to have equally many and
-    equally large batches.
+    """Rows that do not count.
+
+    As many as it takes for all processes to have equally many batches of equal size.
     """
     missing = -len(rows) % (batch_size * processes) if processes > 1 else 0
-    return [replace(min(rows, key=lambda row: row.length), counts=False)] * missing
+    shortest = min(rows, key=lambda row: row.length)
+    return [replace(shortest, counts=False)] * missing
 
 
 def _lines(history: Sequence[dict[str, float]]) -> list[dict[str, Any]]:
-    """Lines of metrics from the Trainer's own; `steps` is how many optimizer steps a
-    line is about.
+    """Lines of metrics from the Trainer's log; `steps` is how many optimizer steps a
+    line covers.
     """
-    lines = []
+    lines: list[dict[str, Any]] = []
     before = 0
     for entry in history:
-        rest = {
-            name: value for name, value in entry.items() if name not in (*KEPT, "epoch")
-        }
         step = int(entry["step"])
-        lines.append(
-            {
-                "step": step,
-                "steps": step - before,
-                **{k: entry[k] for k in KEPT[1:] if k in entry},
-                **rest,
-            }
-        )
+        line: dict[str, Any] = {"step": step, "steps": step - before}
+        line |= {name: entry[name] for name in KEPT[1:] if name in entry}
+        dropped = (*KEPT, "epoch")
+        line |= {name: value for name, value in entry.items() if name not in dropped}
+        lines.append(line)
         before = step
     return lines
 
 
-class _Pace(TrainerCallback):
+class _StepEvents(TrainerCallback):
     """The last step is always logged; a checkpoint is marked once it is whole."""
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -323,14 +302,13 @@ class _Pace(TrainerCallback):
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         PartialState().wait_for_everyone()  # each process has written its part
         if state.is_world_process_zero:
-            (
-                Path(args.output_dir) / f"checkpoint-{state.global_step}" / COMPLETE
-            ).touch()
+            checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            (checkpoint / COMPLETE).touch()
 
 
 class _Replay(TrainerCallback):
-    """A training that goes on from a checkpoint says again what it had said up to
-    there.
+    """A training that goes on from a checkpoint repeats the lines that were logged up
+    to there.
     """
 
     def __init__(self, log: Callable[[dict[str, Any]], None]) -> None:
@@ -345,21 +323,24 @@ class _Replay(TrainerCallback):
 
 
 def arguments(
-    settings: Training,
+    settings: FineTuningSettings,
     steps: int,
     scratch: Path,
     seed: int,
     device: str,
     report_to: Sequence[str],
 ) -> TrainingArguments:
-    """The Trainer's arguments. The data are one pass in a given order, whatever the
-    number of epochs.
+    """The Trainer's arguments.
+
+    The data are one pass in a given order, whatever the number of epochs.
     """
-    every = math.ceil(settings.save_steps / settings.log_steps) * settings.log_steps
-    again: dict[str, Any] = {
-        "activation_checkpointing": True,
-        "activation_checkpointing_kwargs": {"use_reentrant": False},
-    }
+    save_steps = (
+        math.ceil(settings.save_steps / settings.log_steps) * settings.log_steps
+    )
+    checkpointing: dict[str, Any] = {}
+    if settings.gradient_checkpointing:
+        checkpointing["activation_checkpointing"] = True
+        checkpointing["activation_checkpointing_kwargs"] = {"use_reentrant": False}
     return TrainingArguments(
         output_dir=str(scratch),
         num_train_epochs=1,
@@ -376,8 +357,8 @@ def arguments(
         logging_strategy="steps",
         logging_steps=settings.log_steps,
         logging_nan_inf_filter=False,
-        save_strategy="steps" if 0 < every < steps else "no",
-        save_steps=max(1, every),
+        save_strategy="steps" if 0 < save_steps < steps else "no",
+        save_steps=max(1, save_steps),
         save_total_limit=2,  # while the newest is being written, the one before is whole
         remove_unused_columns=False,
         dataloader_pin_memory=False,
@@ -385,5 +366,5 @@ def arguments(
         disable_tqdm=True,
         log_level="error",
         report_to=list(report_to) or "none",
-        **(again if settings.gradient_checkpointing else {}),
+        **checkpointing,
     )

@@ -1,9 +1,10 @@
-"""What a learner is: from a player and a lesson to the player at its next generation,
-on disk.
+"""What a learner is: it makes of a player and a training batch the player's next
+generation, on disk.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +20,9 @@ from equipoise.types import Episode, Pair, PlayerId, Turn
 
 
 class OtherPlayer(NamedTuple):
-    """Another player of the run, with the folder of the generation that it is in; None:
-    as given.
+    """Another player of the run, and the folder of the generation that it is in.
+
+    `weights` is None where the player is as it was given.
     """
 
     player: Player
@@ -29,18 +31,24 @@ class OtherPlayer(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingBatch:
-    """Everything one learner needs to make `learner`'s next generation.
+    """Everything that one learner needs to make the next generation of `learner`.
 
-    `weights` is the folder of the current generation (None: as given), `output` an empty
-    folder to write the next one into, `scratch` a folder for checkpoints that outlives
-    a crash. `opponents` are those that the loss asked for, with weights;
-    `opponent_chosen_KB` and `opponent_rejected_KB` their answer log-probability sums on
-    `pairs`, in nats. `past_weights` are the folders of the learner's generations,
-    newest first (for learners that need the policies themselves). `other_players` are the
-    run's other players by name, as they were when this generation began, whoever of
-    them has learned since. `episodes` are what the learner's own moves were paid,
-    `turns` the moves, and `state` is the folder of a living learner's state, where one
-    learns from episodes in other processes. `log` takes one line of metrics.
+    learner: the player that learns, at the generation that it is in; `player` is its
+        configuration.
+    weights: the folder of that generation; None: as given.
+    output: an empty folder to write the next generation into.
+    scratch: a folder for checkpoints that outlives a crash.
+    pairs: what is learned from pairs; SFT takes the better answers alone.
+    opponents: those that the loss asked for, with their weights.
+    opponent_chosen_KB, opponent_rejected_KB: the sums of their token log-probabilities
+        on the pairs' answers, in nats.
+    past_weights: the folders of the learner's generations, newest first, for learners
+        that need the policies themselves.
+    other_players: the run's other players by name, as they were when this generation
+        of the loop began, even if they have learned since.
+    episodes, turns: what the learner's moves were paid, and the moves.
+    state: the folder of a policy trainer's state, where other processes update it.
+    log: takes one line of metrics.
     """
 
     learner: PlayerId
@@ -65,11 +73,14 @@ class TrainingBatch:
 
 
 class Learner(Component):
-    """Trains a player. `needs` says what it learns from, so that the run prepares that
-    and no more.
+    """Trains a player.
 
-    "game": the rules alone (exact gradients on a finite game); "answers": the winners'
-    texts; "pairs": pairs and the opponents' log-probabilities on them.
+    `needs` is what it learns from, so that the run prepares that and no more:
+
+        game      the rules alone (exact gradients on a finite game)
+        answers   the texts of the winners
+        pairs     pairs, and the opponents' log-probabilities on them
+        episodes  its own moves and what they were paid
     """
 
     KINDS: ClassVar = {
@@ -91,13 +102,14 @@ class Learner(Component):
         return 1
 
     def kept(self, parameters: int, adapter: bool) -> int:
-        """Bytes that it keeps beside a policy of so many parameters, its gradients and
+        """Bytes that it keeps besides a policy of so many parameters, its gradients and
         its optimizer.
         """
         return 0
 
-    def learn(self, training_batch: TrainingBatch) -> dict[str, float]:
-        """Write the next generation into `training_batch.output`; return the numbers that
-        sum the training up.
+    @abstractmethod
+    def learn(self, batch: TrainingBatch) -> dict[str, float]:
+        """Write the next generation into `batch.output`.
+
+        Returns the numbers that sum the training up.
         """
-        raise TypeError(f"{type(self).__name__} must define learn()")

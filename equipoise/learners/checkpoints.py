@@ -1,6 +1,4 @@
-"""Where a training goes on after it was cut short, and what is said when the disk is
-full.
-"""
+"""Where a training goes on after a crash, and the error of a full disk."""
 
 from __future__ import annotations
 
@@ -13,13 +11,16 @@ from pathlib import Path
 
 from equipoise.errors import DiskFull
 
-COMPLETE = "complete"  # a checkpoint folder holds a file of this name once everything else in it is written
-LAUNCH = "launch"  # the part of a scratch folder that belongs to whoever started the processes
+# A checkpoint folder holds a file of this name once everything else in it is written.
+COMPLETE = "complete"
+# The part of a scratch folder that processes share with the one that started them.
+LAUNCH = "launch"
 
 
 def resumable(scratch: Path, identity: str) -> Path | None:
-    """The newest whole checkpoint of the training called `identity`; what is cut short
-    or of another one is deleted.
+    """The newest complete checkpoint of the training called `identity`.
+
+    Deletes incomplete checkpoints and those of another training.
     """
     scratch.mkdir(parents=True, exist_ok=True)
     name = scratch / "training.json"
@@ -30,33 +31,37 @@ def resumable(scratch: Path, identity: str) -> Path | None:
         draft = name.with_suffix(".draft")
         draft.write_text(json.dumps({"identity": identity}))
         draft.rename(name)
-    whole: list[Path] = []
+    complete: list[Path] = []
     for folder in scratch.glob("checkpoint-*"):
         if (folder / COMPLETE).is_file():
-            whole.append(folder)
+            complete.append(folder)
         else:
             shutil.rmtree(folder)
-    return max(
-        whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None
-    )
+    return max(complete, key=_step, default=None)
+
+
+def _step(checkpoint: Path) -> int:
+    """The optimizer step after which the checkpoint was written."""
+    return int(checkpoint.name.rpartition("-")[2])
 
 
 @contextmanager
 def disk_errors(folder: Path) -> Iterator[None]:
-    """Turns what torch, safetensors and the system say of a full disk into DiskFull."""
+    """Turns the errors that torch, safetensors and the system raise on a full disk into
+    DiskFull.
+    """
     try:
         yield
     except Exception as error:
-        full = isinstance(error, OSError) and error.errno in (
-            errno.ENOSPC,
-            errno.EDQUOT,
-        )
-        if (
-            full
-            or "No space left" in str(error)
-            or "PytorchStreamWriter failed" in str(error)
-        ):
-            raise DiskFull(
-                f"{folder}: no space left for a model or checkpoint; free some, then resume"
-            ) from error
-        raise
+        if not _is_full(error):
+            raise
+        raise DiskFull(
+            f"{folder}: no space left for a model or checkpoint; free some, then resume"
+        ) from error
+
+
+def _is_full(error: Exception) -> bool:
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    signs = ("No space left", "PytorchStreamWriter failed")
+    return any(sign in str(error) for sign in signs)

@@ -1,4 +1,4 @@
-"""The critic of a policy: what its moves will be paid, said before each token."""
+"""The critic of a policy: before each token, what its move will be paid."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from equipoise import seeds
-from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.models.loading import load_model
 from equipoise.models.logprobs import Packed
 from equipoise.players.local import Local
@@ -32,12 +32,11 @@ class Critic(nn.Module):
 
     @classmethod
     def make(
-        cls, settings: PolicyGradient, player: Local, width: int, seed: int
+        cls, settings: PolicyGradientSettings, player: Local, width: int, seed: int
     ) -> Critic:
-        """The critic that the settings ask for, as it starts; the policy's hidden
-        states are of `width`.
+        """The critic that the settings ask for, untrained.
 
-        Raises ModelError.
+        `width`: of the policy's hidden states. Raises ModelError.
         """
         if settings.critic == "head":
             return cls(None, width)
@@ -51,12 +50,12 @@ class Critic(nn.Module):
         body.requires_grad_(True)
         if settings.gradient_checkpointing:
             body.activation_checkpointing_enable({"use_reentrant": False})
-        trunk = body.base_model
-        return cls(trunk, body.config.get_text_config().hidden_size)
+        return cls(body.base_model, body.config.get_text_config().hidden_size)
 
     def values(self, packed: Packed, hidden_NH: torch.Tensor | None) -> torch.Tensor:
-        """V before each answer token of the batch, float32 [N]; `hidden_NH` are the
-        policy's there.
+        """V before each answer token of the batch, float32 [N].
+
+        `hidden_NH`: the policy's hidden states there.
         """
         if self.body is not None:
             inputs = packed.inputs(self.body)

@@ -1,13 +1,13 @@
-"""A learner that stays in memory: the policy, its critic, reference, optimizer and
+"""A policy trainer stays in memory: the policy, its critic, reference, optimizer and
 baselines, from update to update.
 
     rewards by token    the pay-off on the last token, less kl · (log π − log π_ref) on each where kl_in is reward
     advantages          by the estimator, from the values and log-probabilities before the update
-    each step           clipped surrogate + kl · k3 (kl_in: loss) − entropy · H + ½ clipped squares of the critic
+    each step           the loss of `policy_loss` on a minibatch, its gradients, a step of AdamW
 
-What it samples with and what it trains are one model; `assert_agreement` holds the
-sampler's path against the learner's after each update. Several processes (accelerate)
-each compute a part of every step and add up gradients.
+What it samples with and what it trains are one model; `assert_agreement` compares the
+sampler's log-probabilities with the trainer's after each update. Several processes
+(accelerate) each compute a part of every step and add up gradients.
 """
 
 from __future__ import annotations
@@ -22,37 +22,42 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from torch import nn
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 from equipoise import seeds
-from equipoise.errors import EquipoiseError
+from equipoise.data.advantages import whitened
+from equipoise.errors import EquipoiseError, NoSignal
 from equipoise.learners.critic import Critic
-from equipoise.learners.estimation import estimated
-from equipoise.learners.gradient import local_player, world_size
-from equipoise.learners.policy_gradient import PolicyGradient
-from equipoise.learners.rollouts import Rollouts, rollouts
+from equipoise.learners.fine_tuning import local_player
+from equipoise.learners.launch import world_size
+from equipoise.learners.policy_forward import PolicyForward
+from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
+from equipoise.learners.policy_loss import policy_loss
+from equipoise.learners.policy_optimizer import PolicyOptimizer
+from equipoise.learners.policy_state import PolicyState
+from equipoise.learners.rollouts import RolloutBatch, rollout_batch
 from equipoise.learners.trainable_model import TrainableModel
-from equipoise.losses import kl as kls
-from equipoise.losses import policy_gradient as losses
+from equipoise.losses.kl import adapted
+from equipoise.losses.policy_gradient import weights
 from equipoise.models.device import choose_device
-from equipoise.models.logprobs import Answers, pack, shares_prompts
-from equipoise.models.output_head import AnswerHead
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player
-from equipoise.players.local import LocalActor
+from equipoise.players.local import Local, LocalActor
 from equipoise.types import Episode, PlayerId, Turn
 
 Log = Callable[[dict[str, Any]], None]
-PROBE_TOKENS = 8  # of each probe's answer: enough to find other weights by, few enough to be done after every update
+# Of each probe's answer: enough to notice other weights, few enough to be compared after
+# every update.
+PROBE_TOKENS = 8
 
 
 class PolicyTrainer:
-    """One learner's living state. `who` says which generation it is."""
+    """Trains one player by policy gradients. `learner` is the player at the generation
+    that it is in.
+    """
 
     def __init__(
         self,
-        settings: PolicyGradient,
+        settings: PolicyGradientSettings,
         player: Player,
         name: str,
         seed: int,
@@ -60,78 +65,61 @@ class PolicyTrainer:
         logs: str | None = None,
         resources: Resources | None = None,
     ) -> None:
-        """`player` as it is given, at generation 0. `track` writes to the trackers,
-        their files below `logs`.
+        """`player` as it is given, at generation 0.
 
-        Learners with adapters on one base share it through the shelf. Raises
-        ConfigError, ModelError.
+        `track` writes to the trackers, whose files lie below `logs`. Learners with
+        adapters on one base share it through `resources`. Raises ConfigError,
+        ModelError.
         """
-        player = local_player(settings, name, player)
+        player = local_player("policy_gradient", name, player)
         self.settings, self.player, self.learner = settings, player, PlayerId(name)
-        on_cpu = choose_device(player.device).type == "cpu"
-        # Processes on CPUs find each other only where a CPU is asked for; alone,
-        # whoever came first has decided.
-        self.accelerator = Accelerator(
-            cpu=on_cpu and world_size() > 1,
-            log_with=list(trackers) or None,
-            project_dir=logs,
-        )
+        self.accelerator = _accelerator(player, trackers, logs)
         if trackers:
             self.accelerator.init_trackers(name)
-        self.encoding = player.encoding()
         several = self.accelerator.num_processes > 1
         self.device = (
             self.accelerator.device if several else choose_device(player.device)
         )
-        self.temperature = player.temperature or 1.0
+        self.encoding = player.encoding()
         self.policy = TrainableModel(
             settings, player, name, seed, self.device, resources or Resources()
         )
-        self.model: Any = self.policy.model
         self.critic = None
         if settings.critic is not None:
-            self.critic = Critic.make(settings, player, self.policy.width, seed).to(
-                self.device
-            )
-        groups = [
-            {
-                "params": list(self.policy.trained().values()),
-                "lr": settings.learning_rate,
-            }
-        ]
-        if self.critic is not None:
-            groups.append(
-                {
-                    "params": list(self.critic.parameters()),
-                    "lr": settings.critic_learning_rate,
-                }
-            )
-        self.optimizer = torch.optim.AdamW(groups, weight_decay=settings.weight_decay)
-        self.kl, self.steps = settings.kl, 0
+            critic = Critic.make(settings, player, self.policy.width, seed)
+            self.critic = critic.to(self.device)
+        self.optimizer = PolicyOptimizer(
+            settings, self.policy, self.critic, self.accelerator
+        )
+        self.forward = PolicyForward(
+            settings,
+            self.policy,
+            self.critic,
+            self.encoding.pad_id,
+            player.temperature or 1.0,
+            self.device,
+        )
+        self.kl_weight = settings.kl
         self.baselines: dict[str, float] = {}
         self.probe: list[tuple[list[int], list[int]]] = []
-        self.head = AnswerHead(self.model, temperature=self.temperature, keep=True)
-        self._shares: bool | None = None
         self.actor: Actor = LocalActor(player, self.encoding, self._lend)
+
+    @property
+    def model(self) -> Any:
+        """The policy's model, with whichever adapter is in force."""
+        return self.policy.model
 
     def track(self, line: dict[str, Any]) -> None:
         """Send a line of metrics to the trackers."""
-        self.accelerator.log(
-            {name: value for name, value in line.items() if name != "steps"},
-            step=self.steps,
-        )
+        values = {name: value for name, value in line.items() if name != "steps"}
+        self.accelerator.log(values, step=self.optimizer.steps)
 
     @contextmanager
     def _lend(self) -> Iterator[Any]:
         """The model for sampling, its adapter in it."""
         self.model.eval()
-        with self._autocast():
-            yield self.policy.sampler()
-
-    def _autocast(self) -> torch.autocast:
-        return torch.autocast(
-            self.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"
-        )
+        with self.forward.autocast():
+            yield self.policy.sampling_model()
 
     # -- one update
 
@@ -143,336 +131,193 @@ class PolicyTrainer:
 
         Returns what sums the update up: `reward`, `kl` (nats an answer), `policy_loss`,
         `clip_share`, `grad_norm`, … Raises EquipoiseError when a loss, a gradient or
-        the KL is no longer sound, or the sampler was another policy; the learner must
-        not be used then.
+        the KL is no longer sound, or if another policy sampled the moves; the trainer
+        must not be used then.
         """
-        started, self._shares = time.perf_counter(), None
-        batch = rollouts(episodes, turns, self.encoding, self.device)
-        self.model.eval()  # without dropout: what is learned from is what was sampled
-        self._before(batch)
-        facts = self._judged(batch)
-        advantage_BT, return_BT, self.baselines = estimated(
-            self.settings, batch, self.kl, self.baselines
-        )
-        done = [
-            self._step(batch, rows, advantage_BT, return_BT)
+        started = time.perf_counter()
+        batch = self.prepared(episodes, turns)
+        facts = self._assessed(batch)
+        self._estimate(batch)
+        steps = [
+            self._step(batch.select(batch.by_prompt(rows)))
             for rows in self._minibatches(len(batch), seed)
         ]
-        facts |= {name: fmean(step[name] for step in done) for name in done[0]}
-        self._adapt(facts, len(batch))
+        facts |= {name: fmean(step[name] for step in steps) for name in steps[0]}
+        self._adapt_kl_weight(facts, len(batch))
         if not self.probe:
-            chosen = list(range(min(self.settings.probes, len(batch))))
-            self.probe = [
-                (batch.prompts[b], batch.answers[b][:PROBE_TOKENS]) for b in chosen
-            ]
+            self.probe = _probe(batch, self.settings.probes)
         self.learner = PlayerId(self.learner.name, self.learner.generation + 1)
         speed = batch.tokens / (time.perf_counter() - started)
-        log(
-            {
-                "step": self.steps,
-                "steps": len(done),
-                **facts,
-                "tokens_per_second": speed,
-            }
-        )
-        return {"steps": len(done), **facts, "examples": len(batch)}
+        line = {"step": self.optimizer.steps, "steps": len(steps), **facts}
+        log(line | {"tokens_per_second": speed})
+        return {"steps": len(steps), **facts, "examples": len(batch)}
 
-    def _before(self, batch: Rollouts) -> None:
-        """Fill in what the tokens' log-probabilities and values are before the update."""
-        with torch.no_grad():
-            found = [
-                self._forward(batch, rows)
-                for rows in self._portions(batch, range(len(batch)))
-            ]
-            batch.old_BT = self._assembled(
-                batch, [(rows, one["logprob"]) for rows, one in found]
-            )
-            if self.critic is not None:
-                batch.value_BT = self._assembled(
-                    batch, [(rows, one["value"]) for rows, one in found]
-                )
-            if self.settings.kl:
-                given = [
-                    self._referred(batch, rows)
-                    for rows in self._portions(batch, range(len(batch)))
-                ]
-                batch.reference_BT = self._assembled(batch, given)
+    def prepared(
+        self, episodes: Sequence[Episode], turns: Sequence[Turn]
+    ) -> RolloutBatch:
+        """The batch with its log-probabilities and values before the update.
 
-    def _judged(self, batch: Rollouts) -> dict[str, float]:
-        """What is known of the batch beforehand. Raises EquipoiseError for a stale
-        sampler or a runaway policy.
+        Raises NoSignal without episodes, ConfigError for a reward that is not a number.
+        """
+        batch = rollout_batch(episodes, turns, self.encoding, self.device)
+        self.model.eval()  # without dropout: what is learned from is what was sampled
+        self.forward.complete(batch)
+        return batch
+
+    def _assessed(self, batch: RolloutBatch) -> dict[str, float]:
+        """What is known of the batch before the update.
+
+        Raises EquipoiseError for a stale sampler or a runaway policy.
         """
         player, settings, count = self.player, self.settings, batch.mask_BT.sum()
         facts = {
             "reward": batch.reward_B.mean().item(),
             "reward_deviation": batch.reward_B.std(correction=0).item(),
+            "length": (count / len(batch)).item(),
         }
-        facts["length"] = (count / len(batch)).item()
         if player.temperature > 0 and player.top_p == 1 and player.top_k == 0:
-            gap = (
-                (batch.old_BT - batch.sampled_BT).abs() * batch.mask_BT
-            ).sum() / count
-            facts["sampler_gap"] = gap.item()
-            self._agree(facts["sampler_gap"], "the answers that it is to learn from")
+            gap_BT = (batch.old_BT - batch.sampled_BT).abs() * batch.mask_BT
+            facts["sampler_gap"] = (gap_BT.sum() / count).item()
+            where = "the answers that it is to learn from"
+            self._assert_small(facts["sampler_gap"], where)
         if settings.kl:
-            distance = (
-                ((batch.old_BT - batch.reference_BT) * batch.mask_BT)
-                .sum(1)
-                .mean()
-                .item()
-            )
-            facts |= {"kl": distance, "kl_weight": self.kl}
+            log_ratio_BT = (batch.old_BT - batch.reference_BT) * batch.mask_BT
+            distance = log_ratio_BT.sum(1).mean().item()
+            facts |= {"kl": distance, "kl_weight": self.kl_weight}
             if not distance <= settings.max_kl:
                 raise self._unsound(
                     f"it is {distance:.3g} nats an answer away from its start, more than learner.max_kl = "
                     f"{settings.max_kl:g}",
-                    f"raise learner.kl (now {self.kl:g}) or ",
+                    f"raise learner.kl (now {self.kl_weight:g}) or ",
                 )
         return facts
 
+    def _estimate(self, batch: RolloutBatch) -> None:
+        """Fill in the batch's advantages and returns; takes over the new baselines.
+
+        Returns are of the advantages before whitening, and mean nothing without a
+        critic. Raises NoSignal where moves are compared with their group and every
+        group is of one move.
+        """
+        settings, estimator = self.settings, self.settings.estimator
+        if estimator.by_group and len(batch.group_B.unique()) == len(batch):
+            raise NoSignal(
+                f"learner.estimator: {estimator.kind} compares moves that answer one chat, and here no two of "
+                f"{len(batch)} do; raise game.samples, game.answers, game.rewrites or schedule.samples, or take "
+                "another estimator"
+            )
+        in_reward = settings.kl and settings.kl_in == "reward"
+        reward_BT = batch.token_rewards(self.kl_weight if in_reward else None)
+        advantage_BT, self.baselines = estimator.advantages(
+            batch, reward_BT, self.baselines
+        )
+        batch.return_BT = advantage_BT
+        if self.critic is not None:
+            batch.return_BT = (advantage_BT + batch.value_BT) * batch.mask_BT
+        batch.advantage_BT = (
+            whitened(advantage_BT, batch.mask_BT)
+            if settings.whiten_advantages
+            else advantage_BT
+        )
+
     def _minibatches(self, count: int, seed: int) -> Iterator[list[int]]:
         """The rows of each optimizer step: each epoch a new permutation, cut evenly."""
+        parts = min(self.settings.minibatches, count)
         for epoch in range(self.settings.epochs):
             order = seeds.generator(seed, "epoch", epoch).permutation(count).tolist()
-            parts = min(self.settings.minibatches, count)
-            yield from (
-                order[count * n // parts : count * (n + 1) // parts]
-                for n in range(parts)
-            )
+            for n in range(parts):
+                yield order[count * n // parts : count * (n + 1) // parts]
 
-    def _step(
-        self,
-        batch: Rollouts,
-        rows: Sequence[int],
-        advantage_BT: torch.Tensor,
-        return_BT: torch.Tensor,
-    ) -> dict[str, float]:
-        """One optimizer step on these rows; its numbers."""
-        self._checkpointing()
-        settings, at = self.settings, torch.tensor(rows, device=self.device)
-        length = self.player.max_new_tokens if settings.over == "constant" else None
-        weight_BT = torch.zeros_like(batch.old_BT)
-        weight_BT[at] = losses.weights(batch.mask_BT[at], settings.over, length)
-        even_BT = torch.zeros_like(batch.old_BT)
-        even_BT[at] = losses.weights(batch.mask_BT[at], "token")
-        sums: dict[str, torch.Tensor] = {}
-        for part, share in self._mine(self._portions(batch, rows)):
-            here = torch.tensor(part, device=self.device)
-            _, found = self._forward(batch, part)
-            old_BT, mask_BT, gain_BT = (
-                batch.old_BT[here],
-                batch.mask_BT[here],
-                advantage_BT[here],
-            )
-            logprob_BT = torch.where(mask_BT, found["logprob"], old_BT)
-            terms = {
-                "policy_loss": losses.clipped(
-                    logprob_BT, old_BT, gain_BT, settings.clip, settings.clip_high
-                )
-            }
-            if settings.kl and settings.kl_in == "loss":
-                terms["kl_loss"] = self.kl * kls.k3(
-                    logprob_BT, batch.reference_BT[here]
-                )
-            if settings.entropy:
-                terms["entropy_loss"] = -settings.entropy * found["entropy"]
-            loss = torch.stack(
-                [(term * weight_BT[here]).sum() for term in terms.values()]
-            ).sum()
-            if self.critic is not None:
-                errors_BT = losses.clipped_value(
-                    found["value"],
-                    batch.value_BT[here],
-                    return_BT[here],
-                    settings.value_clip,
-                )
-                terms["value_loss"] = errors_BT
-                loss = loss + (errors_BT * even_BT[here]).sum()
-            (loss * share).backward()
-            clipped_BT = losses.is_clipped(
-                logprob_BT, old_BT, gain_BT, settings.clip, settings.clip_high
-            )
-            for name, value in {**terms, "clip_share": clipped_BT.float()}.items():
-                counts_BT = (
-                    weight_BT[here]
-                    if name in ("policy_loss", "kl_loss", "entropy_loss")
-                    else even_BT[here]
-                )
-                part_of = (value.detach() * counts_BT).sum() * share
-                sums[name] = (
-                    sums.get(name, torch.zeros((), device=self.device)) + part_of
-                )
-        found = {name: value.item() for name, value in self._added_up(sums).items()}
-        return found | self._stepped(found)
+    def _step(self, batch: RolloutBatch) -> dict[str, float]:
+        """One optimizer step on this minibatch; its numbers.
 
-    def _mine(self, portions: list[list[int]]) -> list[tuple[list[int], float]]:
-        """The portions of a step that this process computes; where there is none for
-        it, one that counts 0.
+        Raises EquipoiseError when the loss or its gradient is not a number.
         """
-        mine = portions[
-            self.accelerator.process_index :: self.accelerator.num_processes
-        ]
-        return [(part, 1.0) for part in mine] or [(portions[0], 0.0)]
-
-    def _added_up(self, sums: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """The sums over all processes; the gradients become so, too."""
-        if self.accelerator.num_processes == 1:
-            return sums
-        for group in self.optimizer.param_groups:
-            for weight in group["params"]:
-                weight.grad = self.accelerator.reduce(
-                    torch.zeros_like(weight) if weight.grad is None else weight.grad,
-                    "sum",
-                )
-        total: Any = self.accelerator.reduce(torch.stack(list(sums.values())), "sum")
-        return dict(zip(sums, total, strict=True))
-
-    def _stepped(self, sums: dict[str, float]) -> dict[str, float]:
-        """Move the weights. Raises EquipoiseError when the loss or its gradient is no
-        number.
-        """
-        settings = self.settings
-        cut = nn.utils.clip_grad_norm_
-        norm = cut(self.policy.trained().values(), settings.max_grad_norm).item()
-        norms = (
-            [norm]
-            if self.critic is None
-            else [norm, cut(self.critic.parameters(), settings.max_grad_norm).item()]
-        )
-        if not all(map(math.isfinite, [*norms, *sums.values()])):
+        numbers = self.optimizer.add_up(self._backward(batch))
+        norms = self.optimizer.clip()
+        if not all(map(math.isfinite, [*norms, *numbers.values()])):
             raise self._unsound(
-                f"the loss or its gradient is no number any more (gradient norm {norm})"
+                f"the loss or its gradient is no number any more (gradient norm {norms[0]})"
             )
-        factor = (
-            min(1.0, (self.steps + 1) / settings.warmup_steps)
-            if settings.warmup_steps
-            else 1.0
-        )
-        rates = (settings.learning_rate, settings.critic_learning_rate or 0.0)
-        for group, rate in zip(self.optimizer.param_groups, rates, strict=False):
-            group["lr"] = rate * factor
         self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        self.steps += 1
-        return {"grad_norm": norm}
+        return numbers | {"grad_norm": norms[0]}
 
-    def _unsound(self, what: str, remedy: str = "") -> EquipoiseError:
-        return EquipoiseError(
-            f"{self.learner}: {what}; {remedy}lower learner.learning_rate (now {self.settings.learning_rate:g}). Its last "
-            "sound generation is kept"
+    def _backward(self, batch: RolloutBatch) -> dict[str, torch.Tensor]:
+        """Add up the gradients of this process's part of a step; returns its numbers."""
+        self.forward.enable_checkpointing()
+        settings = self.settings
+        length = self.player.max_new_tokens if settings.over == "constant" else None
+        weight_BT = weights(batch.mask_BT, settings.over, length)
+        even_BT = weights(batch.mask_BT, "token")
+        sums: dict[str, torch.Tensor] = {}
+        for rows, share in self._own(self.forward.portions(batch)):
+            portion = batch.select(rows)
+            loss, numbers = policy_loss(
+                settings,
+                self.kl_weight,
+                portion,
+                self.forward.tokens(portion),
+                weight_BT[rows],
+                even_BT[rows],
+            )
+            (loss * share).backward()
+            for name, value in numbers.items():
+                sums[name] = sums.get(name, torch.zeros_like(value)) + value * share
+        return sums
+
+    def _own(self, portions: list[list[int]]) -> list[tuple[list[int], float]]:
+        """The portions of a step that this process computes, and what they count.
+
+        A process for which there is none computes one that counts 0.
+        """
+        index, processes = (
+            self.accelerator.process_index,
+            self.accelerator.num_processes,
         )
+        own = [(rows, 1.0) for rows in portions[index::processes]]
+        return own or [(portions[0], 0.0)]
 
-    def _adapt(self, facts: dict[str, float], count: int) -> None:
-        if self.settings.kl_target is not None:
-            self.kl = kls.adapted(
-                self.kl,
+    def _adapt_kl_weight(self, facts: dict[str, float], count: int) -> None:
+        settings = self.settings
+        if settings.kl_target is not None:
+            self.kl_weight = adapted(
+                self.kl_weight,
                 facts["kl"],
-                self.settings.kl_target,
-                self.settings.kl_horizon,
+                settings.kl_target,
+                settings.kl_horizon,
                 count,
             )
 
-    def _checkpointing(self) -> None:
-        """Layers forget their activations only in training mode; what is in them stays
-        as it is, without dropout.
-        """
-        if self.settings.gradient_checkpointing:
-            for body in (self.model, self.critic):
-                for module in body.modules() if body is not None else ():
-                    if isinstance(module, GradientCheckpointingLayer):
-                        module.training = True
-
-    # -- forward passes
-
-    def _portions(self, batch: Rollouts, rows: Sequence[int]) -> list[list[int]]:
-        """The rows in forward passes of `batch_size` moves, those with one prompt
-        together.
-        """
-        order, size = batch.order(rows), self.settings.batch_size
-        return [order[begin : begin + size] for begin in range(0, len(order), size)]
-
-    def _forward(
-        self, batch: Rollouts, rows: list[int]
-    ) -> tuple[list[int], dict[str, torch.Tensor]]:
-        """(the rows, their `logprob`, and where it is needed `value` and `entropy`),
-        each [rows, T].
-        """
-        self.policy.mine()
-        groups = batch.grouped(rows)
-        if self._shares is None:
-            longest = max(
-                len(p) + len(a)
-                for p, a in zip(batch.prompts, batch.answers, strict=True)
-            )
-            self._shares = shares_prompts(self.head, self.model, groups[0], longest)
-        packed = pack(groups, self.encoding.pad_id, shared=self._shares).to(self.device)
-        width = batch.mask_BT.shape[1]
-        with self._autocast():
-            logprob_N = packed.tokens(self.head, self.model)
-            hidden_NH = self.head.hidden_NH
-            found = {"logprob": logprob_N}
-            if self.critic is not None:
-                found["value"] = self.critic.values(packed, hidden_NH)
-            if self.settings.entropy and torch.is_grad_enabled():
-                assert hidden_NH is not None
-                found["entropy"] = self.head.entropy(hidden_NH)
-        return rows, {
-            name: _wide(packed.by_answer(value_N.float()), width)
-            for name, value_N in found.items()
-        }
-
-    def _referred(
-        self, batch: Rollouts, rows: list[int]
-    ) -> tuple[list[int], torch.Tensor]:
-        """(the rows, the reference's log-probabilities [rows, T])."""
-        packed = pack(
-            batch.grouped(rows), self.encoding.pad_id, shared=bool(self._shares)
-        ).to(self.device)
-        with self._autocast(), self.policy.reference() as model:
-            head = AnswerHead(model, temperature=self.temperature)
-            head.tail = self.head.tail
-            logprob_N = packed.tokens(head, model)
-        return rows, _wide(packed.by_answer(logprob_N.float()), batch.mask_BT.shape[1])
-
-    def _assembled(
-        self, batch: Rollouts, parts: Sequence[tuple[list[int], torch.Tensor]]
-    ) -> torch.Tensor:
-        """[B, T] of what was computed in portions."""
-        whole_BT = torch.zeros(batch.mask_BT.shape, device=self.device)
-        for rows, value_BT in parts:
-            whole_BT[torch.tensor(rows, device=self.device)] = value_BT
-        return whole_BT
+    def _unsound(self, what: str, remedy: str = "") -> EquipoiseError:
+        return EquipoiseError(
+            f"{self.learner}: {what}; {remedy}lower learner.learning_rate (now {self.settings.learning_rate:g}). Its "
+            "last sound generation is kept"
+        )
 
     # -- the sampler
 
     @torch.no_grad()
     def assert_agreement(self, actor: Actor) -> None:
         """Raises EquipoiseError when `actor`, which samples, gives the probe's tokens
-        another probability than this.
+        another probability than the trainer does.
         """
         if not isinstance(actor, LocalActor):
             return
-        prompts, answers = [p for p, _ in self.probe], [a for _, a in self.probe]
-        self.policy.mine().eval()
-        packed = pack(
-            [Answers(p, [a]) for p, a in self.probe], self.encoding.pad_id, shared=False
-        ).to(self.device)
-        with self._autocast():
-            own_BT = packed.by_answer(packed.tokens(self.head, self.model).float())
+        prompts = [prompt for prompt, _ in self.probe]
+        answers = [answer for _, answer in self.probe]
+        own_BT = self.forward.alone(prompts, answers)
         if not bool(own_BT.isfinite().all()):
             raise self._unsound("its log-probabilities are no numbers any more")
-        told = actor.retraced(prompts, answers)
-        gaps = [
-            abs(x - y)
-            for row, said in zip(own_BT.tolist(), told, strict=True)
-            for x, y in zip(row, said, strict=False)
-        ]
-        self._agree(sum(gaps) / len(gaps), "the probe")
+        gaps: list[float] = []
+        sampled = actor.retraced(prompts, answers)
+        for own, others in zip(own_BT.tolist(), sampled, strict=True):
+            gaps += [abs(x - y) for x, y in zip(own, others, strict=False)]
+        self._assert_small(sum(gaps) / len(gaps), "the probe")
 
-    def _agree(self, gap: float, what: str) -> None:
+    def _assert_small(self, gap: float, where: str) -> None:
         if not gap <= self.settings.max_disagreement:
             raise EquipoiseError(
-                f"{self.learner}: sampler and learner differ by {gap:.3g} nats a token on {what}, more than "
+                f"{self.learner}: sampler and learner differ by {gap:.3g} nats a token on {where}, more than "
                 f"learner.max_disagreement = {self.settings.max_disagreement:g}: they do not hold the same weights, "
                 "compute in different precision, or the weights have grown until rounding shows (lower "
                 f"learner.learning_rate, now {self.settings.learning_rate:g})"
@@ -487,37 +332,46 @@ class PolicyTrainer:
 
     def save_state(self, folder: Path) -> None:
         """All that the next update depends on."""
-        torch.save(
-            {
-                "weights": self.policy.trained(),
-                "critic": None if self.critic is None else self.critic.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
-                "kl": self.kl,
-                "steps": self.steps,
-                "baselines": self.baselines,
-                "probe": self.probe,
-            },
-            folder / "state.pt",
+        state = PolicyState(
+            weights=self.policy.trained_parameters(),
+            critic=None if self.critic is None else self.critic.state_dict(),
+            optimizer=self.optimizer.adamw.state_dict(),
+            kl=self.kl_weight,
+            steps=self.optimizer.steps,
+            baselines=self.baselines,
+            probe=self.probe,
         )
+        state.write(folder)
 
     def load(self, folder: Path, generation: int) -> None:
         """Take up the state that `save_state` wrote at this generation."""
-        state = torch.load(folder / "state.pt", map_location="cpu", weights_only=True)
+        state = PolicyState.read(folder)
         with torch.no_grad():
-            for name, weight in self.policy.trained().items():
-                weight.copy_(state["weights"][name])
+            for name, weight in self.policy.trained_parameters().items():
+                weight.copy_(state.weights[name])
         if self.critic is not None:
-            self.critic.load_state_dict(state["critic"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.kl, self.steps, self.baselines = (
-            state["kl"],
-            state["steps"],
-            state["baselines"],
-        )
-        self.probe = [(list(prompt), list(answer)) for prompt, answer in state["probe"]]
+            assert state.critic is not None
+            self.critic.load_state_dict(state.critic)
+        self.optimizer.restore(state.optimizer, state.steps)
+        self.kl_weight, self.baselines = state.kl, state.baselines
+        self.probe = [(list(prompt), list(answer)) for prompt, answer in state.probe]
         self.learner = PlayerId(self.learner.name, generation)
 
 
-def _wide(value_BT: torch.Tensor, width: int) -> torch.Tensor:
-    """Zeros on the right up to `width`."""
-    return nn.functional.pad(value_BT, (0, width - value_BT.shape[1]))
+def _accelerator(
+    player: Local, trackers: Sequence[str], logs: str | None
+) -> Accelerator:
+    # Processes on CPUs find each other only where a CPU is asked for; in a single
+    # process, whoever came first has decided.
+    on_cpu = choose_device(player.device).type == "cpu"
+    return Accelerator(
+        cpu=on_cpu and world_size() > 1,
+        log_with=list(trackers) or None,
+        project_dir=logs,
+    )
+
+
+def _probe(batch: RolloutBatch, count: int) -> list[tuple[list[int], list[int]]]:
+    """The first moves' prompts and the beginnings of their answers."""
+    rows = range(min(count, len(batch)))
+    return [(batch.prompts[b], batch.answers[b][:PROBE_TOKENS]) for b in rows]

@@ -1,6 +1,4 @@
-"""Trains a language model on pairs by any loss of the family: its log-probabilities
-against its opponents'.
-"""
+"""Trains a language model on pairs by any loss of the preference family."""
 
 from __future__ import annotations
 
@@ -13,7 +11,9 @@ from pydantic import Field
 
 from equipoise.errors import ConfigError
 from equipoise.learners.base import TrainingBatch
-from equipoise.learners.gradient import Training, model_to_train, need_examples
+from equipoise.learners.fine_tuning import fine_tune_player, need_examples
+from equipoise.learners.fine_tuning_settings import FineTuningSettings
+from equipoise.learners.processes import Launchable
 from equipoise.losses.base import PairBatch, PreferenceLoss
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding
 
 
-class Preference(Training):
-    """Minimises the mean of `loss.rows` over the lesson's pairs.
+class Preference(FineTuningSettings, Launchable):
+    """Minimises the mean of `loss.rows` over the pairs of a training batch.
 
     Opponents are columns of numbers that were computed beforehand, so each further one
     costs nothing here.
@@ -38,49 +38,39 @@ class Preference(Training):
         description="compute a pair's prompt once for both answers, where the architecture allows",
     )
 
-    def learn_here(self, training_batch: TrainingBatch) -> dict[str, float]:
-        """Write the next generation into `training_batch.output`; returns the last line
-        of metrics.
+    def steps(self, examples: int) -> int:
+        """Optimizer steps, over all processes."""
+        return self.updates(examples, self.processes)
+
+    def learn_here(self, batch: TrainingBatch) -> dict[str, float]:
+        """Write the next generation into `batch.output`; returns the last line of
+        metrics.
 
         It has `steps`, `loss`, `margin` and `accuracy` (as the loss defines them),
         `grad_norm`, … Raises ConfigError, NoSignal, ModelError, DataError, DiskFull,
         and EquipoiseError when the loss is no longer a number.
         """
-        if training_batch.loss is None:
+        if batch.loss is None:
             raise ConfigError(
                 "learner 'preference' needs a loss; name one, as in `loss: mnpo`"
             )
-        need_examples(training_batch.pairs, training_batch.learner)
-        model, encoding, device = model_to_train(
+        need_examples(batch.pairs, batch.learner)
+        weights = tuple(weight for _, weight in batch.opponents)
+        return fine_tune_player(
             self,
-            self.precision,
-            training_batch.learner.name,
-            training_batch.player,
-            training_batch.weights,
-            training_batch.seed,
-        )
-        return self.train(
-            model,
-            encoding,
-            pair_rows(training_batch, encoding),
-            PairObjective(
-                training_batch.loss,
-                tuple(weight for _, weight in training_batch.opponents),
-            ),
-            home=training_batch.output,
-            scratch=training_batch.scratch,
-            seed=training_batch.seed,
+            self.kind,
+            batch,
+            lambda encoding: pair_rows(batch, encoding),
+            PairObjective(batch.loss, weights),
             share=self.share_prompts,
-            device=device,
-            report_to=training_batch.report_to,
-            log=training_batch.log,
         )
 
 
 @dataclass(frozen=True)
 class PairObjective:
-    """The mean of a preference loss. A row's columns: both scores, then each opponent's
-    two log-probabilities.
+    """The mean of a preference loss over pairs.
+
+    A row's columns are both scores, then each opponent's two log-probabilities.
     """
 
     loss: PreferenceLoss
@@ -89,9 +79,7 @@ class PairObjective:
     def __call__(
         self, logprob_A: torch.Tensor, batch: Sequence[Row]
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """loss_B and logged numbers of a batch of pairs; logprob_A alternates chosen
-        and rejected.
-        """
+        """loss_B and what the loss logs; logprob_A alternates chosen and rejected."""
         pairs = self.pair_batch(logprob_A, batch)
         return self.loss.rows(pairs), self.loss.logged(pairs)
 
@@ -103,12 +91,11 @@ class PairObjective:
         """What the loss sees."""
         policy_2B = logprob_A.view(-1, 2).T
         column_BC = logprob_A.new_tensor([row.columns for row in batch])
-        tokens_B2 = logprob_A.new_tensor(
-            [[len(answer) for answer in row.answers.answers] for row in batch]
-        )
-        opponent_KB2 = (
-            column_BC[:, 2:].reshape(len(batch), len(self.weights), 2).transpose(0, 1)
-        )
+        lengths = [list(map(len, row.answers.answers)) for row in batch]
+        tokens_B2 = logprob_A.new_tensor(lengths)
+        # columns behind the scores: K times (chosen, rejected) -> [K, B, 2]
+        opponent_BK2 = column_BC[:, 2:].reshape(len(batch), len(self.weights), 2)
+        opponent_KB2 = opponent_BK2.transpose(0, 1)
         return PairBatch(
             policy_chosen_B=policy_2B[0],
             policy_rejected_B=policy_2B[1],
@@ -122,7 +109,7 @@ class PairObjective:
         )
 
 
-def pair_rows(training_batch: TrainingBatch, encoding: Encoding) -> list[Row]:
+def pair_rows(batch: TrainingBatch, encoding: Encoding) -> list[Row]:
     """A row for each pair, tokenised as its answers were when they were sampled and
     scored.
 
@@ -132,10 +119,27 @@ def pair_rows(training_batch: TrainingBatch, encoding: Encoding) -> list[Row]:
     from equipoise.learners.answer_trainer import Row
     from equipoise.models.logprobs import Answers
 
-    shape = (len(training_batch.opponents), len(training_batch.pairs))
+    _check_opponents(batch)
+    rows = []
+    for b, pair in enumerate(batch.pairs):
+        prompt = encoding.prompt_ids(pair.messages)
+        room = encoding.max_length - len(prompt)
+        texts = (pair.chosen, pair.rejected)
+        answers = [encoding.answer_ids(text)[:room] for text in texts]
+        columns = [pair.chosen_score, pair.rejected_score]
+        for k in range(len(batch.opponents)):
+            columns.append(float(batch.opponent_chosen_KB[k, b]))
+            columns.append(float(batch.opponent_rejected_KB[k, b]))
+        rows.append(Row(Answers(prompt, answers), tuple(columns)))
+    return rows
+
+
+def _check_opponents(batch: TrainingBatch) -> None:
+    """Raises ConfigError unless each opponent has a number for each answer."""
+    shape = (len(batch.opponents), len(batch.pairs))
     for name, values_KB in (
-        ("chosen", training_batch.opponent_chosen_KB),
-        ("rejected", training_batch.opponent_rejected_KB),
+        ("chosen", batch.opponent_chosen_KB),
+        ("rejected", batch.opponent_rejected_KB),
     ):
         if values_KB.shape != shape and shape[0]:
             raise ConfigError(
@@ -145,25 +149,3 @@ def pair_rows(training_batch: TrainingBatch, encoding: Encoding) -> list[Row]:
             raise ConfigError(
                 f"an opponent's log-probability of a {name} answer is not a number"
             )
-    rows = []
-    for b, pair in enumerate(training_batch.pairs):
-        prompt = encoding.prompt_ids(pair.messages)
-        room = encoding.max_length - len(prompt)
-        answers = [
-            encoding.answer_ids(text)[:room] for text in (pair.chosen, pair.rejected)
-        ]
-        opponents = [
-            float(values_KB[k, b])
-            for k in range(shape[0])
-            for values_KB in (
-                training_batch.opponent_chosen_KB,
-                training_batch.opponent_rejected_KB,
-            )
-        ]
-        rows.append(
-            Row(
-                Answers(prompt, answers),
-                (pair.chosen_score, pair.rejected_score, *opponents),
-            )
-        )
-    return rows

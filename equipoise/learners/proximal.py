@@ -18,7 +18,7 @@ from equipoise.errors import ConfigError
 from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.players.base import Player
 from equipoise.players.tabular import Tabular, log_softmax, write_policy
-from equipoise.solvers.gpo import setting
+from equipoise.solvers.gpo import step_sizes
 from equipoise.solvers.mirror import proximal_step
 
 
@@ -52,7 +52,7 @@ class Proximal(Learner):
         description="add an entropy bonus of weight τ = span/√(2·rounds·ln moves), which keeps the rate",
     )
 
-    def learn(self, training_batch: TrainingBatch) -> dict[str, float]:
+    def learn(self, batch: TrainingBatch) -> dict[str, float]:
         """Write the next policy; return `value`, `entropy` and `kl` (from the previous
         policy), in nats.
 
@@ -60,38 +60,40 @@ class Proximal(Learner):
         pay-off. Raises ConfigError for seats, players or a game that this cannot be
         done with.
         """
-        first, other = self._seated(training_batch)
-        game = training_batch.game.bimatrix()
+        first, other = self._seated(batch)
+        game = batch.game.bimatrix()
         if game is None:
             raise ConfigError(
-                f"learner: 'proximal' needs a finite game of two seats; '{training_batch.game.kind}' is none"
+                f"learner: 'proximal' needs a finite game of two seats; '{batch.game.kind}' is none"
             )
         own_AM = game.first_AM if first else game.second_AM.T
-        step = setting(game.first_AM, self.rounds, game.second_AM, entropy=self.entropy)
+        step = step_sizes(
+            game.first_AM, self.rounds, game.second_AM, entropy=self.entropy
+        )
         chosen = step.beta if first else step.eta
         beta = chosen if self.c is None else self.c * float(np.sqrt(self.rounds))
-        rival = training_batch.other_players[other]
+        rival = batch.other_players[other]
         before_A = _logprobs(
-            training_batch.learner.name,
-            training_batch.player,
-            training_batch.weights,
+            batch.learner.name,
+            batch.player,
+            batch.weights,
             own_AM.shape[0],
         )
         rival_M = _logprobs(other, rival.player, rival.weights, own_AM.shape[1])
         reward_A = own_AM @ np.exp(rival_M)
         after_A = log_softmax(proximal_step(before_A, reward_A, 1 / beta, step.entropy))
-        write_policy(training_batch.output, after_A - after_A.mean())
+        write_policy(batch.output, after_A - after_A.mean())
         facts = {
             "value": float(np.exp(before_A) @ reward_A),
             "entropy": float(-(np.exp(after_A) * after_A).sum()),
             "kl": max(0.0, float((np.exp(after_A) * (after_A - before_A)).sum())),
         }
-        training_batch.log({"steps": 1, **facts})
+        batch.log({"steps": 1, **facts})
         return facts
 
-    def _seated(self, training_batch: TrainingBatch) -> tuple[bool, str]:
+    def _seated(self, batch: TrainingBatch) -> tuple[bool, str]:
         """(whether the learner sits in the game's first seat, who sits opposite)."""
-        seats, name = training_batch.game.seats, training_batch.learner.name
+        seats, name = batch.game.seats, batch.learner.name
         if len(seats) != 2 or set(self.seats) != set(seats):
             raise ConfigError(
                 f"learner.seats: needs a player for each of the game's two seats, {', '.join(seats)}"
@@ -102,8 +104,8 @@ class Proximal(Learner):
                 f"learner.seats: {names[0]} and {names[1]} are seated; needs '{name}', which learns, and another"
             )
         other = names[1 - names.index(name)]
-        if other not in training_batch.other_players:
-            known = ", ".join(training_batch.other_players) or "nobody"
+        if other not in batch.other_players:
+            known = ", ".join(batch.other_players) or "nobody"
             raise ConfigError(
                 f"learner.seats: there is no player '{other}' for '{name}' to meet; there is {known}"
             )

@@ -1,5 +1,5 @@
 """Supervised fine-tuning: raises the likelihood of answers, within a run (`SFT`) or
-outside it (`train_sft`).
+outside of one (`train_sft`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from equipoise import seeds
 from equipoise.errors import ConfigError
 from equipoise.learners.base import TrainingBatch
-from equipoise.learners.gradient import Training, model_to_train, need_examples
+from equipoise.learners.fine_tuning import (
+    fine_tune,
+    fine_tune_player,
+    model_to_train,
+    need_examples,
+)
+from equipoise.learners.fine_tuning_settings import FineTuningSettings
+from equipoise.learners.processes import Launchable
 from equipoise.types import Message
 
 if TYPE_CHECKING:
@@ -26,9 +32,10 @@ if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding
 
 
-class SFT(Training):
-    """Minimises −log p of the winning answers' tokens, in nats a token; prompts are not
-    trained on.
+class SFT(FineTuningSettings, Launchable):
+    """Minimises −log p of the winning answers' tokens, in nats a token.
+
+    Prompts are not trained on.
     """
 
     kind: Literal["sft"] = "sft"
@@ -36,36 +43,25 @@ class SFT(Training):
 
     learning_rate: float = Field(1e-5, gt=0, description="peak learning rate of AdamW")
 
-    def learn_here(self, training_batch: TrainingBatch) -> dict[str, float]:
-        """Write the next generation into `training_batch.output`; returns the last line
-        of metrics.
+    def steps(self, examples: int) -> int:
+        """Optimizer steps, over all processes."""
+        return self.updates(examples, self.processes)
+
+    def learn_here(self, batch: TrainingBatch) -> dict[str, float]:
+        """Write the next generation into `batch.output`; returns the last line of
+        metrics.
 
         An answer that won several pairs of its prompt is one example. Raises what
         `Preference.learn_here` raises.
         """
-        need_examples(training_batch.pairs, training_batch.learner)
-        model, encoding, device = model_to_train(
+        need_examples(batch.pairs, batch.learner)
+        winners = dict.fromkeys((pair.messages, pair.chosen) for pair in batch.pairs)
+        return fine_tune_player(
             self,
-            self.precision,
-            training_batch.learner.name,
-            training_batch.player,
-            training_batch.weights,
-            training_batch.seed,
-        )
-        examples = dict.fromkeys(
-            (pair.messages, pair.chosen) for pair in training_batch.pairs
-        )
-        return self.train(
-            model,
-            encoding,
-            answer_rows(list(examples), encoding),
+            self.kind,
+            batch,
+            lambda encoding: answer_rows(list(winners), encoding),
             AnswerObjective(),
-            home=training_batch.output,
-            scratch=training_batch.scratch,
-            seed=training_batch.seed,
-            device=device,
-            report_to=training_batch.report_to,
-            log=training_batch.log,
         )
 
 
@@ -83,16 +79,13 @@ def train_sft(
     scratch: Path | None = None,
     log: Callable[[dict[str, Any]], None] = lambda line: None,
 ) -> dict[str, float]:
-    """Fine-tune the model in `model_folder` (or a hub id) on (chat, answer) examples;
-    write it into `out`.
+    """Fine-tune a model on (chat, answer) examples and write it into `out`.
 
-    `max_length` (tokens) and `template` as for a local player; `scratch` keeps
-    checkpoints through a crash. Returns the last line of metrics. Raises NoSignal,
-    ModelError, DataError, DiskFull, EquipoiseError.
+    `model_folder` may be a hub id. `max_length` (tokens) and `template` are as for a
+    local player; `scratch` keeps checkpoints through a crash. Returns the last line of
+    metrics. Raises NoSignal, ModelError, DataError, DiskFull, EquipoiseError.
     """
-    from transformers import set_seed
-
-    from equipoise.models.loading import load_encoding, load_model
+    from equipoise.players.local import Local
 
     settings = settings or SFT.model_validate({})
     if settings.launch is not None:
@@ -100,23 +93,25 @@ def train_sft(
             "train_sft trains in the process that calls it; learner.launch is for a run's learner"
         )
     need_examples(examples, model_folder)
-    set_seed(seeds.child(seed, "adapter") % 2**32)
-    encoding = load_encoding(str(model_folder), max_length, template)
-    dtype = (
-        "bfloat16" if lora is not None and settings.precision == "bf16" else "float32"
-    )
-    model = load_model(
-        str(model_folder), None, lora, dtype=dtype, device="cpu", trainable=True
-    )
+    model_settings = {
+        "model": str(model_folder),
+        "lora": lora,
+        "max_length": max_length,
+        "template": template,
+    }
+    player = Local.model_validate(model_settings)
+    encoding = player.encoding()
+    model = model_to_train(player, None, seed, settings.precision)
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as nowhere:
-        return settings.train(
+    with tempfile.TemporaryDirectory() as temporary:
+        return fine_tune(
+            settings,
             model,
             encoding,
             answer_rows(examples, encoding),
             AnswerObjective(),
-            home=out,
-            scratch=scratch or Path(nowhere) / "scratch",
+            output=out,
+            scratch=scratch or Path(temporary) / "scratch",
             seed=seed,
             device=device,
             log=log,
@@ -130,9 +125,7 @@ class AnswerObjective:
     def __call__(
         self, logprob_A: torch.Tensor, batch: Sequence[Row]
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """loss_B in nats an answer; nothing beside it is logged but the answers'
-        likelihood.
-        """
+        """loss_B in nats an answer; the answers' log-probabilities are logged."""
         return -logprob_A, {"answer_logprob": logprob_A.detach()}
 
     def size(self, row: Row) -> float:

@@ -68,7 +68,7 @@ class TabularLearner(Learner):
             )
         return self
 
-    def learn(self, training_batch: TrainingBatch) -> dict[str, float]:
+    def learn(self, batch: TrainingBatch) -> dict[str, float]:
         """Write the next policy; return `loss`, `entropy` and `kl` (from the previous
         policy), in nats, and `distance`.
 
@@ -77,17 +77,15 @@ class TabularLearner(Learner):
         distance where some move always wins). Raises ConfigError for a player, a loss
         or a game that this cannot be done with.
         """
-        if training_batch.loss is None or not isinstance(
-            training_batch.player, Tabular
-        ):
+        if batch.loss is None or not isinstance(batch.player, Tabular):
             raise ConfigError("learner: 'tabular' trains a tabular player, by a loss")
-        win_AA = win_probabilities(training_batch.game.payoff_AM(), self.payoff_scale)
+        win_AA = win_probabilities(batch.game.payoff_AM(), self.payoff_scale)
         past = [
-            PlayerId(training_batch.learner.name, generation)
-            for generation in range(training_batch.learner.generation, -1, -1)
+            PlayerId(batch.learner.name, generation)
+            for generation in range(batch.learner.generation, -1, -1)
         ]
-        folders = dict(zip(past, training_batch.past_weights, strict=True))
-        start = training_batch.player
+        folders = dict(zip(past, batch.past_weights, strict=True))
+        start = batch.player
 
         @cache
         def logits_A(player: PlayerId) -> np.ndarray:
@@ -98,14 +96,14 @@ class TabularLearner(Learner):
                 )
             return found_A
 
-        problem = expectation(training_batch.loss, win_AA, past, logits_A, self.sampler)
+        problem = expectation(batch.loss, win_AA, past, logits_A, self.sampler)
         before_A = logits_A(past[0])
         after_A, facts = self.minimise(problem, before_A)
-        write_policy(training_batch.output, after_A)
+        write_policy(batch.output, after_A)
         before_A, after_A = log_softmax(before_A), log_softmax(after_A)
         facts["entropy"] = float(-(np.exp(after_A) * after_A).sum())
         facts["kl"] = max(0.0, float((np.exp(after_A) * (after_A - before_A)).sum()))
-        training_batch.log({"steps": 1, **facts})
+        batch.log({"steps": 1, **facts})
         return facts
 
     def minimise(

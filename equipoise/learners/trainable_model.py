@@ -1,4 +1,4 @@
-"""The model that a learner in memory trains: all of it, or an adapter on a base that it
+"""The model that a policy trainer trains: all of it, or an adapter on a base that it
 shares with other learners.
 """
 
@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 from equipoise import seeds
-from equipoise.learners.gradient import model_to_train
-from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.learners.fine_tuning import model_to_train
+from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.models.adapters import add_adapter, load_adapter, resolve
 from equipoise.models.loading import Dtype, load_model
 from equipoise.models.quiet import quiet
@@ -28,23 +28,22 @@ class TrainableModel:
 
     def __init__(
         self,
-        settings: PolicyGradient,
+        settings: PolicyGradientSettings,
         player: Local,
         name: str,
         seed: int,
         device: torch.device,
         resources: Resources,
     ) -> None:
-        """`resources` holds the bases that learners with adapters share. Raises
-        ConfigError, ModelError.
+        """`resources` holds the bases that learners with adapters share.
+
+        Raises ModelError.
         """
         self.player, self.name = player, name
-        self._base: MultiAdapterModel | None = None
+        self._adapters: MultiAdapterModel | None = None
         self._start: Any = None
         if player.lora is None:
-            model, _, _ = model_to_train(
-                settings, settings.precision, name, player, player.start, seed
-            )
+            model = model_to_train(player, player.start, seed, settings.precision)
             self.model: Any = model.to(device)
             if settings.kl:
                 self._start = load_model(
@@ -56,77 +55,69 @@ class TrainableModel:
                 )
         else:
             dtype: Dtype = "bfloat16" if settings.precision == "bf16" else "float32"
-            key = (
-                "learners' base",
-                resolve(player.model),
-                dtype,
-                str(device),
-                player.attention,
-            )
-            self._base = resources.get(
-                key, lambda: MultiAdapterModel(player, dtype, device)
-            )
-            self._base.add(name, player, seed, bool(settings.kl))
-            self.model = self._base.model
+            self._adapters = _shared(player, dtype, device, resources)
+            self._adapters.add(name, player, seed, bool(settings.kl))
+            self.model = self._adapters.model
         if settings.gradient_checkpointing:
             self.model.activation_checkpointing_enable({"use_reentrant": False})
             self.model.enable_input_require_grads()
-        self.mine()
+        self.activate()
 
     @property
     def width(self) -> int:
         """Of the hidden states."""
         return self.model.config.get_text_config().hidden_size
 
-    def mine(self) -> Any:
+    def activate(self) -> Any:
         """The model with this learner's own weights in force, ready to train."""
-        if self._base is not None:
-            self._base.model.set_adapter(self.name)
+        if self._adapters is not None:
+            self._adapters.model.set_adapter(self.name)
         return self.model
 
-    def sampler(self) -> Any:
+    def sampling_model(self) -> Any:
         """The model as it samples, without PEFT around it."""
-        model = self.mine()
-        return model if self._base is None else model.get_base_model()
+        model = self.activate()
+        return model if self._adapters is None else model.get_base_model()
 
     @contextmanager
     def reference(self) -> Iterator[Any]:
         """The model with the weights that the learner started from."""
-        if self._base is None:
+        if self._adapters is None:
             yield self._start
         elif self.player.start is None:
-            with self.mine().disable_adapter():
+            with self.activate().disable_adapter():
                 yield self.model
         else:
-            self._base.model.set_adapter(started(self.name), inference_mode=True)
+            name = start_adapter(self.name)
+            self._adapters.model.set_adapter(name, inference_mode=True)
             yield self.model
-            self.mine()
+            self.activate()
 
-    def trained(self) -> dict[str, nn.Parameter]:
+    def trained_parameters(self) -> dict[str, nn.Parameter]:
         """The weights that are trained, by name."""
         return {
             name: weight
-            for name, weight in self.mine().named_parameters()
+            for name, weight in self.activate().named_parameters()
             if weight.requires_grad
         }
 
     def save(self, folder: Path) -> None:
         """Write the model or the adapter into `folder`, as `from_pretrained` reads it."""
         with quiet():
-            if self._base is None:
+            if self._adapters is None:
                 self.model.save_pretrained(str(folder))
                 return
-            self.mine().save_pretrained(str(folder), selected_adapters=[self.name])
-        for file in (
-            folder / self.name
-        ).iterdir():  # where PEFT puts an adapter that is not called "default"
+            self.activate().save_pretrained(str(folder), selected_adapters=[self.name])
+        # where PEFT puts an adapter that is not called "default"
+        for file in (folder / self.name).iterdir():
             file.rename(folder / file.name)
         shutil.rmtree(folder / self.name)
 
 
 class MultiAdapterModel:
-    """One base model in memory and the adapters of the learners on it, one of them in
-    force at a time.
+    """One base model in memory and the adapters of the learners on it.
+
+    One adapter is in force at a time.
     """
 
     def __init__(self, player: Local, dtype: Dtype, device: torch.device) -> None:
@@ -135,18 +126,18 @@ class MultiAdapterModel:
         )
 
     def add(self, name: str, player: Local, seed: int, with_start: bool) -> None:
-        """The adapter `name` as the player starts, in place of one of that name; and a
-        frozen copy of a given start.
+        """Add the adapter `name` as the player starts; it replaces one of that name.
+
+        `with_start`: add a frozen copy, too, if the player starts from an adapter.
         """
         from transformers import set_seed
 
         assert player.lora is not None
-        for old in (name, started(name)):
+        for old in (name, start_adapter(name)):
             if old in getattr(self.model, "peft_config", {}):
                 self.model.delete_adapter(old)
-        set_seed(
-            seeds.child(seed, "adapter") % 2**32
-        )  # a fresh adapter is drawn from torch's generator
+        # a fresh adapter is drawn from torch's generator
+        set_seed(seeds.child(seed, "adapter") % 2**32)
         if player.start is None:
             self.model = add_adapter(self.model, player.lora, name).eval()
             return
@@ -155,10 +146,19 @@ class MultiAdapterModel:
         ).eval()
         if with_start:
             self.model = load_adapter(
-                self.model, player.model, player.start, started(name)
+                self.model, player.model, player.start, start_adapter(name)
             ).eval()
 
 
-def started(name: str) -> str:
-    """What the frozen copy of a learner's first adapter is called."""
+def _shared(
+    player: Local, dtype: Dtype, device: torch.device, resources: Resources
+) -> MultiAdapterModel:
+    """The base of this player and of all that start from the same model."""
+    model = resolve(player.model)
+    key = ("learners' base", model, dtype, str(device), player.attention)
+    return resources.get(key, lambda: MultiAdapterModel(player, dtype, device))
+
+
+def start_adapter(name: str) -> str:
+    """The name of the frozen copy of a learner's first adapter."""
     return f"{name}_as_given"

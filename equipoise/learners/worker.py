@@ -1,4 +1,4 @@
-"""One of the processes that `learners.launch` has started: `python -m
+"""One of the processes that `learners.processes` starts: `python -m
 equipoise.learners.worker FOLDER`.
 """
 
@@ -15,57 +15,56 @@ from typing import Any
 
 from equipoise import errors
 from equipoise.errors import ConfigError
-from equipoise.learners.gradient import world_size
-from equipoise.learners.launch import Launchable, read
+from equipoise.learners.batch_files import read
+from equipoise.learners.launch import world_size
+from equipoise.learners.processes import Launchable
 
 
 def main(folder: Path) -> None:
-    """Learn the lesson in `folder` together with the other processes; the first writes
-    metrics and the result.
+    """Learn the training batch in `folder` together with the other processes.
+
+    The first of them writes metrics and the result.
     """
-    threading.Thread(
-        target=_end_with_parent, args=(folder / "parent.lock",), daemon=True
-    ).start()
+    lock = folder / "parent.lock"
+    threading.Thread(target=_end_with_parent, args=(lock,), daemon=True).start()
     rank = int(os.environ.get("RANK", "0"))
     try:
         facts = _learn(folder)
     except Exception as error:
-        ours = [
-            kind.__name__
-            for kind in type(error).__mro__
-            if kind.__module__ == errors.__name__
-        ]
-        message = str(error) if ours else f"{type(error).__name__}: {error}"
-        _write(
-            folder / f"error-{rank}.json",
-            {"kind": ours[0] if ours else None, "message": message},
-        )
+        _write(folder / f"error-{rank}.json", _failure(error))
         raise
     if rank == 0:
         _write(folder / "result.json", facts)
 
 
+def _failure(error: Exception) -> dict[str, Any]:
+    """The nearest class of ours that the error belongs to, if any, and its message."""
+    ours = [kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__]
+    if ours:
+        return {"kind": ours[0].__name__, "message": str(error)}
+    return {"kind": None, "message": f"{type(error).__name__}: {error}"}
+
+
 def _learn(folder: Path) -> dict[str, float]:
     from accelerate import PartialState
 
-    with open(
-        folder / "metrics.jsonl", "a"
-    ) as metrics:  # only the first process is given lines
+    # only the first process is given lines
+    with open(folder / "metrics.jsonl", "a") as metrics:
 
         def log(line: dict[str, Any]) -> None:
             metrics.write(json.dumps(line) + "\n")
             metrics.flush()
 
-        learner, training_batch = read(folder, log)
+        learner, batch = read(folder, log)
         assert isinstance(learner, Launchable) and learner.launch is not None
         if world_size() != learner.launch.processes:
             raise ConfigError(
                 f"learner.launch asks for {learner.launch.processes} processes, but accelerate started {world_size()}; "
                 "in its configuration, distributed_type has to be MULTI_GPU (on CPUs, too), FSDP or DEEPSPEED"
             )
-        facts = learner.learn_here(training_batch)
+        facts = learner.learn_here(batch)
     state = PartialState()
-    state.wait_for_everyone()  # none leaves while another still needs it
+    state.wait_for_everyone()  # no process leaves while another still needs it
     state.destroy_process_group()
     return facts
 
@@ -78,8 +77,9 @@ def _write(file: Path, value: Any) -> None:
 
 
 def _end_with_parent(lock: Path) -> None:
-    """End this process once nobody holds the lock: whoever reads its results has been
-    killed.
+    """End this process once nobody holds the lock.
+
+    Then the process that was to read the result has been killed.
     """
     with open(lock) as file:
         while True:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from equipoise.component import Component
+from equipoise.errors import ConfigError
 from equipoise.games.base import Game
 from equipoise.types import PlayerId, Prompt
 
@@ -27,15 +29,16 @@ class Planned:
 
 @dataclass(frozen=True)
 class MatchContext:
-    """Who may be seated, and what is known of them.
+    """What a schedule may know: the players, and how they have done so far.
 
-    `players` are at the table now, learners first; `history` are the learners' earlier
-    generations, newest first. `ratings` by player name, from the matches before; empty
-    at first. `mixture` and `win_rate` are of the league as it was last measured: player
-    -> weight at equilibrium, and (first, second) -> P(first beats second); empty at
-    first. `learners` are those of `players` who learn; all of them where it is empty.
-    `successful_texts` are texts of earlier generations that a game may give again, each
-    as often as it succeeded.
+    players: everybody in this generation, learners first
+    history: the learners' earlier generations, newest first
+    ratings: player name -> training rating before these matches; empty at first
+    mixture, win_rate: of the league as last measured, player -> weight at equilibrium
+        and (first, second) -> P(first beats second); empty at first
+    learners: those of `players` who learn; empty: all of them
+    successful_texts: texts of earlier generations that the game may give again, each as
+        often as it succeeded
     """
 
     game: Game
@@ -49,8 +52,8 @@ class MatchContext:
     successful_texts: Sequence[str] = ()
 
     @property
-    def who_learns(self) -> Sequence[PlayerId]:
-        """The learners at the table."""
+    def learning(self) -> Sequence[PlayerId]:
+        """Those of `players` who learn."""
         return self.learners or self.players
 
 
@@ -71,13 +74,32 @@ class Schedule(Component):
     remembers: ClassVar[bool] = False
     """Whether it needs the successful texts of earlier generations."""
 
-    def check(self, game: Game, players: Sequence[str]) -> None:
-        """Raises ConfigError unless this game can be played so by players of these
-        names.
+    @property
+    def player_of_role(self) -> Mapping[str, str]:
+        """role -> the name of the player that has it in every match; empty where roles
+        have no players of their own.
         """
+        return {}
 
+    def check(self, game: Game, players: Sequence[str]) -> None:
+        """Raises ConfigError unless players of these names can play this game so."""
+
+    def seated(self, game: Game, players: Sequence[PlayerId]) -> dict[str, PlayerId]:
+        """role -> the one of `players` that has it.
+
+        Raises ConfigError where the schedule gives no role to a player, and for an
+        unknown role or player.
+        """
+        if not self.player_of_role:
+            raise ConfigError(
+                f"schedule: '{self.kind}' gives no role to a player; use roles"
+            )
+        by_name = {player.name: player for player in players}
+        self.check(game, list(by_name))
+        return {role: by_name[name] for role, name in self.player_of_role.items()}
+
+    @abstractmethod
     def seatings(
         self, prompts: Sequence[Prompt], match_context: MatchContext
     ) -> Seatings:
         """Seats for every match of a generation."""
-        raise TypeError(f"{type(self).__name__} must define seatings()")

@@ -40,7 +40,7 @@ class Mixture(Schedule):
         ]
         weight_N = np.array([match_context.mixture[player] for player in here])
         table: Seatings = []
-        for learner in match_context.who_learns:
+        for learner in match_context.learning:
             opponents = here or others(learner, match_context)
             table += _met(
                 self.kind,
@@ -75,7 +75,7 @@ class Prioritised(Schedule):
     ) -> Seatings:
         """One match per prompt and learner."""
         table: Seatings = []
-        for learner in match_context.who_learns:
+        for learner in match_context.learning:
             opponents = others(learner, match_context)
             weight_N = np.array(
                 [

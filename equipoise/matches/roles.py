@@ -4,7 +4,7 @@ may be given instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from equipoise.component import nearest
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
 from equipoise.matches.base import MatchContext, Schedule, Seatings
-from equipoise.types import PlayerId, Prompt
+from equipoise.types import Prompt
 
 
 class Roles(Schedule):
@@ -67,6 +67,11 @@ class Roles(Schedule):
         return self
 
     @property
+    def player_of_role(self) -> Mapping[str, str]:
+        """As the settings say."""
+        return self.roles
+
+    @property
     def remembers(self) -> bool:  # type: ignore[override]  # its settings decide
         """Where texts of earlier generations are given again."""
         return self.replay > 0
@@ -116,14 +121,6 @@ class Roles(Schedule):
             )
         if self.replay:
             game.check_replay()
-
-    def seated(self, game: Game, players: Sequence[PlayerId]) -> dict[str, PlayerId]:
-        """role -> the one of `players` that has it. Raises ConfigError for an unknown
-        role or player.
-        """
-        by_name = {player.name: player for player in players}
-        self.check(game, list(by_name))
-        return {role: by_name[name] for role, name in self.roles.items()}
 
     def _given(
         self, prompt: Prompt, match_context: MatchContext, dice: np.random.Generator

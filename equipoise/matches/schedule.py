@@ -49,7 +49,7 @@ class SelfPlay(Schedule):
         """One match per prompt and learner."""
         return [
             (prompt, dict.fromkeys(match_context.game.seats, player))
-            for player in match_context.who_learns
+            for player in match_context.learning
             for prompt in prompts
         ]
 
@@ -90,7 +90,7 @@ class AgainstHistory(Schedule):
     ) -> Seatings:
         """One match per prompt and learner; a learner without a past meets itself."""
         table: Seatings = []
-        for player in match_context.who_learns:
+        for player in match_context.learning:
             past = [old for old in match_context.history if old.name == player.name][
                 : self.max_history
             ] or [player]

@@ -1,5 +1,5 @@
-"""How far judges agree beyond chance, whatever their number, the scale they use, and
-the answers they left out.
+"""How far judges agree beyond chance, for any number of judges, any scale, and with
+missing ratings.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ def krippendorff_alpha(ratings_JU: npt.ArrayLike, level: Level = "interval") -> 
     below it.
 
         alpha = 1 − D_o / D_e
-        D_o = 1/n · Σ_u 1/(m_u − 1) · Σ_{i≠j in u} d(v_i, v_j),      D_e = 1/(n(n − 1)) · Σ_{i≠j} d(v_i, v_j)
+        D_o = 1/n · Σ_u 1/(m_u − 1) · Σ_{i≠j in u} d(v_i, v_j)
+        D_e = 1/(n(n − 1)) · Σ_{i≠j} d(v_i, v_j)
 
     over the n ratings of units u that have m_u ≥ 2 of them. d is the squared difference
     ("interval"), that of the middle ranks ("ordinal": Krippendorff's metric, whose
     Σ_{g=c..k} n_g − (n_c + n_k)/2 is their distance), or whether two ratings differ
     ("nominal").
 
-    Args: ratings_JU: what judge j gave unit u [J, U], NaN where nothing. NaN is
+    Args: ratings_JU: judge j's rating of unit u [J, U], NaN where there is none. NaN is
     returned where alpha is not defined: no unit with two ratings, or no two ratings
     that differ. Raises ValueError for another shape or infinite ratings. Source:
     Krippendorff 2011, Computing Krippendorff's Alpha-Reliability, §C–E.
@@ -37,7 +38,7 @@ def krippendorff_alpha(ratings_JU: npt.ArrayLike, level: Level = "interval") -> 
         )
     if np.isinf(ratings_JU).any():
         raise ValueError(
-            "ratings_JU holds infinity; a rating must be finite, or NaN where nothing was given"
+            "ratings_JU holds infinity; a rating must be finite, or NaN where there is none"
         )
     given_JU = ~np.isnan(ratings_JU)
     given_JU &= given_JU.sum(0) >= 2
@@ -45,15 +46,13 @@ def krippendorff_alpha(ratings_JU: npt.ArrayLike, level: Level = "interval") -> 
     if not len(value_n) or value_n.min() == value_n.max():
         return math.nan
     point_nF = _points(value_n, level)
-    point_nF = point_nF - point_nF.mean(
-        0
-    )  # differences stay as they are, and large ratings lose no digits
+    # Centred, the differences stay as they are, and large ratings lose no digits.
+    point_nF = point_nF - point_nF.mean(0)
     count_U = given_JU.sum(0)
     spread_U = _spread(point_nF, unit_n, count_U)
     observed = (spread_U[count_U > 0] / (count_U[count_U > 0] - 1)).sum()
-    (expected,) = _spread(
-        point_nF, np.zeros(len(value_n), int), np.array([len(value_n)])
-    )
+    one_unit_n = np.zeros(len(value_n), int)
+    (expected,) = _spread(point_nF, one_unit_n, np.array([len(value_n)]))
     return float(1 - (len(value_n) - 1) * observed / expected)
 
 
@@ -78,7 +77,7 @@ def _spread(
 ) -> np.ndarray:
     """Per unit, half of Σ_{i≠j} |x_i − x_j|² = m Σ |x|² − |Σ x|²."""
     square_U = np.bincount(unit_n, (point_nF**2).sum(1), len(count_U))
-    sum_UF = np.stack(
-        [np.bincount(unit_n, feature_n, len(count_U)) for feature_n in point_nF.T], 1
+    sum_FU = np.stack(
+        [np.bincount(unit_n, feature_n, len(count_U)) for feature_n in point_nF.T]
     )
-    return np.maximum(count_U * square_U - (sum_UF**2).sum(1), 0.0)
+    return np.maximum(count_U * square_U - (sum_FU**2).sum(0), 0.0)

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-CYCLIC = 0.1  # share of cyclic triples above which one number a player misleads
+CYCLIC = 0.1  # share of cyclic triples above which a single rating misleads
 
 
-class Parts(NamedTuple):
+class Decomposition(NamedTuple):
     """payoff_NN = transitive_NN + cyclic_NN, where transitive_NN[i, j] = rating_N[i] −
     rating_N[j].
     """
@@ -25,7 +25,7 @@ class Parts(NamedTuple):
     cyclic_NN: np.ndarray
 
 
-def decompose(payoff_NN: np.ndarray) -> Parts:
+def decompose(payoff_NN: np.ndarray) -> Decomposition:
     """The combinatorial Hodge decomposition on the complete graph.
 
     f minimises sum_ij (payoff_ij − (f_i − f_j))² with sum f = 0; on a complete table
@@ -36,7 +36,7 @@ def decompose(payoff_NN: np.ndarray) -> Parts:
     payoff_NN = _antisymmetric(payoff_NN)
     rating_N = payoff_NN.mean(axis=1)
     transitive_NN = rating_N[:, None] - rating_N[None, :]
-    return Parts(rating_N, transitive_NN, payoff_NN - transitive_NN)
+    return Decomposition(rating_N, transitive_NN, payoff_NN - transitive_NN)
 
 
 def cycle_share(payoff_NN: np.ndarray) -> float:
@@ -45,8 +45,8 @@ def cycle_share(payoff_NN: np.ndarray) -> float:
 
     0 when all pay-offs are 0: ties make no cycle. Two things other than cycles raise
     it. Sampling noise: pure noise has an expected share of (N − 2)/N. Saturation: when
-    each player beats *all* weaker ones by the same 1, differences of ratings cannot say
-    so, and the share is (N − 2)/(3N); `cyclic_triples` is 0 there. `payoff_NN`
+    each player beats *all* weaker ones by the same 1, differences of ratings cannot
+    express it, and the share is (N − 2)/(3N); `cyclic_triples` is 0 there. `payoff_NN`
     antisymmetric, finite. Raises ValueError when it is not. Source: the decomposition
     above; Balduzzi et al. 2019, arXiv 1901.08106, §2, for its reading as a game.
     """
@@ -55,14 +55,13 @@ def cycle_share(payoff_NN: np.ndarray) -> float:
     if scale == 0:
         return 0.0
     payoff_NN = payoff_NN / scale  # squares of tiny pay-offs would underflow
-    return float(
-        min(1.0, (decompose(payoff_NN).cyclic_NN ** 2).sum() / (payoff_NN**2).sum())
-    )
+    cyclic_NN = decompose(payoff_NN).cyclic_NN
+    return float(min(1.0, (cyclic_NN**2).sum() / (payoff_NN**2).sum()))
 
 
 def cyclic_triples(payoff_NN: np.ndarray) -> float:
-    """The share of triples in which i beats j beats k beats i: who beats whom alone
-    counts, not by how much.
+    """The share of triples in which i beats j beats k beats i; by how much does not
+    count.
 
     trace(B³)/3 / C(N, 3) with B[i, j] = 1 where payoff_ij > 0. 0 for fewer than three
     players; 1/4 for coin flips. `payoff_NN` antisymmetric, finite. Raises ValueError
@@ -72,39 +71,39 @@ def cyclic_triples(payoff_NN: np.ndarray) -> float:
     beats_NN = (_antisymmetric(payoff_NN) > 0).astype(float)
     if len(beats_NN) < 3:
         return 0.0
-    return float(
-        ((beats_NN @ beats_NN) * beats_NN.T).sum() / 3 / comb(len(beats_NN), 3)
-    )
+    cycles = ((beats_NN @ beats_NN) * beats_NN.T).sum() / 3
+    return float(cycles / comb(len(beats_NN), 3))
 
 
 def cyclic_warning(triples: float) -> str:
-    """What to say where `cyclic_triples` is too large for one number a player; empty
+    """The warning where `cyclic_triples` is too large for one rating per player; empty
     where it is not.
     """
     if triples <= CYCLIC:
         return ""
-    return f"{100 * triples:.0f} % of the triples go round in a circle (coin flips: 25 %): one rating per player misleads"
+    return (
+        f"{100 * triples:.0f} % of the triples go round in a circle (coin flips: 25 %): "
+        "one rating per player misleads"
+    )
 
 
 def _antisymmetric(payoff_NN: np.ndarray) -> np.ndarray:
     payoff_NN = np.asarray(payoff_NN, dtype=float)
-    if (
-        payoff_NN.ndim != 2
-        or payoff_NN.shape[0] != payoff_NN.shape[1]
-        or not payoff_NN.size
-    ):
+    square = payoff_NN.ndim == 2 and payoff_NN.shape[0] == payoff_NN.shape[1]
+    if not square or not payoff_NN.size:
         raise ValueError(
-            f"payoff_NN must be a square matrix of at least one player; its shape is {payoff_NN.shape}"
+            "payoff_NN must be a square matrix of at least one player; "
+            f"its shape is {payoff_NN.shape}"
         )
     if not np.isfinite(payoff_NN).all():
         i, j = np.argwhere(~np.isfinite(payoff_NN))[0]
         raise ValueError(
             f"payoff_NN[{i}, {j}] is {payoff_NN[i, j]}; every pair must have a pay-off"
         )
-    if not np.allclose(
-        payoff_NN, -payoff_NN.T, rtol=0, atol=1e-9 * np.abs(payoff_NN).max()
-    ):
+    tolerance = 1e-9 * np.abs(payoff_NN).max()
+    if not np.allclose(payoff_NN, -payoff_NN.T, rtol=0, atol=tolerance):
         raise ValueError(
-            "payoff_NN must be antisymmetric, payoff[i, j] = −payoff[j, i]; from win rates, use 2·rate − 1"
+            "payoff_NN must be antisymmetric, payoff[i, j] = −payoff[j, i]; "
+            "from win rates, use 2·rate − 1"
         )
     return payoff_NN

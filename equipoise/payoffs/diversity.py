@@ -1,11 +1,11 @@
-"""How alike texts are: to all texts written before, kept exactly while they grow in
-number, and to each other.
+"""How alike texts are: to all texts written before, exactly and however many they are,
+and to each other.
 
-    MeanCosine   1/N Σ_r u(h)·u(r) = u(h) · (1/N Σ_r u(r))         one vector stands for all N references
+    MeanCosine   1/N Σ_r u(h)·u(r) = u(h) · (1/N Σ_r u(r)): a single vector stands for all
+                 N references
     of a set     cosine = 1/(n(n − 1)) Σ_{i≠j} u_i·u_j = (|Σ u|² − Σ|u|²) / (n(n − 1))
 
-Source: GPO, arXiv 2406.10977, §4 (the diversity rewards of the adversary, and the
-diversity of its prompts).
+Source: GPO, arXiv 2406.10977, §4 (diversity rewards and the diversity of prompts).
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def unit(embed: Embed, texts: Sequence[str]) -> np.ndarray:
     vector_BD = np.asarray(embed(texts), float)
     if vector_BD.ndim != 2 or len(vector_BD) != len(texts):
         raise ValueError(
-            f"embed gave shape {vector_BD.shape} for {len(texts)} texts; it must give [{len(texts)}, D]"
+            f"embed gave shape {vector_BD.shape} for {len(texts)} texts; "
+            f"it must give [{len(texts)}, D]"
         )
     if not np.isfinite(vector_BD).all():
         row = int(np.argmin(np.isfinite(vector_BD).all(1)))
@@ -66,7 +67,7 @@ class MeanCosine:
         self._count = self._dropped = 0
 
     def __len__(self) -> int:
-        """Texts that count."""
+        """The number of texts that count."""
         return self._count
 
     def add(self, texts: Sequence[str]) -> None:
@@ -77,15 +78,13 @@ class MeanCosine:
             return
         vector_BD = unit(self.embed, texts)
         self._same_size(vector_BD)
-        sum_D = (
-            vector_BD.sum(0) if self._sum_D is None else self._sum_D + vector_BD.sum(0)
-        )
+        sum_D = vector_BD.sum(0)
+        if self._sum_D is not None:
+            sum_D = self._sum_D + sum_D
         self._count += len(vector_BD)
-        self._sum_D = (
-            sum_D
-            if self.window is None
-            else self._within(self.window, sum_D, vector_BD)
-        )
+        if self.window is not None:
+            sum_D = self._within(self.window, sum_D, vector_BD)
+        self._sum_D = sum_D
 
     def _within(
         self, window: int, sum_D: np.ndarray, vector_BD: np.ndarray
@@ -114,20 +113,22 @@ class MeanCosine:
     def _same_size(self, vector_BD: np.ndarray) -> None:
         if self._sum_D is not None and vector_BD.shape[1] != len(self._sum_D):
             raise ValueError(
-                f"embed gave vectors of {vector_BD.shape[1]} numbers after such of {len(self._sum_D)}"
+                f"embed gave vectors of {vector_BD.shape[1]} numbers after vectors of "
+                f"{len(self._sum_D)}"
             )
 
 
 def diversity(
     texts: Sequence[str], embed: Embed = hashed, orders: Sequence[int] = (2, 3, 4, 5)
 ) -> dict[str, float]:
-    """How alike and how diverse a set of texts is, each held against all others.
+    """How alike and how diverse a set of texts is, each compared with all others.
 
     Returns self_bleu (mean over i of the mean BLEU of i against each other),
     bleu_diversity = 1 − self_bleu, cosine (mean over pairs), cosine_diversity = 1 −
     cosine/2; all NaN for fewer than two texts.
     """
-    if (n := len(texts)) < 2:
+    n = len(texts)
+    if n < 2:
         return dict.fromkeys(
             ("self_bleu", "bleu_diversity", "cosine", "cosine_diversity"), math.nan
         )

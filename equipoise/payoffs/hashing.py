@@ -3,8 +3,9 @@ character n-grams.
 
     v[bucket(f)] += sign(f) · (1 + log tf(f))  over the features f of a text,   v / |v|
 
-Close in spelling is close in angle; meaning is an encoder's part. Hashes are plain
-arithmetic, not Python's `hash`, so a text has the same vector in every process. Source:
+Texts of like spelling have a small angle; likeness of meaning needs an encoder. Hashes
+are plain arithmetic, not Python's `hash`, so a text has the same vector in every
+process. Source:
 Weinberger et al. 2009, Feature Hashing, arXiv 0902.2206, §2.
 """
 
@@ -19,13 +20,14 @@ import numpy as np
 
 SIZE = 512  # numbers of a vector
 CHARACTERS = (3, 4, 5)  # bytes of UTF-8 in a character n-gram
-ROWS = 1024  # texts that are hashed at once; a row's number and a feature's 44 bits share one integer
+# Texts that are hashed at once; a row's number and a feature's 44 bits share an integer.
+ROWS = 1024
 WORD = re.compile(r"\w+")
 
 
 def hashed(texts: Sequence[str]) -> np.ndarray:
-    """Unit vectors [B, 512] of texts, float64; letters' case and the kind of whitespace
-    do not matter.
+    """Unit vectors [B, 512] of texts, float64; case and the kind of whitespace do not
+    matter.
 
     A text of whitespace alone has the zero vector.
     """
@@ -33,13 +35,10 @@ def hashed(texts: Sequence[str]) -> np.ndarray:
     for start in range(0, len(texts), ROWS):
         chunk = [" ".join(text.lower().split()) for text in texts[start : start + ROWS]]
         (word_row_F, word_F), (gram_row_F, gram_F) = _words(chunk), _characters(chunk)
-        row_F, feature_F = (
-            np.concatenate([word_row_F, gram_row_F]),
-            np.concatenate([word_F, gram_F]),
-        )
-        key_U, times_U = np.unique(
-            row_F << np.uint64(44) | feature_F >> np.uint64(20), return_counts=True
-        )
+        row_F = np.concatenate([word_row_F, gram_row_F])
+        feature_F = np.concatenate([word_F, gram_F])
+        key_F = row_F << np.uint64(44) | feature_F >> np.uint64(20)
+        key_U, times_U = np.unique(key_F, return_counts=True)
         bucket_U = (key_U & np.uint64(SIZE - 1)).astype(np.intp)
         sign_U = np.where(key_U >> np.uint64(20) & np.uint64(1), 1.0, -1.0)
         cell_U = (key_U >> np.uint64(44)).astype(np.intp) * SIZE + bucket_U
@@ -54,8 +53,8 @@ def _words(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     rows, hashes = [], []
     for row, text in enumerate(texts):
         codes = [
-            zlib.crc32(word.encode("utf-8", "surrogatepass"))
-            for word in WORD.findall(text)
+            zlib.crc32(spelling.encode("utf-8", "surrogatepass"))
+            for spelling in WORD.findall(text)
         ]
         pairs = [(first << 32 | second) for first, second in pairwise(codes)]
         hashes += codes + pairs
@@ -73,15 +72,13 @@ def _characters(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     byte_N = np.frombuffer(b"".join(spelled), np.uint8).astype(np.uint64)
     length_B = np.array([len(text) for text in spelled], np.intp)
     row_N = np.repeat(np.arange(len(texts)), length_B)
-    left_N = np.repeat(np.cumsum(length_B), length_B) - np.arange(
-        len(byte_N)
-    )  # bytes from here to the text's end
+    end_N = np.repeat(np.cumsum(length_B), length_B)
+    left_N = end_N - np.arange(len(byte_N))  # bytes from here to the text's end
     rows, hashes = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
     for n in CHARACTERS:
         first_F = np.flatnonzero(left_N >= n)
-        code_F = np.full(
-            len(first_F), n, np.uint64
-        )  # begun with n, so that lengths differ in their hashes
+        # Begun with n, so that n-grams of different lengths differ in their hashes.
+        code_F = np.full(len(first_F), n, np.uint64)
         for k in range(n):
             code_F = code_F << np.uint64(8) | byte_N[first_F + k]
         rows.append(row_N[first_F].astype(np.uint64))

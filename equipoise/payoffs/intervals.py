@@ -1,10 +1,9 @@
-"""Means that say how far to trust them: intervals for held-out scores, win rates and
-numbers over seeds.
+"""Means with intervals: of held-out scores, win rates and numbers over seeds.
 
 Answers to one prompt are not independent of each other, so the unit that is counted is
 the prompt (the cluster), not the answer. The obvious mean ± 1.96·se is too narrow with
-few clusters and has no width at all when every answer is right; t quantiles mend the
-first, Wilson's score interval the second.
+few clusters and has no width at all when every answer is right; t quantiles solve the
+first problem, Wilson's score interval the second.
 """
 
 from __future__ import annotations
@@ -18,9 +17,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean with its interval and the number of values it was taken over; what is not
-    known is NaN.
-    """
+    """A mean with its interval and the number of values behind it; NaN where unknown."""
 
     mean: float
     low: float
@@ -43,11 +40,10 @@ class Interval:
             f"{scale * value:.{digits}f}" for value in (self.mean, self.low, self.high)
         )
         ending = f" {unit}" if unit else ""
-        return (
-            f"{mean}{ending} (n = {self.n}, no interval)"
-            if math.isnan(half)
-            else f"{mean}{ending} ({low} to {high})"
+        interval = (
+            f"n = {self.n}, no interval" if math.isnan(half) else f"{low} to {high}"
         )
+        return f"{mean}{ending} ({interval})"
 
     def percent(self) -> str:
         """A share as percent: `86.1 % (83.0 to 88.9)`."""
@@ -59,9 +55,8 @@ class Interval:
 
 def _norm(share: float) -> float:
     """The standard normal quantile."""
-    from scipy.special import (
-        ndtri,
-    )  # here, and not from scipy.stats, which takes a second to import
+    # Not from scipy.stats, which takes a second to import.
+    from scipy.special import ndtri
 
     return float(ndtri(share))
 
@@ -81,7 +76,8 @@ def _finite(values: Sequence[float] | np.ndarray) -> np.ndarray:
         )
     if not np.isfinite(value_B).all():
         raise ValueError(
-            "values hold NaN or infinity; leave out what is missing, and count it, before taking the mean"
+            "values hold NaN or infinity; leave out missing values, and count them, "
+            "before taking the mean"
         )
     return value_B
 
@@ -114,8 +110,8 @@ def mean_interval(
     one 0/1 value a cluster. Without any spread n* = G.
 
     Args: values [n]; clusters: one label a value (the prompt's id), None: every value
-    its own; level: coverage. Returns the interval; NaN bounds with a single cluster
-    that tells nothing of the spread, NaN mean without values. Raises ValueError for
+    its own; level: coverage. Returns the interval; NaN bounds with a single cluster,
+    which has no spread, NaN mean without values. Raises ValueError for
     missing values, unequal lengths, or a share outside [0, 1]. Source: Liang & Zeger,
     Biometrika 73 (1986); Wilson, JASA 22 (1927); Korn & Graubard, Survey Methodology 24
     (1998).
@@ -126,7 +122,8 @@ def mean_interval(
         raise ValueError(f"{n} values but {len(clusters)} cluster labels")
     if share and n and (value_B.min() < 0 or value_B.max() > 1):
         raise ValueError(
-            f"shares must lie in [0, 1]; these reach from {value_B.min():g} to {value_B.max():g}"
+            "shares must lie in [0, 1]; "
+            f"these reach from {value_B.min():g} to {value_B.max():g}"
         )
     if n == 0:
         return Interval(math.nan, math.nan, math.nan, 0)
@@ -139,9 +136,8 @@ def mean_interval(
         return Interval(mean, *_wilson(mean, n, level), n)
     if groups == 1:
         return Interval(mean, math.nan, math.nan, n)
-    deviation_G = np.bincount(
-        [number[label] for label in labels], value_B - mean, groups
-    )
+    group_B = [number[label] for label in labels]
+    deviation_G = np.bincount(group_B, value_B - mean, groups)
     se = math.sqrt(groups / (groups - 1) * float(deviation_G @ deviation_G)) / n
     t = _student(0.5 + level / 2, groups - 1)
     if not (binary or share):
@@ -181,9 +177,8 @@ def win_rate(
     """
     value_B = _finite(values)
     if len(value_B) and np.abs(value_B).max() > 1:
-        raise ValueError(
-            f"preference values must lie in [-1, 1]; found {value_B[np.abs(value_B).argmax()]:g}"
-        )
+        largest = value_B[np.abs(value_B).argmax()]
+        raise ValueError(f"preference values must lie in [-1, 1]; found {largest:g}")
     return mean_interval((value_B + 1) / 2, prompts, level, share=True)
 
 
@@ -195,23 +190,26 @@ def fitted_exponent(
     """(slope, low, high) of gap ∝ rounds^slope: least squares on logarithms, with
     Student's t interval on R − 2.
 
-    The interval takes what is left over as independent from point to point; it does not
+    The interval assumes residuals that are independent from point to point; it does not
     see a bend in the curve. Raises ValueError for unequal lengths, fewer than three
-    points, one number of rounds alone, or what is not above 0.
+    points, equal numbers of rounds, or numbers that are not above 0.
     """
     x_R, y_R = _finite(rounds_R), _finite(gap_R)
     if len(x_R) != len(y_R) or len(x_R) < 3:
         raise ValueError(
-            f"an exponent needs three points or more; there are {len(x_R)} rounds and {len(y_R)} gaps"
+            "an exponent needs three points or more; "
+            f"there are {len(x_R)} rounds and {len(y_R)} gaps"
         )
     if min(x_R.min(), y_R.min()) <= 0 or not np.ptp(x_R):
         raise ValueError(
-            "rounds and gaps must be above zero, and rounds must differ: the fit is on their logarithms"
+            "rounds and gaps must be above zero, and rounds must differ: "
+            "the fit is on their logarithms"
         )
-    x_R, y_R = np.log(x_R) - np.log(x_R).mean(), np.log(y_R) - np.log(y_R).mean()
-    slope, freedom = float(x_R @ y_R / (x_R @ x_R)), len(x_R) - 2
-    error = math.sqrt(
-        float(np.sum((y_R - slope * x_R) ** 2)) / freedom / float(x_R @ x_R)
-    )
+    x_R = np.log(x_R) - np.log(x_R).mean()
+    y_R = np.log(y_R) - np.log(y_R).mean()
+    slope = float(x_R @ y_R / (x_R @ x_R))
+    freedom = len(x_R) - 2
+    squares = float(np.sum((y_R - slope * x_R) ** 2))
+    error = math.sqrt(squares / freedom / float(x_R @ x_R))
     half = _student(0.5 + level / 2, freedom) * error
     return slope, slope - half, slope + half

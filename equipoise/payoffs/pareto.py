@@ -1,5 +1,5 @@
-"""Points (user, llm) of which both coordinates are to be large: their front, its area,
-and two runs side by side.
+"""Points (user, llm) whose two coordinates are both maximised: their front, its area,
+and the comparison of two runs.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-TINY = 1e-9  # what a coordinate is raised by under a root
+TINY = 1e-9  # added to a coordinate under a root
 
 
 def front(points_N2: ArrayLike) -> np.ndarray:
-    """Indices, ascending, of the points that no other point dominates: at least as much
-    in both, more in one.
+    """Indices, ascending, of the points that no other point dominates. To dominate is to
+    have at least as much in both coordinates, and more in one.
 
     Of equal points all are kept. `points_N2` finite. Raises ValueError for other shapes
     or values.
@@ -22,7 +22,9 @@ def front(points_N2: ArrayLike) -> np.ndarray:
     points_N2 = checked_points(points_N2, "points_N2")
     order_N = np.lexsort((-points_N2[:, 1], -points_N2[:, 0]))
     kept, best_x, best_y = [], np.inf, -np.inf
-    for n in order_N:  # from the largest first coordinate down: a point stays when it has more of the second than all before
+    # From the largest first coordinate down: a point is kept when its second coordinate
+    # is larger than those of all before.
+    for n in order_N:
         x, y = points_N2[n]
         if y > best_y or (y == best_y and x == best_x):
             kept.append(n)
@@ -31,7 +33,7 @@ def front(points_N2: ArrayLike) -> np.ndarray:
 
 
 def hypervolume(points_N2: ArrayLike, reference_2: ArrayLike) -> float:
-    """The area of all that some point dominates and that dominates the reference; both
+    """The area that some point dominates and that dominates the reference; both
     coordinates are maximised.
 
     Σ over the front, from the largest first coordinate down, of (x − reference_x)·(y −
@@ -44,21 +46,23 @@ def hypervolume(points_N2: ArrayLike, reference_2: ArrayLike) -> float:
     if reference_2.shape != (2,) or not np.isfinite(reference_2).all():
         raise ValueError(f"reference_2 must be two finite numbers; it is {reference_2}")
     gain_N2 = np.maximum(points_N2 - reference_2, 0.0)
-    gain_N2 = np.unique(gain_N2[front(gain_N2)], axis=0)[
-        ::-1
-    ]  # falling in the first, so rising in the second
+    # Falling in the first coordinate, so rising in the second.
+    gain_N2 = np.unique(gain_N2[front(gain_N2)], axis=0)[::-1]
     return float((gain_N2[:, 0] * np.diff(gain_N2[:, 1], prepend=0.0)).sum())
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ParetoSummary:
     """One of two runs that are compared.
 
-    coverage      share of its points within ε × range, in both coordinates, of a point on the joint front
-    regret        mean over its points of the nearest such point's larger shortfall, as a share of the range
+    coverage      share of its points within ε × range, in both coordinates, of a point
+                  on the joint front
+    regret        mean over its points of the nearest such point's larger shortfall, as
+                  a share of the range
     nash_welfare  mean of √(u + 1e-9)·√(l + 1e-9), negatives at 0
     cobb_douglas  mean of (u + 1e-9)^α·(l + 1e-9)^(1 − α), negatives at 0
-    spread_user, spread_llm, spread   (max − min) / joint range in either coordinate, and their mean
+    spread_user, spread_llm, spread   (max − min) / joint range in either coordinate,
+                  and their mean
     """
 
     coverage: float
@@ -71,9 +75,9 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ParetoComparison:
     """Two runs' points for the same inputs: how many of each outcome, (min, max) over
-    both together, and either run.
+    both runs together, and each run's summary.
     """
 
     first_dominates: int
@@ -82,13 +86,13 @@ class Compared:
     incomparable: int
     range_user: tuple[float, float]
     range_llm: tuple[float, float]
-    first: Side
-    second: Side
+    first: ParetoSummary
+    second: ParetoSummary
 
 
 def compare(
     first_N2: ArrayLike, second_N2: ArrayLike, eps: float = 0.0, alpha: float = 0.5
-) -> Compared:
+) -> ParetoComparison:
     """Two runs' points (user, llm), row n of both for the same input.
 
     b ε-dominates a when b ≥ a − ε in both coordinates and b > a − ε in one; where each
@@ -100,13 +104,12 @@ def compare(
     not pair up. Source: GTAlign (arXiv 2510.08872), the published comparison of two
     runs.
     """
-    first_N2, second_N2 = (
-        checked_points(first_N2, "first_N2"),
-        checked_points(second_N2, "second_N2"),
-    )
+    first_N2 = checked_points(first_N2, "first_N2")
+    second_N2 = checked_points(second_N2, "second_N2")
     if first_N2.shape != second_N2.shape or not len(first_N2):
         raise ValueError(
-            f"two runs need points for the same inputs; there are {len(first_N2)} and {len(second_N2)}"
+            "two runs need points for the same inputs; "
+            f"there are {len(first_N2)} and {len(second_N2)}"
         )
     if not eps >= 0 or not 0 <= alpha <= 1:
         raise ValueError(
@@ -115,28 +118,22 @@ def compare(
     equal_N = np.all(first_N2 == second_N2, axis=1)
     first_N = _dominates(first_N2, second_N2, eps) & ~equal_N
     second_N = _dominates(second_N2, first_N2, eps) & ~equal_N
-    wins, losses, equal = (
-        int(x.sum()) for x in (first_N & ~second_N, second_N & ~first_N, equal_N)
-    )
+    wins = int((first_N & ~second_N).sum())
+    losses = int((second_N & ~first_N).sum())
+    equal = int(equal_N.sum())
     both_N2 = np.concatenate([first_N2, second_N2])
     low_2, high_2 = both_N2.min(axis=0), both_N2.max(axis=0)
     front_F2 = both_N2[front(both_N2)]
-    first, second = (
-        _side(points_N2, front_F2, high_2 - low_2, eps, alpha)
-        for points_N2 in (first_N2, second_N2)
-    )
-    user, llm = (
-        (float(low), float(high)) for low, high in zip(low_2, high_2, strict=True)
-    )
-    return Compared(
-        wins,
-        losses,
-        equal,
-        len(first_N2) - wins - losses - equal,
-        user,
-        llm,
-        first,
-        second,
+    range_2 = high_2 - low_2
+    return ParetoComparison(
+        first_dominates=wins,
+        second_dominates=losses,
+        equal=equal,
+        incomparable=len(first_N2) - wins - losses - equal,
+        range_user=(float(low_2[0]), float(high_2[0])),
+        range_llm=(float(low_2[1]), float(high_2[1])),
+        first=_summary(first_N2, front_F2, range_2, eps, alpha),
+        second=_summary(second_N2, front_F2, range_2, eps, alpha),
     )
 
 
@@ -146,24 +143,23 @@ def _dominates(b_N2: np.ndarray, a_N2: np.ndarray, eps: float) -> np.ndarray:
     return np.all(more_N2 >= 0, axis=1) & np.any(more_N2 > 0, axis=1)
 
 
-def _side(
+def _summary(
     points_N2: np.ndarray,
     front_F2: np.ndarray,
     range_2: np.ndarray,
     eps: float,
     alpha: float,
-) -> Side:
-    unit_2 = np.where(
-        range_2 > 0, range_2, 1.0
-    )  # without a range there is no shortfall either
-    away_NF2 = front_F2[None] - points_N2[:, None]
-    near_N = np.all(np.abs(away_NF2) <= eps * range_2, axis=2).any(axis=1)
-    short_N = np.maximum(away_NF2 / unit_2, 0.0).max(axis=2).min(axis=1)
+) -> ParetoSummary:
+    # Without a range there is no shortfall either.
+    unit_2 = np.where(range_2 > 0, range_2, 1.0)
+    shortfall_NF2 = front_F2[None] - points_N2[:, None]
+    near_N = np.all(np.abs(shortfall_NF2) <= eps * range_2, axis=2).any(axis=1)
+    regret_N = np.maximum(shortfall_NF2 / unit_2, 0.0).max(axis=2).min(axis=1)
     user_N, llm_N = (np.maximum(points_N2, 0.0) + TINY).T
     spread_user, spread_llm = (np.ptp(points_N2, axis=0) / unit_2).tolist()
-    return Side(
+    return ParetoSummary(
         coverage=float(near_N.mean()),
-        regret=float(short_N.mean()),
+        regret=float(regret_N.mean()),
         nash_welfare=float((np.sqrt(user_N) * np.sqrt(llm_N)).mean()),
         cobb_douglas=float((user_N**alpha * llm_N ** (1 - alpha)).mean()),
         spread_user=spread_user,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from equipoise.payoffs.table import Table
+from equipoise.payoffs.table import PayoffTable
 
 Scores = Mapping[str, Mapping[str, Sequence[float | None]]]
 
@@ -31,7 +31,7 @@ def meeting(score_a: float | None, score_b: float | None) -> float | None:
     return float(np.sign(score_a - score_b))
 
 
-def cross_play(scores: Scores) -> Table:
+def cross_play(scores: Scores) -> PayoffTable:
     """Every player's answers against every other's, on the prompts that both answered.
 
     payoff[i, j] = mean over prompts p of mean over answer pairs (a of i, b of j) of
@@ -39,14 +39,14 @@ def cross_play(scores: Scores) -> Table:
     sqrt(prompts): answers to one prompt are not independent.
 
     `scores`: {player: {prompt id: [score of each answer, None where unjudged]}}.
-    Returns a constant-sum `Table` that counts answer pairs; a pair with an unjudged
+    Returns a constant-sum table that counts answer pairs; a pair with an unjudged
     answer is unjudged. A player does not meet itself: the diagonal is 0 with count 0.
     Raises ValueError for a score that is NaN or infinite. Source: the preference game
     of Munos et al. 2023, arXiv 2312.00886, §3, with P − ½ doubled.
     """
     players = list(scores)
     prompts = list(
-        dict.fromkeys(prompt for player in players for prompt in scores[player])
+        dict.fromkeys(prompt for by_prompt in scores.values() for prompt in by_prompt)
     )
     dense = [_dense(player, scores[player], prompts) for player in players]
     shape = (len(players), len(players))
@@ -56,33 +56,33 @@ def cross_play(scores: Scores) -> Table:
     np.fill_diagonal(se_NN, 0.0)
     for i in range(len(players)):
         for j in range(i):
-            (score_i_PA, asked_i_P), (score_j_PA, asked_j_P) = dense[i], dense[j]
+            (score_i_PA, answers_i_P), (score_j_PA, answers_j_P) = dense[i], dense[j]
             sum_P, pairs_P = _meet(score_i_PA, score_j_PA)
             mean_P = sum_P[pairs_P > 0] / pairs_P[pairs_P > 0]
+            unjudged_P = answers_i_P * answers_j_P - pairs_P
             count_NN[i, j] = count_NN[j, i] = pairs_P.sum()
-            unjudged_NN[i, j] = unjudged_NN[j, i] = (
-                asked_i_P * asked_j_P - pairs_P
-            ).sum()
+            unjudged_NN[i, j] = unjudged_NN[j, i] = unjudged_P.sum()
             clusters_NN[i, j] = clusters_NN[j, i] = len(mean_P)
             if len(mean_P):
                 payoff_NN[i, j] = mean_P.mean()
                 payoff_NN[j, i] = 0.0 - payoff_NN[i, j]
             if len(mean_P) > 1:
                 se_NN[i, j] = se_NN[j, i] = mean_P.std(ddof=1) / np.sqrt(len(mean_P))
-    return Table(players, payoff_NN, count_NN, unjudged_NN, clusters_NN, se_NN)
+    return PayoffTable(players, payoff_NN, count_NN, unjudged_NN, clusters_NN, se_NN)
 
 
 def _dense(
     player: str, by_prompt: Mapping[str, Sequence[float | None]], prompts: list[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(score_PA padded with NaN, answers asked for per prompt [P])."""
+    """(score_PA padded with NaN, answers per prompt [P])."""
     answers = [by_prompt.get(prompt, ()) for prompt in prompts]
     score_PA = np.full((len(prompts), max(map(len, answers), default=0)), np.nan)
     for row_A, prompt, given in zip(score_PA, prompts, answers, strict=True):
         judged = [score for score in given if score is not None]
         if not np.isfinite(judged).all():
             raise ValueError(
-                f"'{player}', prompt '{prompt}': scores must be finite, or None when unjudged: {given}"
+                f"'{player}', prompt '{prompt}': scores must be finite, "
+                f"or None when unjudged: {given}"
             )
         row_A[: len(judged)] = judged
     return score_PA, np.array(list(map(len, answers)), np.int64)
@@ -95,9 +95,8 @@ def _meet(
     those are.
     """
     sum_P = np.zeros(len(score_i_PA))
-    for score_P in (
-        score_i_PA.T
-    ):  # one answer of i against all of j's, so that memory stays that of the scores
+    # One answer of i against all of j's at a time, so that memory stays that of the scores.
+    for score_P in score_i_PA.T:
         sum_P += np.nansum(np.sign(score_P[:, None] - score_j_PA), axis=1)
     pairs_P = (~np.isnan(score_i_PA)).sum(1) * (~np.isnan(score_j_PA)).sum(1)
     return sum_P, pairs_P

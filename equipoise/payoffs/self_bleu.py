@@ -1,12 +1,13 @@
 """How much texts repeat what was written before: BLEU against every stored text,
 exactly, without visiting each.
 
-    score(h) = 1/N Σ_r 1/|orders| Σ_n BLEU-n(h; r),      BLEU-n(h; r) = BP · exp(1/n Σ_{i≤n} log p_i)
-    p_i = clipped matches / n-grams of h, with 0.1 matches in place of none;  BP = exp(min(0, 1 − |r|/|h|))
+    score(h) = 1/N Σ_r 1/|orders| Σ_n BLEU-n(h; r)
+    BLEU-n(h; r) = BP · exp(1/n Σ_{i≤n} log p_i),  BP = exp(min(0, 1 − |r|/|h|))
+    p_i = clipped matches / n-grams of h, with 0.1 matches in place of none
 
 BLEU is 0 where not even a word is shared, so for each word the index keeps the
-references that have it, and where it stands in them. Shared words alone fix the value
-of most references: it is read from a table of (matches), times BP. Only references that
+references that have it, and its places in them. Shared words alone fix the value of
+most references: it is read from a table of (matches), times BP. Only references that
 share two words in a row, found by looking at what follows a word's places, are counted
 further.
 
@@ -23,11 +24,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-END, UNKNOWN = -1, -2  # token ids: behind each reference; a word that no reference has
+# Token ids: behind each reference; of a word that no reference has.
+END, UNKNOWN = -1, -2
 EPSILON = 0.1  # matches that are counted where there is none
-SLACK = (
-    1024  # forgotten references that the index holds at least before it is made anew
-)
+SLACK = 1024  # dropped references that the index holds at least before it is rebuilt
 
 
 def bleu(match_nR: np.ndarray, length: int, orders: Sequence[int]) -> np.ndarray:
@@ -38,9 +38,8 @@ def bleu(match_nR: np.ndarray, length: int, orders: Sequence[int]) -> np.ndarray
     words of the hypothesis, ≥ 1.
     """
     n_n1 = np.arange(1, len(match_nR) + 1)[:, None]
-    log_nR = np.log(
-        np.where(match_nR > 0, match_nR, EPSILON) / np.maximum(1, length + 1 - n_n1)
-    )
+    match_or_none_nR = np.where(match_nR > 0, match_nR, EPSILON)
+    log_nR = np.log(match_or_none_nR / np.maximum(1, length + 1 - n_n1))
     bleu_nR = np.exp(np.cumsum(log_nR, 0) / n_n1)
     return np.where(match_nR[0] > 0, bleu_nR[np.array(orders) - 1].mean(0), 0.0)
 
@@ -66,32 +65,32 @@ class SelfBleu:
         self._clear()
 
     def _clear(self) -> None:
-        self._ids: dict[str, int] = {}  # word -> id
-        self._token = array(
-            "i"
-        )  # the words of all distinct references, END behind each
-        self._start = array("i")  # where each reference begins there
-        self._times = array("i")  # how many texts it stands for
-        self._number: dict[bytes, int] = {}  # a reference's ids -> its number
-        self._places: list[array[int]] = []  # of each word, in _token
-        self._sharers: list[
-            list[array[int]]
-        ] = []  # of each word: the references that have it a k-th time
-        self._newest: deque[int] = (
-            deque()
-        )  # numbers of the texts in the window; unused without one
-        self._count = self._forgotten = 0
+        # Word -> its id.
+        self._ids: dict[str, int] = {}
+        # The words of all distinct references, END behind each.
+        self._token = array("i")
+        # Of each reference: where it begins in _token, and how many texts it stands for.
+        self._start = array("i")
+        self._times = array("i")
+        # A reference's ids -> its number.
+        self._number: dict[bytes, int] = {}
+        # Of each word: its places in _token, and the references that have it a k-th time.
+        self._places: list[array[int]] = []
+        self._sharers: list[list[array[int]]] = []
+        # Numbers of the texts in the window; unused without a window.
+        self._newest: deque[int] = deque()
+        self._count = self._dropped = 0
 
     def __len__(self) -> int:
-        """Texts that count."""
+        """The number of texts that count."""
         return self._count
 
     def add(self, texts: Sequence[str]) -> None:
         """More references; an equal text counts again."""
         for text in texts:
             self._add(text)
-        if self._forgotten > max(SLACK, len(self._start) - self._forgotten):
-            self._forget()
+        if self._dropped > max(SLACK, len(self._start) - self._dropped):
+            self._rebuild()
 
     def score(self, texts: Sequence[str]) -> np.ndarray:
         """The mean BLEU of each text against the references [B], in [0, 1]; 0 for an
@@ -107,21 +106,21 @@ class SelfBleu:
             self._places,
             self._sharers,
         )
-        known = {
+        total = {
             text: reading.total([self._ids.get(w, UNKNOWN) for w in text.split()])
             for text in set(texts)
         }
-        return np.array([known[text] for text in texts], float) / self._count
+        return np.array([total[text] for text in texts], float) / self._count
 
     def _add(self, text: str) -> None:
         ids = array(
-            "i", [self._ids.setdefault(word, len(self._ids)) for word in text.split()]
+            "i", [self._ids.setdefault(w, len(self._ids)) for w in text.split()]
         )
         number = self._number.setdefault(ids.tobytes(), len(self._start))
         if number == len(self._start):
             self._index(ids, number)
         elif not self._times[number]:
-            self._forgotten -= 1
+            self._dropped -= 1
         self._times[number] += 1
         self._count += 1
         if self.window is not None:
@@ -129,41 +128,43 @@ class SelfBleu:
             if self._count > self.window:
                 oldest = self._newest.popleft()
                 self._times[oldest] -= 1
-                self._forgotten += not self._times[oldest]
+                self._dropped += not self._times[oldest]
                 self._count -= 1
 
     def _index(self, ids: array[int], number: int) -> None:
         start = len(self._token)
         self._start.append(start)
         self._times.append(0)
-        had: Counter[int] = Counter()
-        for place, word in enumerate(ids, start):
-            if word == len(self._places):
+        seen: Counter[int] = Counter()
+        for place, token in enumerate(ids, start):
+            if token == len(self._places):
                 self._places.append(array("i"))
                 self._sharers.append([])
-            self._places[word].append(place)
-            if had[word] == len(self._sharers[word]):
-                self._sharers[word].append(array("i"))
-            self._sharers[word][had[word]].append(number)
-            had[word] += 1
+            self._places[token].append(place)
+            if seen[token] == len(self._sharers[token]):
+                self._sharers[token].append(array("i"))
+            self._sharers[token][seen[token]].append(number)
+            seen[token] += 1
         self._token.extend(ids)
         self._token.append(END)
 
-    def _forget(self) -> None:
-        """Make the index anew of what counts, so that a window bounds memory and time."""
-        words = list(self._ids)
+    def _rebuild(self) -> None:
+        """Rebuild the index from the texts that count, so that a window bounds memory
+        and time.
+        """
+        spelling = list(self._ids)
         ends = [*self._start[1:], len(self._token)]
-        texts = [
-            " ".join(words[w] for w in self._token[self._start[n] : ends[n] - 1])
-            for n in self._newest
-        ]
+        texts = []
+        for n in self._newest:
+            ids = self._token[self._start[n] : ends[n] - 1]
+            texts.append(" ".join(spelling[i] for i in ids))
         self._clear()
         for text in texts:
             self._add(text)
 
 
 class _Reading:
-    """An index while one batch is scored: what several texts ask for is looked up once."""
+    """An index while a batch is scored: what several texts need is looked up once."""
 
     def __init__(
         self,
@@ -175,35 +176,32 @@ class _Reading:
         sharers: list[list[array[int]]],
     ) -> None:
         self.orders, self.places, self.sharers = orders, places, sharers
-        self.token_T, self.start_R = (
-            np.frombuffer(token, np.intc),
-            np.frombuffer(start, np.intc),
-        )
+        self.token_T = np.frombuffer(token, np.intc)
+        self.start_R = np.frombuffer(start, np.intc)
         self.times_R = np.frombuffer(times, np.intc)
-        self.length_L, self.length_R = np.unique(
-            np.diff(self.start_R, append=len(token)) - 1, return_inverse=True
-        )
-        self.weight_R: dict[
-            int, np.ndarray
-        ] = {}  # hypothesis length -> times · brevity penalty
-        self.followed: dict[
-            int, np.ndarray
-        ] = {}  # word -> the token behind each of its places
-        self.pairs: dict[tuple[int, ...], np.ndarray] = {}  # two words -> their places
+        words_R = np.diff(self.start_R, append=len(token)) - 1
+        self.length_L, self.length_R = np.unique(words_R, return_inverse=True)
+        # Length of the hypothesis -> times · brevity penalty.
+        self.weight_R: dict[int, np.ndarray] = {}
+        # Word -> the token behind each of its places.
+        self.followed: dict[int, np.ndarray] = {}
+        # Two words -> their places.
+        self.pairs: dict[tuple[int, ...], np.ndarray] = {}
 
     def total(self, ids: Sequence[int]) -> float:
         """The sum over all references, each as often as it was added, of BLEU against
         it.
         """
-        length, had, sharers = len(ids), Counter[int](), []
-        for word in ids:
-            if word != UNKNOWN and had[word] < len(self.sharers[word]):
-                sharers.append(np.frombuffer(self.sharers[word][had[word]], np.intc))
-            had[word] += 1
+        length, seen, sharers = len(ids), Counter[int](), []
+        for token in ids:
+            if token != UNKNOWN and seen[token] < len(self.sharers[token]):
+                sharer_S = np.frombuffer(self.sharers[token][seen[token]], np.intc)
+                sharers.append(sharer_S)
+            seen[token] += 1
         if not sharers:
             return 0.0
-        # A reference is in one list for each word that it shares, and in k of those of
-        # a word both have k times.
+        # A reference is in a list for each word that it shares, and in k of those of a
+        # word that both have k times.
         match_R = np.bincount(np.concatenate(sharers), minlength=len(self.start_R))
         only_words = np.zeros((max(self.orders), match_R.max() + 1))
         only_words[0] = np.arange(only_words.shape[1])
@@ -224,30 +222,24 @@ class _Reading:
         n ≥ 2 words [n, C].
         """
         number_C, match_nC = np.zeros(0, np.intp), np.zeros((max(self.orders), 0))
-        found: dict[tuple[int, ...], np.ndarray] = {}
+        shared: dict[tuple[int, ...], np.ndarray] = {}  # n-gram -> its places
         for n in range(2, max(self.orders) + 1):
             grams = Counter(tuple(ids[k : k + n]) for k in range(len(ids) - n + 1))
-            found = {
-                gram: place_P
-                for gram in grams
-                if len(place_P := self._where(gram, found))
-            }
-            if not found:
+            places = {gram: self._where(gram, shared) for gram in grams}
+            shared = {gram: place_P for gram, place_P in places.items() if len(place_P)}
+            if not shared:
                 break
-            place_P = np.concatenate(list(found.values()))
-            gram_P = np.repeat(
-                np.arange(len(found)), [len(places) for places in found.values()]
-            )
+            place_P = np.concatenate(list(shared.values()))
+            lengths = [len(place_P) for place_P in shared.values()]
+            gram_P = np.repeat(np.arange(len(shared)), lengths)
             number_P = np.searchsorted(self.start_R, place_P, "right") - 1
-            key_U, count_U = np.unique(
-                number_P * len(found) + gram_P, return_counts=True
-            )
-            most_U = np.array([grams[gram] for gram in found])[key_U % len(found)]
-            number_U = key_U // len(found)
+            key_P = number_P * len(shared) + gram_P
+            key_U, count_U = np.unique(key_P, return_counts=True)
+            most_U = np.array([grams[gram] for gram in shared])[key_U % len(shared)]
+            number_U = key_U // len(shared)
             if n == 2:
-                number_C = number_U[
-                    np.diff(number_U, prepend=-1) > 0
-                ]  # they are in order
+                # They are in ascending order.
+                number_C = number_U[np.diff(number_U, prepend=-1) > 0]
                 match_nC = np.zeros((max(self.orders), len(number_C)))
             match_nC[n - 1] = np.bincount(
                 np.searchsorted(number_C, number_U),
@@ -259,19 +251,20 @@ class _Reading:
     def _where(
         self, gram: tuple[int, ...], shorter: dict[tuple[int, ...], np.ndarray]
     ) -> np.ndarray:
-        """Where in the references the n-gram begins; `shorter` has the places of (n −
-        1)-grams, and none for n = 2.
+        """The places at which the n-gram begins in the references; `shorter` has the
+        places of (n − 1)-grams, and none for n = 2.
         """
         if shorter:
             place_P = shorter.get(gram[:-1], np.zeros(0, np.intc))
             return place_P[self.token_T[place_P + len(gram) - 1] == gram[-1]]
         if gram not in self.pairs:
-            first, second = gram[0], gram[-1]
-            place_P = np.zeros(0, np.intc)
-            if first != UNKNOWN and second != UNKNOWN:
-                place_P = np.frombuffer(self.places[first], np.intc)
-                if first not in self.followed:
-                    self.followed[first] = self.token_T[place_P + 1]
-                place_P = place_P[self.followed[first] == second]
-            self.pairs[gram] = place_P
+            self.pairs[gram] = self._places_of_pair(gram[0], gram[-1])
         return self.pairs[gram]
+
+    def _places_of_pair(self, first: int, second: int) -> np.ndarray:
+        if UNKNOWN in (first, second):
+            return np.zeros(0, np.intc)
+        place_P = np.frombuffer(self.places[first], np.intc)
+        if first not in self.followed:
+            self.followed[first] = self.token_T[place_P + 1]
+        return place_P[self.followed[first] == second]

@@ -1,5 +1,5 @@
-"""The pay-off table: what each player gets from meeting each other one, how sure that
-is, and what is missing.
+"""The pay-off table: what each player gets when it meets each other player, with standard
+errors, and what is missing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from equipoise.errors import NoSignal
 
 
-class Result(NamedTuple):
+class Meeting(NamedTuple):
     """`first` met `second` and got `value`, or None where the meeting could not be
     judged.
 
@@ -28,7 +28,7 @@ class Result(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class PayoffTable:
     """Pay-offs of N players, row i against column j.
 
     payoff_NN: the mean of what i got when it met j; NaN where no meeting was judged.
@@ -49,21 +49,19 @@ class Table:
 
     @property
     def unjudged_share(self) -> float:
-        """Unjudged meetings over all meetings; NaN when nobody met."""
-        # In a constant-sum table each meeting of two players stands in two cells.
-        once_NN = (
-            np.triu(np.ones_like(self.count_NN))
-            if self.constant_sum
-            else np.ones_like(self.count_NN)
-        )
+        """Unjudged meetings over all meetings; NaN when there was none."""
+        once_NN = np.ones_like(self.count_NN)
+        if self.constant_sum:
+            # Each meeting of two players is counted in two cells.
+            once_NN = np.triu(once_NN)
         unjudged = float((once_NN * self.unjudged_NN).sum())
         met = unjudged + float((once_NN * self.count_NN).sum())
         return unjudged / met if met else float("nan")
 
     @property
     def effective_NN(self) -> np.ndarray:
-        """How many independent wins and losses would tell as much: (1 − payoff²)/se²,
-        within [clusters, count].
+        """How many independent wins and losses would have this standard error:
+        (1 − payoff²)/se², within [clusters, count].
 
         For pay-offs in [−1, 1]. It falls to the clusters where the standard error is
         unknown or 0. Source: the effective sample size of a clustered sample, Kish
@@ -75,8 +73,8 @@ class Table:
         return np.clip(size_NN, self.clusters_NN, self.count_NN)
 
     def filled(self, value: float) -> np.ndarray:
-        """payoff_NN with `value` where no meeting was judged: the caller says on
-        purpose what missing stands for.
+        """payoff_NN with `value` where no meeting was judged: the caller states what a
+        missing pay-off counts as.
         """
         return np.where(np.isnan(self.payoff_NN), value, self.payoff_NN)
 
@@ -89,19 +87,20 @@ class Table:
         if len(missing):
             i, j = missing[0]
             raise NoSignal(
-                f"pay-off table: '{self.players[i]}' and '{self.players[j]}' have no judged meeting "
-                f"({int(self.unjudged_NN[i, j])} unjudged; {len(missing)} of {self.payoff_NN.size} cells are empty). "
-                "Let the schedule pair them, or look at why the judge gave no verdict."
+                f"pay-off table: '{self.players[i]}' and '{self.players[j]}' have no judged "
+                f"meeting ({int(self.unjudged_NN[i, j])} unjudged; {len(missing)} of "
+                f"{self.payoff_NN.size} cells are empty). Let the schedule pair them, or look "
+                "at why the judge gave no verdict."
             )
         return self.payoff_NN.copy()
 
 
 def tally(
-    results: Iterable[Result],
+    meetings: Iterable[Meeting],
     players: Sequence[str] | None = None,
     constant_sum: bool = True,
-) -> Table:
-    """The table of `results`: payoff[i, j] = mean value of i's meetings with j.
+) -> PayoffTable:
+    """The table of `meetings`: payoff[i, j] = mean value of i's meetings with j.
 
     Standard error with clusters g of n_g meetings and sum s_g, n = sum n_g, G clusters:
     se² = G/(G−1) · sum_g (s_g − n_g·mean)² / n², which is the usual s²/n when each
@@ -116,22 +115,21 @@ def tally(
     index = {name: i for i, name in enumerate(players or ())}
     cluster_ids: dict[str | int, int] = {}
     rows: list[tuple[int, int, float, int]] = []
-    for number, (first, second, value, cluster) in enumerate(results):
+    for number, (first, second, value, cluster) in enumerate(meetings):
         for name in (first, second):
-            if name not in index:
-                if players is not None:
-                    raise ValueError(
-                        f"meeting of '{first}' and '{second}': '{name}' is not among the players"
-                    )
-                index[name] = len(index)
+            if name not in index and players is not None:
+                raise ValueError(
+                    f"meeting of '{first}' and '{second}': '{name}' is not among the players"
+                )
+            index.setdefault(name, len(index))
         if value is not None and not np.isfinite(value):
             raise ValueError(
-                f"meeting of '{first}' and '{second}' has value {value}; it must be finite, or None when unjudged"
+                f"meeting of '{first}' and '{second}' has value {value}; it must be finite, "
+                "or None when unjudged"
             )
         group = cluster_ids.setdefault(cluster or number, len(cluster_ids))
-        rows.append(
-            (index[first], index[second], np.nan if value is None else value, group)
-        )
+        known = np.nan if value is None else value
+        rows.append((index[first], index[second], known, group))
     if not rows:
         return _table(list(index), *np.zeros((4, 0)), constant_sum=constant_sum)
     i_R, j_R, value_R, group_R = (
@@ -152,31 +150,26 @@ def _table(
     value_R: np.ndarray,
     group_R: np.ndarray,
     constant_sum: bool,
-) -> Table:
+) -> PayoffTable:
     """Means and clustered standard errors of R meetings; NaN values are unjudged."""
     cells = len(players) ** 2
     cell_R = (i_R * len(players) + j_R).astype(np.int64)
     unjudged_R = np.isnan(value_R)
     unjudged_C = np.bincount(cell_R[unjudged_R], minlength=cells)
-    cell_R, value_R, group_R = (
-        column[~unjudged_R] for column in (cell_R, value_R, group_R)
-    )
+    judged_R = ~unjudged_R
+    cell_R, value_R, group_R = cell_R[judged_R], value_R[judged_R], group_R[judged_R]
     count_C = np.bincount(cell_R, minlength=cells)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean_C = np.bincount(cell_R, value_R, cells) / count_C
         groups = int(group_R.max(initial=0)) + 1
-        key_G, part_R = np.unique(
-            cell_R * groups + group_R.astype(np.int64), return_inverse=True
-        )
+        key_R = cell_R * groups + group_R.astype(np.int64)
+        key_G, cluster_R = np.unique(key_R, return_inverse=True)
         cell_G = key_G // groups
-        residual_G = np.bincount(part_R, value_R - mean_C[cell_R], len(cell_G))
+        residual_G = np.bincount(cluster_R, value_R - mean_C[cell_R], len(cell_G))
         clusters_C = np.bincount(cell_G, minlength=cells)
         square_C = np.bincount(cell_G, residual_G**2, cells)
-        se_C = np.where(
-            clusters_C > 1,
-            np.sqrt(clusters_C / (clusters_C - 1) * square_C) / count_C,
-            np.nan,
-        )
+        se_C = np.sqrt(clusters_C / (clusters_C - 1) * square_C) / count_C
+        se_C = np.where(clusters_C > 1, se_C, np.nan)
     payoff_NN, count_NN, unjudged_NN, clusters_NN, se_NN = (
         column.reshape(len(players), len(players))
         for column in (mean_C, count_C, unjudged_C, clusters_C, se_C)
@@ -188,6 +181,6 @@ def _table(
             mirrored_NN[lower] = mirrored_NN.T[lower]
         np.fill_diagonal(payoff_NN, 0.0)
         np.fill_diagonal(se_NN, 0.0)
-    return Table(
+    return PayoffTable(
         players, payoff_NN, count_NN, unjudged_NN, clusters_NN, se_NN, constant_sum
     )

@@ -1,16 +1,16 @@
-"""What the pay-offs of two sides come to for both: welfare functions, over numbers or
+"""Welfare functions: the pay-offs of two sides as a single number, over numbers or
 arrays.
 
 Each function takes `user` and `llm`, numbers or arrays that broadcast, and returns the
-broadcast shape (a number for two numbers). What is missing (NaN) stays missing.
-Functions that take powers or products put negatives at 0: a product of two negatives
-would be positive. Each is also a component, for a configuration that says what a
-pay-off counts for. Source: Moulin 2003, Fair Division and Collective Welfare, ch. 3;
+broadcast shape (a number for two numbers). Missing values (NaN) stay missing. Functions
+that take powers or products put negatives at 0: a product of two negatives would be
+positive. Each is also a component, so that a configuration can choose it. Source: Moulin 2003, Fair Division and Collective Welfare, ch. 3;
 GTAlign (arXiv 2510.08872), section 3, takes the geometric mean.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -73,10 +73,8 @@ def ces(user: ArrayLike, llm: ArrayLike, rho: float, weight: float = 0.5) -> np.
         power_user, power_llm = (
             np.expm1(rho * np.log(side / unit)) for side in (user, llm)
         )
-        mean = (
-            np.log1p(np.maximum(weight * power_user + (1 - weight) * power_llm, -1.0))
-            / rho
-        )
+        power = weight * power_user + (1 - weight) * power_llm
+        mean = np.log1p(np.maximum(power, -1.0)) / rho
     return np.where(anchor == 0, 0.0, anchor * np.exp(mean))[()]
 
 
@@ -96,13 +94,13 @@ def nash_bargaining(
     """(user − d_user)·(llm − d_llm), the product of both gains, and 0 where a side does
     not gain.
 
-    `disagreement` (user, llm): what each has where they do not agree. Source: Nash
+    `disagreement` (user, llm): what each side has where they do not agree. Source: Nash
     1950, Econometrica 18.
     """
     user, llm = _sides(user, llm)
-    return np.maximum(user - disagreement[0], 0.0) * np.maximum(
-        llm - disagreement[1], 0.0
-    )
+    user_gain = np.maximum(user - disagreement[0], 0.0)
+    llm_gain = np.maximum(llm - disagreement[1], 0.0)
+    return user_gain * llm_gain
 
 
 def _sides(
@@ -116,8 +114,8 @@ def _sides(
 
 
 class Welfare(Component):
-    """What both sides' pay-offs come to. `signed`: negative pay-offs count as they are,
-    and not as 0.
+    """The welfare of both sides' pay-offs. `signed`: negative pay-offs count as they
+    are, and not as 0.
     """
 
     KINDS: ClassVar = {
@@ -134,9 +132,9 @@ class Welfare(Component):
     }
     signed: ClassVar[bool] = False
 
+    @abstractmethod
     def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
         """The welfare, of the broadcast shape."""
-        raise TypeError(f"{type(self).__name__} must define value()")
 
 
 class CobbDouglas(Welfare):

@@ -15,7 +15,7 @@ from equipoise.errors import BudgetSpent, EquipoiseError, ModelError, UserError
 from equipoise.models.resources import Replies, Spending
 from equipoise.players.endpoint_settings import EndpointSettings
 from equipoise.players.faults import configuration_fault
-from equipoise.players.requests import Completion, Connection, Failure
+from equipoise.players.requests import Connection, Failure, ServerReply
 from equipoise.types import Move, View, record_id
 
 T = TypeVar("T")
@@ -257,7 +257,7 @@ class EndpointActor:
         self._check_usage(outcome)
         return _move(reply)
 
-    def _keep(self, request: Request, completion: Completion) -> dict[str, Any]:
+    def _keep(self, request: Request, completion: ServerReply) -> dict[str, Any]:
         """Record a completion with its cost, and count it; returns it as it is kept."""
         prompt_tokens = completion.prompt_tokens or 0
         completion_tokens = completion.completion_tokens or 0
@@ -272,7 +272,7 @@ class EndpointActor:
         self._spent = plus(self._spent, Spending(1, tokens, cost))
         return reply
 
-    def _check_usage(self, completion: Completion) -> None:
+    def _check_usage(self, completion: ServerReply) -> None:
         player = self.player
         if player.prices is None and player.budget.tokens is None:
             return
@@ -285,18 +285,18 @@ class EndpointActor:
 
     async def _outcome(
         self, request: Request, stop: asyncio.Event
-    ) -> Completion | Failure:
+    ) -> ServerReply | Failure:
         """The server's reply. A schema is requested in the strictest format that the
         server takes; the format is remembered.
         """
         if request.schema is None:
             return await self._connection.send(request.body, stop)
         formats = self._formats
-        outcome: Completion | Failure = Failure("not sent")
+        outcome: ServerReply | Failure = Failure("not sent")
         for i, name in enumerate(formats):
             body = request.body | _response_format(name, request.schema)
             outcome = await self._connection.send(body, stop)
-            if isinstance(outcome, Completion):
+            if isinstance(outcome, ServerReply):
                 # A request beside this one may have learned it first; a format that is
                 # known to work is never made stricter.
                 self._formats = min(self._formats, formats[i:], key=len)

@@ -25,19 +25,18 @@ class Population:
         folder: Path,
         replies: Replies | None = None,
         resources: Resources | None = None,
+        live: Callable[[PlayerId], Actor | None] = lambda player: None,
     ) -> None:
         """`folder` holds the trained generations; `replies` keeps the replies that were
         paid for.
 
-        `resources`: another population's, to share what it has opened.
+        `resources`: another population's, to share what it has opened. `live`: the actor
+        of a learner that is in memory, or None for a player that is not.
         """
         self.players = dict(players)
         self.folder = folder
         self.resources = Resources(replies) if resources is None else resources
-        self.alive: dict[str, Callable[[PlayerId], Actor | None]] = {}
-        """Learners that stay in memory, by name: the actor of a generation that is
-        there now, or None.
-        """
+        self._live = live
         self._open: dict[PlayerId | str, Actor] = {}
 
     def weights(self, player: PlayerId) -> Path | None:
@@ -55,7 +54,7 @@ class Population:
 
     def home(self, player: PlayerId) -> Path:
         """Where a generation's weights belong, whether or not they are there."""
-        return self.folder / player.name / str(player.generation)
+        return home(self.folder, player)
 
     def actor(self, player: PlayerId | Player) -> Actor:
         """The open actor of a player of the run, or of a player that only a judge's
@@ -69,10 +68,9 @@ class Population:
         return self._open[key]
 
     def _actor_of_run(self, player: PlayerId) -> Actor:
-        if player.name in self.alive:
-            living = self.alive[player.name](player)
-            if living is not None:
-                return living
+        live = self._live(player)
+        if live is not None:
+            return live
         if player not in self._open:
             settings = self.players[player.name]
             self._open[player] = settings.open(self.weights(player), self.resources)
@@ -96,3 +94,8 @@ class Population:
         for generation in generations[:-newest]:
             if PlayerId(name, generation) not in spared:
                 shutil.rmtree(self.home(PlayerId(name, generation)))
+
+
+def home(folder: Path, player: PlayerId) -> Path:
+    """Where the weights of a generation lie below a run's folder of players."""
+    return folder / player.name / str(player.generation)

@@ -29,7 +29,7 @@ TRANSIENT = {408, 409, 425, 429}  # HTTP statuses below 500 that may pass
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class ServerReply:
     """A completion as the server gave it. Token counts are None where it gave none."""
 
     text: str
@@ -103,7 +103,7 @@ class Connection:
 
     async def send(
         self, body: Mapping[str, Any], stop: asyncio.Event
-    ) -> Completion | Failure:
+    ) -> ServerReply | Failure:
         """The server's completion of `body`, or the last failure. Once `stop` is set no
         further attempt is made.
         """
@@ -138,7 +138,7 @@ class Connection:
         """Go on with fresh connections: the old ones died with their event loop."""
         self._client = self._connected()
 
-    async def _attempt(self, body: Mapping[str, Any]) -> Completion | Failure:
+    async def _attempt(self, body: Mapping[str, Any]) -> ServerReply | Failure:
         import openai
 
         create = self._client.chat.completions.with_raw_response.create
@@ -214,7 +214,7 @@ def further_fields(body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def read(reply: Any) -> Completion:
+def read(reply: Any) -> ServerReply:
     """The completion in a server's JSON. Reasoning that the server keeps apart stays
     apart.
 
@@ -234,7 +234,7 @@ def read(reply: Any) -> Completion:
         raise ValueError("the message's content is no text")
     usage = reply.get("usage") or {}
     tokens = (choice.get("logprobs") or {}).get("content") or ()
-    return Completion(
+    return ServerReply(
         text,
         str(choice.get("finish_reason") or "stop"),
         usage.get("prompt_tokens"),

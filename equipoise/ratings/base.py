@@ -1,19 +1,22 @@
-"""What a rating is: one number a player, with an interval, from who beat whom."""
+"""Ratings: one number for each player, with an interval, from the outcomes of matches."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 from typing import ClassVar, NamedTuple
+
+import numpy as np
 
 from equipoise.component import Component
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`first` met `second`; `value` is 1 when first won, 0 when second won, ½ for a
-    judged tie; `weight` counts it.
+    """`first` met `second`: `value` is 1 when first won, 0 when second won, ½ for a
+    judged tie. `weight` is how many such matches it stands for.
     """
 
     first: str
@@ -33,8 +36,8 @@ class Rating:
 
 
 class Duel(NamedTuple):
-    """Two players met and judges scored both answers: judge's name -> (score of
-    first's, score of second's).
+    """Two players met and judges scored both answers: judge's name -> (score of the
+    first's, score of the second's).
     """
 
     first: str
@@ -53,24 +56,36 @@ class Ratings(Component):
         "reputation": "equipoise.ratings.reputation:Reputation",
     }
 
+    @abstractmethod
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
         """Ratings of every player that appears in `outcomes`, highest first."""
-        raise TypeError(f"{type(self).__name__} must define rate()")
 
-    def standing(
+    def training_ratings(
         self, names: Sequence[str], generations: Sequence[Sequence[Duel]], seed: int = 0
     ) -> list[Rating]:
         """Ratings of `names` after the last of `generations` of duels, highest first;
         all of them start equal.
 
         Here: of the last generation's duels alone, since players change between
-        generations; who wins a duel is decided by the mean of its scores. A player that
-        met nobody is not listed.
+        generations; the mean of its scores decides a duel. A player without a duel is
+        not listed.
         """
         last = generations[-1] if generations else ()
+        judged = [duel for duel in last if duel.scores]
         return self.rate(
-            [Outcome(d.first, d.second, decided(d)) for d in last if d.scores], seed
+            [Outcome(duel.first, duel.second, decided(duel)) for duel in judged], seed
         )
+
+
+def ranked(
+    names: Sequence[str], value_N: np.ndarray, low_N: np.ndarray, high_N: np.ndarray
+) -> list[Rating]:
+    """The ratings of `names`, highest first; equal ones in the order of their names."""
+    ratings = [
+        Rating(name, float(value), float(low), float(high))
+        for name, value, low, high in zip(names, value_N, low_N, high_N, strict=True)
+    ]
+    return sorted(ratings, key=lambda rating: -rating.value)
 
 
 def decided(duel: Duel) -> float:

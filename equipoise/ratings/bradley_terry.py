@@ -15,8 +15,8 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import expit, ndtri
 
 from equipoise.errors import ConfigError, EquipoiseError
-from equipoise.ratings.base import Outcome, Rating, Ratings
-from equipoise.ratings.counts import Counts, count
+from equipoise.ratings.base import Outcome, Rating, Ratings, ranked
+from equipoise.ratings.counts import Counts, cells, count
 
 
 class BradleyTerry(Ratings):
@@ -43,8 +43,8 @@ class BradleyTerry(Ratings):
     scale: float = Field(400.0, gt=0, description="points for odds of ten to one")
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
-        """Ratings of every player that appears, highest first; no dice, so `seed`
-        changes nothing.
+        """Ratings of every player that appears, highest first; nothing is random, so
+        `seed` changes nothing.
 
         Raises ConfigError when `prior` is 0 and no finite rating exists, DataError for
         an impossible outcome.
@@ -59,40 +59,27 @@ class BradleyTerry(Ratings):
         points = self.scale / np.log(10)
         value_N = self.mean + points * (strength_N - strength_N.mean())
         half_N = points * ndtri(0.975) * se_N
-        rows = zip(
-            counts.names, value_N, value_N - half_N, value_N + half_N, strict=True
-        )
-        return sorted(
-            (Rating(name, *map(float, row)) for name, *row in rows),
-            key=lambda rating: -rating.value,
-        )
+        return ranked(counts.names, value_N, value_N - half_N, value_N + half_N)
 
 
 def _fit(counts: Counts, prior: float) -> np.ndarray:
     """strength_N in nats relative to the prior's average player (any origin when prior
     is 0).
     """
-    import evalica  # here, since it brings pandas along, which takes a second
+    import evalica  # here, since it imports pandas, which takes a second
     import pandas
 
     players = len(counts.names)
-    win_C2, tie_C2 = np.argwhere(counts.win_NN), np.argwhere(np.triu(counts.tie_NN))
-    prior_C2 = np.stack([np.arange(players), np.full(players, players)], axis=1)[
-        : players if prior else 0
-    ]
-    first_C, second_C = np.concatenate([win_C2, tie_C2, prior_C2]).T
+    first_C, second_C, weight_C, tie_C = cells(counts)
+    if prior:
+        # The prior's average player is one more, which ties with each of the others.
+        first_C = np.concatenate([first_C, np.arange(players)])
+        second_C = np.concatenate([second_C, np.full(players, players)])
+        weight_C = np.concatenate([weight_C, np.full(players, prior)])
+        tie_C = np.concatenate([tie_C, np.full(players, True)])
     if not len(first_C):
         return np.zeros(players)
-    weight_C = np.concatenate(
-        [
-            counts.win_NN[tuple(win_C2.T)],
-            counts.tie_NN[tuple(tie_C2.T)],
-            np.full(len(prior_C2), prior),
-        ]
-    )
-    winners = [evalica.Winner.X] * len(win_C2) + [evalica.Winner.Draw] * (
-        len(tie_C2) + len(prior_C2)
-    )
+    winners = [evalica.Winner.Draw if tie else evalica.Winner.X for tie in tie_C]
     fitted = evalica.bradley_terry(
         first_C.tolist(),
         second_C.tolist(),
@@ -111,13 +98,11 @@ def _standard_error(counts: Counts, prior: float, strength_N: np.ndarray) -> np.
     wins_NN = counts.win_NN + counts.tie_NN / 2
     games_NN = wins_NN + wins_NN.T
     chance_NN = expit(strength_N[:, None] - strength_N[None, :])
-    chance_N = expit(
-        strength_N
-    )  # against the prior's average player, whose strength is 0
+    # Against the prior's average player, whose strength is 0.
+    chance_N = expit(strength_N)
     shared_NN = games_NN * chance_NN * (1 - chance_NN)
-    information_NN = (
-        np.diag(shared_NN.sum(1) + prior * chance_N * (1 - chance_N)) - shared_NN
-    )
+    own_N = shared_NN.sum(1) + prior * chance_N * (1 - chance_N)
+    information_NN = np.diag(own_N) - shared_NN
     covariance_NN = np.linalg.pinv(information_NN, hermitian=True)
     gradient_N = (wins_NN - games_NN * chance_NN).sum(1) + prior * (0.5 - chance_N)
     centre_NN = np.eye(len(strength_N)) - 1 / len(strength_N)
@@ -135,16 +120,16 @@ def _finite_or_raise(counts: Counts) -> None:
     """Maximum likelihood is finite only if, of every two groups of players, each won
     something against the other.
     """
-    groups, group_N = connected_components(
-        counts.win_NN + counts.tie_NN, connection="strong"
-    )
+    beaten_NN = counts.win_NN + counts.tie_NN
+    groups, group_N = connected_components(beaten_NN, connection="strong")
     if groups > 1:
-        some = [
+        group = [
             name
-            for name, group in zip(counts.names, group_N, strict=True)
-            if group == group_N[0]
-        ][:3]
+            for name, number in zip(counts.names, group_N, strict=True)
+            if number == group_N[0]
+        ]
         raise ConfigError(
-            f"bradley_terry with prior 0 has no finite ratings: the group of {', '.join(map(repr, some))} and the rest "
-            "never met, or only one side ever won. Set prior above 0 or play more matches."
+            "bradley_terry with prior 0 has no finite ratings: the group of "
+            f"{', '.join(map(repr, group[:3]))} and the rest never met, or only one side "
+            "ever won. Set prior above 0 or play more matches."
         )

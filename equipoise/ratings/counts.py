@@ -1,5 +1,5 @@
-"""Outcomes summed to pair counts, so that a rating's cost grows with the players and
-not with the matches.
+"""Outcomes summed to pair counts, so that the cost of a rating grows with the players
+and not with the matches.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from equipoise.ratings.base import Outcome
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Weights of what happened. `names` are sorted, so the order of the outcomes
+    """How often each outcome happened. `names` are sorted, so the order of the outcomes
     changes nothing.
 
     win_NN[i, j]: i beat j. tie_NN[i, j] = tie_NN[j, i]: a tie of the two, counted once
@@ -34,8 +34,8 @@ class Counts:
 
 
 def count(outcomes: Sequence[Outcome]) -> Counts:
-    """The pair counts of `outcomes`. A player's meeting with itself says nothing of its
-    strength and is left out.
+    """The pair counts of `outcomes`. A player's match against itself says nothing about
+    its strength and is left out.
 
     Raises DataError for a value other than 0, ½ and 1, and for a weight that is
     negative or not finite.
@@ -44,21 +44,20 @@ def count(outcomes: Sequence[Outcome]) -> Counts:
     for outcome in outcomes:
         if not (outcome.weight >= 0 and isfinite(outcome.weight)):
             raise DataError(
-                f"outcome of '{outcome.first}' and '{outcome.second}': weight {outcome.weight} is not ≥ 0"
+                f"outcome of '{outcome.first}' and '{outcome.second}': "
+                f"weight {outcome.weight} is not ≥ 0"
             )
         key = (outcome.first, outcome.second, outcome.value)
         weight_of[key] = weight_of.get(key, 0.0) + outcome.weight
     names = sorted({name for first, second, _ in weight_of for name in (first, second)})
     index = {name: i for i, name in enumerate(names)}
-    win_NN, tie_NN = (
-        np.zeros((len(names), len(names))),
-        np.zeros((len(names), len(names))),
-    )
+    win_NN, tie_NN = np.zeros((2, len(names), len(names)))
     for (first, second, value), weight in weight_of.items():
         i, j = index[first], index[second]
         if value not in (0.0, 0.5, 1.0):
             raise DataError(
-                f"outcome of '{first}' and '{second}' is {value}; it must be 1 (won), 0 (lost) or 0.5 (tie)"
+                f"outcome of '{first}' and '{second}' is {value}; "
+                "it must be 1 (won), 0 (lost) or 0.5 (tie)"
             )
         if i == j:
             continue
@@ -71,8 +70,8 @@ def count(outcomes: Sequence[Outcome]) -> Counts:
 
 
 def cells(counts: Counts) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Kinds of outcome: first_C beat second_C, or tied with it where tie_C; how often,
-    weight_C.
+    """The C different outcomes as (first_C, second_C, weight_C, tie_C): first beat
+    second, or tied with it where tie_C, weight_C times.
     """
     win_C2, tie_C2 = np.argwhere(counts.win_NN), np.argwhere(np.triu(counts.tie_NN))
     weight_C = np.concatenate(

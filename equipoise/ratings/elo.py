@@ -1,12 +1,12 @@
 """Elo ratings, by evalica, made independent of the order of the matches.
 
-An Elo rating is a walk: it depends on the order of the matches, starts from a guess and
-never settles. Players here do not change between matches, so order means nothing. Many
-resamples of the outcomes are each walked through in random order for long enough to
-forget the start; the rating is the median of the ends and the interval their middle 95
-%. So the interval holds the luck of the outcomes and also Elo's own jitter,
-±2·sqrt(87·k) points however many matches there are. Bradley–Terry has no such jitter;
-Elo is here for those who are used to it.
+An Elo rating is a random walk: it depends on the order of the matches, starts from a
+guess and never settles. Players here do not change between matches, so the order means
+nothing. Many resamples of the outcomes are each walked through in random order for long
+enough to forget the start; the rating is the median of the ends and the interval their
+middle 95 %. So the interval covers the chance in the outcomes and also Elo's own
+jitter, ±2·sqrt(87·k) points however many matches there are. Bradley–Terry has no such
+jitter; Elo is here for readers who are used to it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Literal, cast
 import numpy as np
 from pydantic import Field
 
-from equipoise.ratings.base import Outcome, Rating, Ratings
+from equipoise.ratings.base import Outcome, Rating, Ratings, ranked
 from equipoise.ratings.counts import Counts, cells, count
 from equipoise.seeds import generator
 
@@ -60,43 +60,34 @@ class Elo(Ratings):
         """
         counts = count(outcomes)
         if len(counts.names) < 2:
-            return [
-                Rating(name, self.initial, self.initial, self.initial)
-                for name in counts.names
-            ]
+            value_N = np.full(len(counts.names), self.initial)
+            return ranked(counts.names, value_N, value_N, value_N)
         low_N, value_N, high_N = np.quantile(
             self._walks(counts, seed), [0.025, 0.5, 0.975], axis=0
         )
         idle_N = counts.games_N == 0
         low_N[idle_N] = high_N[idle_N] = np.nan
-        rows = zip(counts.names, value_N, low_N, high_N, strict=True)
-        return sorted(
-            (Rating(name, *map(float, row)) for name, *row in rows),
-            key=lambda rating: -rating.value,
-        )
+        return ranked(counts.names, value_N, low_N, high_N)
 
     def _walks(self, counts: Counts, seed: int) -> np.ndarray:
         """The ends of the walks, [resamples, N]."""
-        import evalica  # here, since it brings pandas along, which takes a second
+        import evalica  # here, since it imports pandas, which takes a second
         import pandas
 
         first_C, second_C, weight_C, tie_C = _cells(counts, self.prior)
         if not len(weight_C):
             return np.full((self.resamples, len(counts.names)), self.initial)
-        winner_C = np.where(tie_C, evalica.Winner.Draw, evalica.Winner.X).astype(
-            np.uint8
-        )
+        winner_C = np.where(tie_C, evalica.Winner.Draw, evalica.Winner.X)
+        winner_C = winner_C.astype(np.uint8)
         players = pandas.RangeIndex(len(counts.names))
+        games = max(1, round(weight_C.sum()))
+        steps = max(1, self.length * len(players) // 2)
         rng = generator(seed, "elo")
         ends = np.empty((self.resamples, len(players)))
         for end_N in ends:
-            drawn_C = rng.multinomial(
-                max(1, round(weight_C.sum())), weight_C / weight_C.sum()
-            )
+            drawn_C = rng.multinomial(games, weight_C / weight_C.sum())
             edges_C = np.cumsum(drawn_C)
-            place_R = rng.integers(
-                edges_C[-1], size=max(1, self.length * len(players) // 2)
-            )
+            place_R = rng.integers(edges_C[-1], size=steps)
             cell_R = np.searchsorted(edges_C, place_R, side="right")
             walked = evalica.elo(
                 cast("list[int]", first_C[cell_R]),
@@ -117,6 +108,5 @@ def _cells(
     """The cells of `counts` with the prior's games added to its wins."""
     games_NN = counts.win_NN + counts.win_NN.T + counts.tie_NN
     share_NN = games_NN / np.maximum(counts.games_N[:, None], np.finfo(float).tiny)
-    return cells(
-        replace(counts, win_NN=counts.win_NN + prior * (share_NN + share_NN.T) / 4)
-    )
+    prior_NN = prior * (share_NN + share_NN.T) / 4
+    return cells(replace(counts, win_NN=counts.win_NN + prior_NN))

@@ -1,9 +1,9 @@
-"""Nash averaging: a player is worth what it gets against the equilibrium of the
+"""Nash averaging: a player's rating is its pay-off against the equilibrium of the
 population.
 
-A mean win rate pays for beating many copies of one weak player; against the equilibrium
-mixture, copies and players that nobody should meet change nothing. Of many equilibria
-the one of maximum entropy is taken, which is unique and treats copies alike.
+A mean win rate rewards beating many copies of one weak player; against the equilibrium
+mixture, copies and players outside its support change nothing. Of many equilibria the
+one of maximum entropy is taken, which is unique and treats copies alike.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from scipy.optimize import linprog, minimize
 from scipy.special import softmax
 
 from equipoise.errors import ConfigError, EquipoiseError
-from equipoise.ratings.base import Outcome, Rating, Ratings
+from equipoise.ratings.base import Outcome, Rating, Ratings, ranked
 from equipoise.ratings.counts import Counts, count
 from equipoise.seeds import generator
 
-TIGHT = 1e-7  # pay-offs that differ less count as equal: the precision of the linear programme
+# Pay-offs that differ less count as equal: the precision of the linear programme.
+TIGHT = 1e-7
 
 
 class NashAverage(Ratings):
@@ -30,7 +31,7 @@ class NashAverage(Ratings):
     i), a tie half of each.
 
     In [−1, 1]: 0 for all in the equilibrium mixture, at most 0 for the others, so in a
-    population with a best player it is what each gets against that one. The interval is
+    population with a best player it is the pay-off against that player. The interval is
     the middle 95 % over bootstrap resamples of the outcomes of each pair, drawn from
     its shares with `prior` games added, half won, and widened to hold the value.
     Source: Balduzzi et al. 2018, arXiv 1806.02643, section 4 (their antisymmetric table
@@ -48,33 +49,27 @@ class NashAverage(Ratings):
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
         """Ratings of every player that appears, highest first.
 
-        Raises ConfigError where two players never met: a pay-off that is missing is not
-        0. DataError for an impossible outcome.
+        Raises ConfigError where two players never met, since a missing pay-off is not
+        0, and DataError for an impossible outcome.
         """
         counts = count(outcomes)
         if not counts.names:
             return []
         value_N = _values(_payoff(counts))
-        drawn_RN = np.array(
-            [_values(table_NN) for table_NN in self._resampled(counts, seed)]
-        )
-        low_N, high_N = np.quantile(
-            np.concatenate([value_N[None], drawn_RN]), [0.025, 0.975], axis=0
-        )
-        rows = zip(
+        resampled = [_values(payoff_NN) for payoff_NN in self._resampled(counts, seed)]
+        value_RN = np.stack([value_N, *resampled])
+        low_N, high_N = np.quantile(value_RN, [0.025, 0.975], axis=0)
+        return ranked(
             counts.names,
             value_N,
             np.minimum(low_N, value_N),
             np.maximum(high_N, value_N),
-            strict=True,
-        )
-        return sorted(
-            (Rating(name, *map(float, row)) for name, *row in rows),
-            key=lambda rating: -rating.value,
         )
 
     def _resampled(self, counts: Counts, seed: int) -> np.ndarray:
-        """Pay-offs of as many outcomes a pair as there were, drawn anew: [R, N, N]."""
+        """Pay-offs [R, N, N] of as many outcomes for each pair as there were, drawn
+        again.
+        """
         players = len(counts.names)
         i_C, j_C = np.triu_indices(players, 1)
         won_C3 = np.stack(
@@ -82,9 +77,8 @@ class NashAverage(Ratings):
             axis=1,
         )
         games_C = won_C3.sum(1)
-        share_C3 = (won_C3 + self.prior / 2 * np.array([1, 1, 0])) / (
-            games_C + self.prior
-        )[:, None]
+        prior_3 = self.prior / 2 * np.array([1, 1, 0])
+        share_C3 = (won_C3 + prior_3) / (games_C + self.prior)[:, None]
         times_C = np.maximum(1, np.rint(games_C)).astype(int)
         drawn_RC3 = generator(seed, "nash_average").multinomial(
             times_C, share_C3, size=(self.resamples, len(i_C))
@@ -96,20 +90,19 @@ class NashAverage(Ratings):
 
 def _payoff(counts: Counts) -> np.ndarray:
     """payoff_NN. Raises ConfigError for a pair that never met."""
-    games_NN = (
-        counts.win_NN + counts.win_NN.T + counts.tie_NN + np.eye(len(counts.names))
-    )
+    games_NN = counts.win_NN + counts.win_NN.T + counts.tie_NN
+    games_NN = games_NN + np.eye(len(counts.names))
     if (games_NN == 0).any():
         i, j = np.argwhere(games_NN == 0)[0]
         raise ConfigError(
-            f"nash_average: '{counts.names[i]}' and '{counts.names[j]}' never met, and it needs every pair; play a "
-            "round_robin, or rate by bradley_terry"
+            f"nash_average: '{counts.names[i]}' and '{counts.names[j]}' never met, and it "
+            "needs every pair; play a round_robin, or rate by bradley_terry"
         )
     return (counts.win_NN - counts.win_NN.T) / games_NN
 
 
 def _values(payoff_NN: np.ndarray) -> np.ndarray:
-    """What each gets against the maximum-entropy equilibrium, value_N."""
+    """value_N: each player's pay-off against the maximum-entropy equilibrium."""
     return payoff_NN @ max_entropy_nash(payoff_NN)
 
 
@@ -117,11 +110,11 @@ def max_entropy_nash(payoff_NN: np.ndarray) -> np.ndarray:
     """The equilibrium mixture_N of largest entropy of the symmetric zero-sum game
     `payoff_NN`, antisymmetric.
 
-    Equilibria are the mixtures with payoff_NN · p ≤ 0. One linear programme finds who
-    is in any of them; all of those earn exactly 0 against every equilibrium
-    (complementary slackness). Where this leaves one mixture, it is that; else p_j ∝
-    exp(−Σ_i λ_i payoff[i, j]), λ from the convex dual min_λ log Σ_j exp(…), free for
-    the former, ≥ 0 for the rest. Raises EquipoiseError where a solver fails. Source:
+    Equilibria are the mixtures with payoff_NN · p ≤ 0. One linear programme finds the
+    players that are in any of them; all of those earn exactly 0 against every
+    equilibrium (complementary slackness). Where this leaves a single mixture, it is the
+    result; else p_j ∝ exp(−Σ_i λ_i payoff[i, j]), λ from the convex dual
+    min_λ log Σ_j exp(…), free for those players, ≥ 0 for the rest. Raises EquipoiseError where a solver fails. Source:
     Balduzzi et al. 2018, arXiv 1806.02643, theorem 1.
     """
     players = len(payoff_NN)
@@ -136,7 +129,7 @@ def max_entropy_nash(payoff_NN: np.ndarray) -> np.ndarray:
         logit_S = -force_C @ rows_CS
         return float(np.logaddexp.reduce(logit_S)), -rows_CS @ softmax(logit_S)
 
-    found = minimize(
+    minimum = minimize(
         dual,
         np.zeros(players),
         jac=True,
@@ -145,22 +138,23 @@ def max_entropy_nash(payoff_NN: np.ndarray) -> np.ndarray:
         options={"ftol": 0.0, "gtol": 1e-9, "maxiter": 5000},
     )
     mixture_N = np.zeros(players)
-    mixture_N[inside_N] = softmax(-found.x @ rows_CS)
-    if (worst := float((payoff_NN @ mixture_N).max())) > 1e-5:
+    mixture_N[inside_N] = softmax(-minimum.x @ rows_CS)
+    gain = float((payoff_NN @ mixture_N).max())
+    if gain > 1e-5:
         raise EquipoiseError(
-            f"nash_average: no equilibrium was found; the best reply still gains {worst:.2g}"
+            f"nash_average: no equilibrium was found; the best reply still gains {gain:.2g}"
         )
     return mixture_N
 
 
 def _support(payoff_NN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """An equilibrium with everyone in it that is in any (its weights not normalised),
-    and who that is.
+    """An equilibrium (its weights not normalised) that holds every player that is in any
+    equilibrium, and whether each player is.
     """
     players = len(payoff_NN)
     eye_NN = np.eye(players)
     # Equilibria, scaled, are a cone: x ≥ 0, payoff·x ≤ 0. In a cone, Σ min(x, 1) is
-    # largest with x ≥ 1 for all who can.
+    # largest where x ≥ 1 for every player for which x > 0 is possible.
     solved = linprog(
         np.r_[np.zeros(players), -np.ones(players)],
         A_ub=np.block([[payoff_NN, np.zeros_like(payoff_NN)], [-eye_NN, eye_NN]]),

@@ -1,10 +1,10 @@
 """OpenSkill ratings (Plackett–Luce), by the openskill package, made independent of the
 order of the matches.
 
-OpenSkill filters: each match moves a belief, mean μ and deviation σ, and later matches
-move it less. Players here do not change between matches, so their order means nothing;
-one pass would still depend on it. Several passes in random order are averaged, and how
-far they differ is added to the interval.
+OpenSkill is a filter: each match moves a belief, mean μ and deviation σ, and later
+matches move it less. Players here do not change between matches, so the order means
+nothing, yet a single pass would depend on it. Several passes in random order are
+averaged, and their variance is added to the interval.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from equipoise.ratings.base import Outcome, Rating, Ratings
+from equipoise.ratings.base import Outcome, Rating, Ratings, ranked
 from equipoise.ratings.counts import cells, count
 from equipoise.seeds import generator
 
@@ -26,9 +26,9 @@ class OpenSkill(Ratings):
 
     μ is in OpenSkill's own units: 6 of them (√2·β + what σ adds) are odds of e to one.
     Its `ordinal` μ − 3σ is for leader boards; it would lie outside its own interval. A
-    weight is a number of matches: of a weight of 2.3, each pass has two matches and
-    with chance 0.3 a third. (openskill's own weights share out a team's credit.) Groups
-    that never met all keep the mean `mu`. Source: Weng and Lin 2011, JMLR 12, algorithm
+    weight is a number of matches: for a weight of 2.3, each pass has two matches and
+    with probability 0.3 a third. (openskill's own weights divide a team's credit.)
+    Groups that never met all keep the mean `mu`. Source: Weng and Lin 2011, JMLR 12, algorithm
     4; Joshy 2024, arXiv 2401.05451.
     """
 
@@ -38,7 +38,7 @@ class OpenSkill(Ratings):
         25 / 3, gt=0, description="σ of a player before its first match, in units of μ"
     )
     beta: float = Field(
-        25 / 6, gt=0, description="how much luck a match has, in units of μ"
+        25 / 6, gt=0, description="how much chance a match has, in units of μ"
     )
     passes: int = Field(10, ge=2, description="shuffled passes through the matches")
 
@@ -60,13 +60,7 @@ class OpenSkill(Ratings):
             )
         value_N = mu_PN.mean(0)
         half_N = 1.959964 * np.sqrt((sigma_PN**2).mean(0) + mu_PN.var(0, ddof=1))
-        rows = zip(
-            counts.names, value_N, value_N - half_N, value_N + half_N, strict=True
-        )
-        return sorted(
-            (Rating(name, *map(float, row)) for name, *row in rows),
-            key=lambda rating: -rating.value,
-        )
+        return ranked(counts.names, value_N, value_N - half_N, value_N + half_N)
 
     def _walk(
         self, players: int, first_M: np.ndarray, second_M: np.ndarray, tie_M: np.ndarray
@@ -74,16 +68,11 @@ class OpenSkill(Ratings):
         """[2, N], every player's μ and σ after M matches in order."""
         from openskill.models import PlackettLuce
 
-        model = PlackettLuce(
-            mu=self.mu, sigma=self.sigma, beta=self.beta, tau=0.0
-        )  # no drift: players do not change
+        # No drift (tau): players do not change.
+        model = PlackettLuce(mu=self.mu, sigma=self.sigma, beta=self.beta, tau=0.0)
         beliefs = [model.rating() for _ in range(players)]
-        for i, j, tie in zip(
-            first_M.tolist(), second_M.tolist(), tie_M.tolist(), strict=True
-        ):
-            (beliefs[i],), (beliefs[j],) = model.rate(
-                [[beliefs[i]], [beliefs[j]]], ranks=[1, 1 if tie else 2]
-            )
-        return np.array(
-            [[belief.mu for belief in beliefs], [belief.sigma for belief in beliefs]]
-        )
+        matches = zip(first_M.tolist(), second_M.tolist(), tie_M.tolist(), strict=True)
+        for i, j, tie in matches:
+            teams = [[beliefs[i]], [beliefs[j]]]
+            (beliefs[i],), (beliefs[j],) = model.rate(teams, ranks=[1, 1 if tie else 2])
+        return np.array([(belief.mu, belief.sigma) for belief in beliefs]).T

@@ -1,9 +1,9 @@
-"""Reputation: SPARTA's ratings, in which those who are judged are also the judges.
+"""Reputation: SPARTA's ratings, in which the judged players are also the judges.
 
-The gap factor |Φ(z) − Φ(−z)| is even in z, so an upset pays no more than a favourite's
-win, and it grows with the gap: reputations drift apart instead of settling. The rule is
-kept as published; Bradley–Terry, Elo and OpenSkill stand beside it for those who want
-strengths.
+The gap factor |Φ(z) − Φ(−z)| is even in z, so an upset moves the reputations no more
+than a favourite's win, and it grows with the gap: reputations drift apart instead of
+settling. The rule is kept as published; for strengths use Bradley–Terry, Elo or
+OpenSkill.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ JudgeScores = Mapping[str, tuple[float, float]]
 
 @dataclass(frozen=True)
 class State:
-    """Reputations and deviations (points) by name, each one's newest changes, and the
-    duels of this iteration.
+    """Reputations and deviations (points) by name, each player's newest changes, and the
+    number of duels in this iteration.
 
-    `update` makes a new one and never writes into an old one.
+    `update` returns a new state and leaves the old one as it is.
     """
 
     ratings: Mapping[str, float]
@@ -40,15 +40,15 @@ class State:
 
 
 class Reputation(Ratings):
-    """A duel moves both reputations by the judges' margin; each judge weighs as much as
-    its own reputation.
+    """A duel moves both reputations by the judges' margin; a judge's weight is its own
+    reputation.
 
     s̄_a = w_a · Σ_k R_k s_a^(k) / Σ_k R_k, with w the players' own `weights`; then, for
     each of the two in turn, i ← a against j ← b and then the reverse, where the second
     sees the first's new reputation and both see old deviations: R_i ← max(floor, R_i +
     (K/c)·(s̄_i − s̄_j)·tanh(σ_i)·max(|Φ(z) − Φ(−z)|, ε)), z = (R_i − R_j)/√(σ_i² +
     σ_j²), K = max(min_k, initial_k·decay_rate^(n/decay_steps)), n the iteration's duels
-    with this one. Last, each one's σ is the population standard deviation of its newest
+    with this one. Last, each player's σ is the population standard deviation of its newest
     `window` changes, at least `min_deviation`, once there are two.
     `Reputation(kind="static")` is short for `scores="static"`, likewise normal and
     dynamic. Source: SPARTA, arXiv 2506.04721.
@@ -57,7 +57,7 @@ class Reputation(Ratings):
     kind: Literal["reputation"] = "reputation"
     scores: Scores = Field(
         "normal",
-        description="normal, or scale the lowest-rated's own scores down: see player_weights",
+        description="normal, or scale the lowest-rated players' scores down: see player_weights",
     )
     weights: dict[str, float] = Field(
         {}, description="name -> factor on the player's own scores; 1 where not named"
@@ -69,17 +69,18 @@ class Reputation(Ratings):
     )
     initial: Literal["fair"] | dict[str, float] = Field(
         "fair",
-        description="fair: all start alike; or name -> task score, in any unit, scaled to the start's mean and sd",
+        description="fair: all start equal; or name -> task score, in any unit, scaled to the "
+        "start's mean and standard deviation",
     )
     frozen: bool = Field(False, description="reputations stay as they start")
     judge_weights: Literal["rating", "equal"] = Field(
         "rating",
-        description="a judge's grades weigh its own reputation in an update, or all weigh the same",
+        description="a judge's weight in an update: its own reputation, or the same for all",
     )
     initial_rating: float = Field(
         100.0,
         gt=0,
-        description="points at the start, or their mean where `initial` differ",
+        description="points at the start, or their mean where `initial` gives task scores",
     )
     initial_spread: float = Field(
         20.0, ge=0, description="points, standard deviation of a start from task scores"
@@ -89,7 +90,7 @@ class Reputation(Ratings):
     )
     min_deviation: float = Field(0.1, gt=0, description="points, the least σ")
     rating_floor: float = Field(10.0, gt=0, description="points, the least reputation")
-    window: int = Field(10, ge=2, description="newest changes that σ is taken of")
+    window: int = Field(10, ge=2, description="newest changes that σ is computed from")
     epsilon: float = Field(
         0.01, ge=0, description="the least gap factor, a probability"
     )
@@ -125,30 +126,32 @@ class Reputation(Ratings):
         return value
 
     def init(self, names: Sequence[str]) -> State:
-        """The state before the first duel. Raises ConfigError when `initial` lacks a
+        """The state before the first duel. Raises ConfigError when `initial` lacks the
         task score of one of `names`.
         """
         ratings = dict.fromkeys(names, self.initial_rating)
-        if self.initial != "fair":
-            if missing := [name for name in names if name not in self.initial]:
-                raise ConfigError(
-                    f"reputation: initial has no task score of {', '.join(map(repr, missing))}; add it"
-                )
-            score_N = np.array([self.initial[name] for name in names])
-            unit_N = (
-                (score_N - score_N.mean()) / (score_N.std() or 1.0)
-                if len(score_N)
-                else score_N
-            )
-            start_N = np.maximum(
-                self.initial_rating + self.initial_spread * unit_N, self.rating_floor
-            )
-            ratings = dict(zip(names, start_N.tolist(), strict=True))
+        if self.initial != "fair" and names:
+            ratings = self._scaled(names, self.initial)
         return State(
             ratings,
             dict.fromkeys(names, self.initial_deviation),
             dict.fromkeys(names, ()),
         )
+
+    def _scaled(
+        self, names: Sequence[str], task_scores: Mapping[str, float]
+    ) -> dict[str, float]:
+        """Task scores as initial reputations."""
+        missing = [repr(name) for name in names if name not in task_scores]
+        if missing:
+            raise ConfigError(
+                f"reputation: initial has no task score of {', '.join(missing)}; add it"
+            )
+        score_N = np.array([task_scores[name] for name in names])
+        unit_N = (score_N - score_N.mean()) / (score_N.std() or 1.0)
+        start_N = self.initial_rating + self.initial_spread * unit_N
+        start_N = np.maximum(start_N, self.rating_floor)
+        return dict(zip(names, start_N.tolist(), strict=True))
 
     def update(self, state: State, duel: Duel | tuple[str, str, JudgeScores]) -> State:
         """The state after `duel` = (name_a, name_b, {judge: (score_a, score_b)});
@@ -160,113 +163,112 @@ class Reputation(Ratings):
         return self._after(state, [duel], self.weights)
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
-        """Raises ConfigError: who won is not enough."""
+        """Raises ConfigError: outcomes are not enough."""
         raise ConfigError(
-            "reputation needs the judges' scores of each duel, which outcomes do not hold: use it where players judge "
-            "one another (standing), and elo, bradley_terry or openskill to rate outcomes"
+            "reputation needs the judges' scores of each duel, which outcomes do not hold: "
+            "use it where players judge one another (standing), and elo, bradley_terry or "
+            "openskill to rate outcomes"
         )
 
-    def standing(
+    def training_ratings(
         self, names: Sequence[str], generations: Sequence[Sequence[Duel]], seed: int = 0
     ) -> list[Rating]:
         """Reputations of `names` after all `generations` of duels, highest first.
 
         A generation is an iteration: reputations, deviations and changes are carried
-        on, n starts again, and its static or dynamic weights are those of the ends
-        before it; `weights` comes before them. The interval is the middle 95 % of the
-        ends of `resamples` bootstrap samples of the last generation's duels, kept in
-        their order, from that generation's start, widened to hold the value: it is the
-        luck of these duels, given the start. Who had no duel in it keeps its value and
-        has no interval (NaN). Raises as `update`.
+        over, n starts again, and the static or dynamic weights follow from the ends of
+        the iterations before; `weights` takes precedence over them. The interval is the
+        middle 95 % of the ends of `resamples` bootstrap samples of the last
+        generation's duels, kept in their order, from that generation's start, widened
+        to hold the value: it is the chance in these duels, given the start. A player
+        without a duel in it keeps its value and has no interval (NaN). Raises as
+        `update`.
         """
         start = state = self.init(names)
         ends: list[Mapping[str, float]] = []
         duels: list[Duel] = []
         weights: Mapping[str, float] = self.weights
         for iteration, generation in enumerate(generations, 1):
-            weights = {
-                **player_weights(self.scores, iteration, ends, self.until),
-                **self.weights,
-            }
+            factors = player_weights(self.scores, iteration, ends, self.until)
+            weights = {**factors, **self.weights}
             duels = [duel for duel in generation if duel[2]]
             start = replace(state, duels=0)
             state = self._after(start, duels, weights)
             ends.append(state.ratings)
-        rng = generator(seed, "reputation")
-        drawn_RD = (
-            np.sort(rng.integers(len(duels), size=(self.resamples, len(duels))))
-            if duels
-            else []
-        )
-        samples = [
-            self._after(start, [duels[d] for d in drawn_D], weights).ratings
-            for drawn_D in drawn_RD
-        ]
+        samples = self._resampled(start, duels, weights, seed)
         met = {name for duel in duels for name in duel[:2]}
         rated = []
         for name, value in state.ratings.items():
             low = high = float("nan")
             if name in met:
-                low, high = np.quantile(
-                    [value, *(sample[name] for sample in samples)], [0.025, 0.975]
-                ).tolist()
+                values = [value, *(sample[name] for sample in samples)]
+                low, high = np.quantile(values, [0.025, 0.975]).tolist()
             rated.append(Rating(name, value, min(low, value), max(high, value)))
         return sorted(rated, key=lambda rating: -rating.value)
+
+    def _resampled(
+        self,
+        start: State,
+        duels: Sequence[Duel],
+        weights: Mapping[str, float],
+        seed: int,
+    ) -> list[Mapping[str, float]]:
+        """The reputations after each of the bootstrap samples of `duels`."""
+        if not duels:
+            return []
+        rng = generator(seed, "reputation")
+        drawn_RD = np.sort(rng.integers(len(duels), size=(self.resamples, len(duels))))
+        samples = ([duels[d] for d in drawn_D] for drawn_D in drawn_RD)
+        return [self._after(start, sample, weights).ratings for sample in samples]
 
     def _after(
         self, state: State, duels: Sequence[tuple], weights: Mapping[str, float]
     ) -> State:
         """The state after `duels` in order."""
-        ratings, deviations, changes = (
-            dict(state.ratings),
-            dict(state.deviations),
-            dict(state.changes),
-        )
+        ratings = dict(state.ratings)
+        deviations = dict(state.deviations)
+        changes = dict(state.changes)
         n = state.duels
-        scaling = self.scaling or (10.0 if self.scores == "dynamic" else 20.0)
-        alike = dict.fromkeys(ratings, 1.0)
+        equal = dict.fromkeys(ratings, 1.0)
         for first, second, scores in duels:
             if not scores:
                 continue
-            for name in (first, second):
-                if name not in ratings:
-                    raise ConfigError(
-                        f"reputation: '{name}' of the duel '{first}' and '{second}' is none of the players "
-                        f"({', '.join(ratings)}); give init all their names"
-                    )
-            if first == second:
-                raise ConfigError(
-                    f"reputation: '{first}' met itself; a duel needs two players"
-                )
-            mean_a, mean_b = weighted_means(
-                scores, ratings if self.judge_weights == "rating" else alike
-            )
+            _check_duel(first, second, ratings)
+            judges = ratings if self.judge_weights == "rating" else equal
+            mean_a, mean_b = weighted_means(scores, judges)
             n += 1
             if self.frozen:
                 continue
-            step = (
-                max(
-                    self.min_k,
-                    self.initial_k * self.decay_rate ** (n / self.decay_steps),
-                )
-                / scaling
-            )
-            margin = (
-                weights.get(first, 1.0) * mean_a - weights.get(second, 1.0) * mean_b
-            )
+            step = self._step(n)
+            margin = weights.get(first, 1.0) * mean_a
+            margin -= weights.get(second, 1.0) * mean_b
             both = sqrt(deviations[first] ** 2 + deviations[second] ** 2)
-            for i, j, ahead in ((first, second, margin), (second, first, -margin)):
+            for i, j, lead in ((first, second, margin), (second, first, -margin)):
                 gap = max(gap_factor(ratings[i], ratings[j], both), self.epsilon)
-                moved = max(
-                    self.rating_floor,
-                    ratings[i] + step * ahead * tanh(deviations[i]) * gap,
-                )
+                change = step * lead * tanh(deviations[i]) * gap
+                moved = max(self.rating_floor, ratings[i] + change)
                 changes[i] = (*changes[i], moved - ratings[i])[-self.window :]
                 ratings[i] = moved
             for i in (first, second):
                 if len(changes[i]) > 1:
                     deviations[i] = max(self.min_deviation, _deviation(changes[i]))
         return State(ratings, deviations, changes, n)
+
+    def _step(self, n: int) -> float:
+        """K/c at the iteration's n-th duel."""
+        k = max(self.min_k, self.initial_k * self.decay_rate ** (n / self.decay_steps))
+        return k / (self.scaling or (10.0 if self.scores == "dynamic" else 20.0))
+
+
+def _check_duel(first: str, second: str, ratings: Mapping[str, float]) -> None:
+    for name in (first, second):
+        if name not in ratings:
+            raise ConfigError(
+                f"reputation: '{name}' of the duel '{first}' and '{second}' is none of the "
+                f"players ({', '.join(ratings)}); give init all their names"
+            )
+    if first == second:
+        raise ConfigError(f"reputation: '{first}' met itself; a duel needs two players")
 
 
 def weighted_means(
@@ -284,10 +286,12 @@ def weighted_means(
         raise ConfigError(
             "reputation: a duel without scores has no means; leave it out"
         )
-    if unknown := [judge for judge in scores if judge not in ratings]:
+    unknown = [judge for judge in scores if judge not in ratings]
+    if unknown:
         raise ConfigError(
-            f"reputation: judge '{unknown[0]}' has no reputation; the players are {', '.join(ratings)}. Judges are "
-            "players here: judge by peers, or rate by bradley_terry, elo or openskill"
+            f"reputation: judge '{unknown[0]}' has no reputation; the players are "
+            f"{', '.join(ratings)}. Judges are players here: judge by peers, or rate by "
+            "bradley_terry, elo or openskill"
         )
     total = fsum(ratings[judge] for judge in scores)
     means = [
@@ -296,7 +300,8 @@ def weighted_means(
     ]
     if not all(map(isfinite, means)):
         raise DataError(
-            f"reputation: {dict(scores)} holds a score that is no finite number; leave out what is missing"
+            f"reputation: {dict(scores)} holds a score that is no finite number; leave out "
+            "missing scores"
         )
     return means[0], means[1]
 
@@ -319,23 +324,24 @@ def player_weights(
 
     `previous_ratings[t − 1]`: name -> reputation at the end of iteration t, for 1 …
     iteration − 1. dynamic: the t − 1 lowest at the end of iteration t − 1, lowest
-    first. static: from iteration 2 on, each adds the lowest at the end of the one
-    before that has no factor yet, in the order in which they were added. After
-    iteration `until` nothing changes. normal: 1 for all. Equal ratings go by name.
-    Before the first end no names are known: {}, which is 1 for all. Raises ConfigError
-    for an unknown kind or too few previous ratings. Source: SPARTA, arXiv 2506.04721.
+    first. static: from iteration 2 on, each iteration adds the lowest at the end of the
+    iteration before that has no factor yet, in the order in which they were added.
+    After iteration `until` nothing changes. normal: 1 for all. Equal ratings go by
+    name. Before the first end no names are known: {}, which is 1 for all. Raises
+    ConfigError for an unknown kind or too few previous ratings. Source: SPARTA, arXiv 2506.04721.
     """
     if kind not in get_args(Scores):
         raise ConfigError(
-            f"reputation: unknown kind of scores '{kind}'; known: {', '.join(get_args(Scores))}"
+            f"reputation: unknown kind of scores '{kind}'; "
+            f"known: {', '.join(get_args(Scores))}"
         )
     if len(previous_ratings) < iteration - 1:
         raise ConfigError(
-            f"reputation: iteration {iteration} needs the ratings at the end of {iteration - 1} iterations; "
-            f"there are {len(previous_ratings)}"
+            f"reputation: iteration {iteration} needs the ratings at the end of "
+            f"{iteration - 1} iterations; there are {len(previous_ratings)}"
         )
     ends = previous_ratings[: max(0, iteration - 1)]
-    weights = {name: 1.0 for end in ends[-1:] for name in end}
+    weights = dict.fromkeys(ends[-1], 1.0) if ends else {}
     ends = ends[: until - 1]
     lowest: list[str] = []
     if kind == "dynamic":

@@ -5,211 +5,250 @@ like everything else.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from equipoise import seeds
-from equipoise.environments.red_team.game import harmful
 from equipoise.errors import ConfigError
 from equipoise.evaluate.base import JudgedMatch
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
-from equipoise.matches.roles import Roles
 from equipoise.models.resources import Resources
-from equipoise.payoffs.table import Result
+from equipoise.payoffs.table import Meeting
 from equipoise.players.base import Distribution
+from equipoise.players.population import Population
 from equipoise.ratings.base import Ratings
+from equipoise.run.config import RunConfig
+from equipoise.run.contexts import Contexts
+from equipoise.run.directory import Run
+from equipoise.run.ledger import Ledger
+from equipoise.run.memory import Memory
+from equipoise.run.monitor import Monitor
+from equipoise.run.prompt_parts import MADE, PromptParts
+from equipoise.run.recorder import Recorder
+from equipoise.run.roster import Roster
 from equipoise.solvers.base import Solver
 from equipoise.types import Match, PlayerId, Prompt, Turn, record_id
 
-if TYPE_CHECKING:
-    from equipoise.run.stages import RunStages
-
-MADE = "attack"  # the split, by its recorded name, of prompts that a game made of dealt ones
 MEETING = "meeting"  # the `game` of matches that set recorded answers beside each other
+
+PlayerScores = dict[str, list[float | None]]
 
 
 class RunArena:
-    """`evaluate.Arena` over a run's stages."""
+    """`evaluate.Arena` over a run's records."""
 
-    def __init__(self, stages: RunStages) -> None:
-        self._stages, self._recorder, self._ledger = (
-            stages,
-            stages.recorder,
-            stages.ledger,
-        )
+    def __init__(
+        self,
+        config: RunConfig,
+        ledger: Ledger,
+        roster: Roster,
+        population: Population,
+        recorder: Recorder,
+        contexts: Contexts,
+        prompt_parts: PromptParts,
+    ) -> None:
+        self._config, self._ledger, self._roster = config, ledger, roster
+        self._population, self._prompt_parts = population, prompt_parts
+        self.recorder, self.contexts = recorder, contexts
         self._policies: dict[PlayerId, np.ndarray] = {}
-        self._scores: dict[
-            tuple[PlayerId, int, str, str], dict[str, list[float | None]]
-        ] = {}
+        self._scores: dict[tuple[PlayerId, int, str, str], PlayerScores] = {}
         self._answered: dict[tuple[PlayerId, int], dict[str, list[Turn]]] = {}
-        self._met: dict[tuple[PlayerId, PlayerId, int, str], list[JudgedMatch]] = {}
-        self._meetings: dict[tuple[PlayerId, PlayerId, int, str], list[Result]] = {}
         self._judged: dict[tuple[str, str], list[JudgedMatch]] = {}
+        self._meetings: dict[tuple[PlayerId, PlayerId, int, str], list[Meeting]] = {}
+
+    @classmethod
+    def of(cls, run: Run, monitor: Monitor) -> RunArena:
+        """The arena of a run that nobody learns in: every player is opened from its
+        weights on disk.
+        """
+        config, ledger = run.config, run.ledger
+        population = Population(config.players, run.folder / "players", ledger)
+        roster = Roster(config, ledger)
+        memory = Memory(config, ledger)
+        recorder = Recorder(config, ledger, population, monitor)
+        contexts = Contexts(config, ledger, roster, population, memory)
+        prompt_parts = PromptParts(config, ledger, recorder, monitor)
+        return cls(config, ledger, roster, population, recorder, contexts, prompt_parts)
+
+    def close(self) -> None:
+        """Close the players that are open."""
+        self._population.release()
 
     @property
     def game(self) -> Game:
         """The run's game."""
-        return self._stages.config.game
+        return self._config.game
 
     @property
     def solver(self) -> Solver:
         """How the run finds equilibria."""
-        return self._stages.config.solver
+        return self._config.solver
 
     @property
     def ratings(self) -> Ratings:
         """How the run rates the league."""
-        return self._stages.config.ratings
+        return self._config.ratings
 
-    def judge_of(self, player: PlayerId) -> Judge:
-        """The judge that teaches this player."""
-        return self._stages.config.judge_of(player.name)
-
-    def learners(self, t: int) -> list[PlayerId]:
-        """Every player that learns, at generation t."""
-        return self._stages.learners(t)
-
-    def others(self) -> list[PlayerId]:
-        """The players that do not learn."""
-        return self._stages.others()
-
-    def past(self, player: PlayerId) -> list[PlayerId]:
-        """The generations of `player` up to itself that were measured, newest first."""
-        return self._stages.measured(player)
-
-    @cached_property
-    def _prompts(self) -> dict[str, list[Prompt]]:
-        self._stages.deal_all()
-        return {part: self._ledger.prompts(part, 0) for part in ("held_out", "test")}
+    @property
+    def resources(self) -> Resources:
+        """What is open in the run."""
+        return self._population.resources
 
     @property
     def held_out(self) -> list[Prompt]:
         """The held-out prompts."""
-        return self._prompts["held_out"]
+        return self._prompt_parts.held_out
+
+    def judge_of(self, player: PlayerId) -> Judge:
+        """The judge that teaches this player."""
+        return self._config.judge_of(player.name)
+
+    def learners(self, t: int) -> list[PlayerId]:
+        """Every player that learns, at generation t."""
+        return self._roster.learners(t)
+
+    def others(self) -> list[PlayerId]:
+        """The players that do not learn."""
+        return self._roster.others()
+
+    def past(self, player: PlayerId) -> list[PlayerId]:
+        """The generations of `player` up to itself that were measured, newest first."""
+        return self._roster.measured(player)
+
+    def seated(self, t: int) -> Mapping[str, PlayerId]:
+        """role -> the player that has it in generation t. Raises ConfigError where the
+        schedule gives no role to a player.
+        """
+        return self._roster.seated(t)
+
+    # -- each player alone
 
     def scores(
         self, player: PlayerId, samples: int, judge: Judge, part: str = "held_out"
-    ) -> dict[str, list[float | None]]:
+    ) -> PlayerScores:
         """Prompt id -> the scores of `player`'s answers, None where unjudged."""
         key = (player, samples, judge.name, part)
         if key not in self._scores:
-            matches = self._played(player, samples, part)
-            prompts = {prompt.id: prompt for prompt in self._prompts[part]}
-            t, utility = player.generation, self._stages.config.utility
-            stage = f"{t}/{part}/{player.name}/judge/{judge.name}"
-            judgements = self._recorder.judgements(
-                stage,
+            matches = self._played_alone(player, samples, part)
+            t, utility = player.generation, self._config.utility
+            judgements = self.recorder.judgements(
+                f"{t}/{part}/{player.name}/judge/{judge.name}",
                 judge,
-                self._stages.judge_context(t),
+                self.contexts.judge(t),
                 matches,
-                prompts,
+                {prompt.id: prompt for prompt in self._prompts(part)},
                 t,
                 player.name,
             )
-            scores: dict[str, list[float | None]] = {}
+            scores: PlayerScores = {}
             for match, judgement in zip(matches, judgements, strict=True):
-                found = [judgement.score(seat, utility) for seat in match.seats]
-                scores.setdefault(match.prompt, []).extend(found)
+                by_seat = [judgement.score(seat, utility) for seat in match.seats]
+                scores.setdefault(match.prompt, []).extend(by_seat)
             self._scores[key] = {
-                prompt: found[:samples] for prompt, found in scores.items()
+                prompt: of_prompt[:samples] for prompt, of_prompt in scores.items()
             }
         return self._scores[key]
 
-    def _played(self, player: PlayerId, samples: int, part: str) -> list[Match]:
+    def _prompts(self, part: str) -> list[Prompt]:
+        assert part in ("held_out", "test")
+        parts = self._prompt_parts
+        return parts.test if part == "test" else parts.held_out
+
+    def _played_alone(self, player: PlayerId, samples: int, part: str) -> list[Match]:
+        """Matches with the player in every seat, enough for so many answers a prompt."""
         seats = dict.fromkeys(self.game.seats, player)
         rounds = -(-samples // len(seats))
-        seatings = [
-            (prompt, seats) for _ in range(rounds) for prompt in self._prompts[part]
-        ]
+        seatings = [(prompt, seats) for prompt in self._prompts(part) * rounds]
         key = f"{player.generation}/{part}/{player.name}/play"
-        return self._recorder.matches(
+        return self.recorder.matches(
             key, seatings, player.generation, part, player.name
         )
 
+    # -- two players' answers side by side
+
     def meetings(
         self, first: PlayerId, second: PlayerId, samples: int, judge: Judge
-    ) -> list[Result]:
+    ) -> list[Meeting]:
         """What `first` gets from meeting `second`: 2·P(win) − 1 of each pair of
         answers; None where unjudged.
         """
         key = (first, second, samples, judge.name)
         if key not in self._meetings:
             t = max(first.generation, second.generation)
-            matches = self._set_beside(first, second, samples, t)
-            prompts = {prompt.id: prompt for prompt in self._prompts["held_out"]}
-            stage = f"{t}/meet/{first}/{second}/{judge.name}"
-            judgements = self._recorder.judgements(
-                stage, judge, self._stages.judge_context(t), matches, prompts, t
+            matches = self._side_by_side(first, second, samples, t)
+            judgements = self.recorder.judgements(
+                f"{t}/meet/{first}/{second}/{judge.name}",
+                judge,
+                self.contexts.judge(t),
+                matches,
+                {prompt.id: prompt for prompt in self.held_out},
+                t,
             )
-            utility = self._stages.config.utility
-            self._meetings[key] = [
-                Result(
-                    str(first),
-                    str(second),
-                    None if p is None else 2 * p - 1,
-                    match.prompt,
-                )
-                for match, judgement in zip(matches, judgements, strict=True)
-                for p in [judgement.score("1", utility)]
-            ]
+            results = []
+            for match, judgement in zip(matches, judgements, strict=True):
+                chance = judgement.score("1", self._config.utility)
+                payoff = None if chance is None else 2 * chance - 1
+                results.append(Meeting(str(first), str(second), payoff, match.prompt))
+            self._meetings[key] = results
         return self._meetings[key]
 
-    def _set_beside(
+    def _side_by_side(
         self, first: PlayerId, second: PlayerId, samples: int, t: int
     ) -> list[Match]:
         """Matches in which the i-th recorded answer of `first` to a prompt sits beside
         the i-th of `second`.
         """
-        answers = [self._answers(player, samples) for player in (first, second)]
+        first_answers = self._answers(first, samples)
+        second_answers = self._answers(second, samples)
         matches = []
-        for prompt, turns in answers[0].items():
-            for i, pair in enumerate(
-                zip(turns, answers[1].get(prompt, ()), strict=False)
-            ):
-                identity = record_id(
-                    MEETING, self._stages.config.seed, prompt, i, first, second
-                )
-                beside = tuple(
-                    Turn(seat, turn.view, turn.move)
-                    for seat, turn in zip("12", pair, strict=True)
-                )
-                dice = seeds.child(self._stages.config.seed, "match", identity)
-                seats = {"1": first, "2": second}
-                matches.append(
-                    Match(identity, t, "held_out", MEETING, prompt, seats, dice, beside)
-                )
+        for prompt, turns in first_answers.items():
+            others = second_answers.get(prompt, ())
+            for i, pair in enumerate(zip(turns, others, strict=False)):
+                matches.append(self._meeting(prompt, i, (first, second), pair, t))
         self._ledger.add_matches(matches)
         return matches
+
+    def _meeting(
+        self,
+        prompt: str,
+        i: int,
+        players: tuple[PlayerId, PlayerId],
+        answers: tuple[Turn, Turn],
+        t: int,
+    ) -> Match:
+        seed = self._config.seed
+        identity = record_id(MEETING, seed, prompt, i, *players)
+        first, second = answers
+        return Match(
+            id=identity,
+            generation=t,
+            split="held_out",
+            game=MEETING,
+            prompt=prompt,
+            seats=dict(zip("12", players, strict=True)),
+            seed=seeds.child(seed, "match", identity),
+            turns=(
+                Turn("1", first.view, first.move),
+                Turn("2", second.view, second.move),
+            ),
+        )
 
     def _answers(self, player: PlayerId, samples: int) -> dict[str, list[Turn]]:
         """Prompt id -> the player's recorded answers; read once, since it meets
         everybody in the league.
         """
         if (player, samples) not in self._answered:
-            found: dict[str, list[Turn]] = {}
-            for match in self._played(player, samples, "held_out"):
+            answers: dict[str, list[Turn]] = {}
+            for match in self._played_alone(player, samples, "held_out"):
                 last = {turn.seat: turn for turn in match.turns}
-                found.setdefault(match.prompt, []).extend(last.values())
+                answers.setdefault(match.prompt, []).extend(last.values())
             self._answered[player, samples] = {
-                prompt: turns[:samples] for prompt, turns in found.items()
+                prompt: turns[:samples] for prompt, turns in answers.items()
             }
         return self._answered[player, samples]
 
-    # -- games with roles
-
-    def seated(self, t: int | None = None) -> Mapping[str, PlayerId]:
-        """role -> the player that has it in generation t."""
-        schedule = self._stages.config.schedule
-        if not isinstance(schedule, Roles):
-            raise ConfigError(
-                f"schedule: '{schedule.kind}' gives no role to a player; use roles"
-            )
-        now = self._stages.now if t is None else t
-        players = self._stages.learners(now) + self._stages.others()
-        return schedule.seated(self.game, players)
+    # -- players in the roles of a game
 
     def play(
         self,
@@ -234,13 +273,13 @@ class RunArena:
             made = [prompt for prompt in prompts if prompt.id not in dealt]
             self._ledger.add_prompts(made, MADE, born)
             seatings = [(prompt, self._seats(prompt, roles)) for prompt in prompts]
-            matches = self._recorder.matches(
+            matches = self.recorder.matches(
                 f"{key}/play", seatings, born, "held_out", players
             )
-            judgements = self._recorder.judgements(
+            judgements = self.recorder.judgements(
                 f"{key}/judge/{judge.name}",
                 judge,
-                self._stages.judge_context(t),
+                self.contexts.judge(t),
                 matches,
                 {prompt.id: prompt for prompt in prompts},
                 born,
@@ -252,69 +291,15 @@ class RunArena:
     def _seats(
         self, prompt: Prompt, roles: Mapping[str, PlayerId]
     ) -> dict[str, PlayerId]:
-        return {
-            seat: roles[self.game.role(seat)] for seat in self.game.seats_for(prompt)
-        }
+        seats = self.game.seats_for(prompt)
+        return {seat: roles[self.game.role(seat)] for seat in seats}
 
-    def played(
-        self,
-        roles: Mapping[str, PlayerId],
-        prompts: Literal["harmful", "harmless", "all"],
-        judge: Judge,
-        raw: bool = False,
-        most: int | None = None,
-        samples: int = 1,
-    ) -> list[JudgedMatch]:
-        """Held-out matches with these players in the roles, judged; of the first `most`
-        prompts.
-        """
-        asked = [
-            p
-            for p in self.held_out
-            if prompts == "all" or harmful(p) == (prompts == "harmful")
-        ]
-        asked = [self.game.given(prompt) if raw else prompt for prompt in asked[:most]]
-        game, t = (
-            self.game,
-            max((player.generation for player in roles.values()), default=0),
-        )
-        seatings = [
-            (p, {seat: roles[game.role(seat)] for seat in game.seats_for(p)})
-            for p in asked * samples
-        ]
-        self._ledger.add_prompts(asked if raw else (), "attack", t)
-        who = "+".join(map(str, roles.values()))
-        part = f"{prompts}{' as they are' if raw else ''}{f' ×{samples}' if samples > 1 else ''}"
-        key = f"{t}/held_out/{part}/{most or len(asked)}/{who}"
-        matches = self._recorder.matches(f"{key}/play", seatings, t, "held_out", who)
-        by_id = {prompt.id: prompt for prompt in asked}
-        judge_context = self._stages.judge_context(self._stages.now)
-        judgements = self._recorder.judgements(
-            f"{key}/judge/{judge.name}", judge, judge_context, matches, by_id, t, who
-        )
-        return list(zip(matches, judgements, strict=True))
-
-    def met(
-        self, adversary: PlayerId, defender: PlayerId, prompts: int, judge: Judge
-    ) -> list[JudgedMatch]:
-        """One adversary's attacks on one defender, from the first held-out harmful
-        prompts.
-        """
-        key = (adversary, defender, prompts, judge.name)
-        if key not in self._met:
-            roles = {"adversary": adversary, "defender": defender}
-            self._met[key] = self.played(roles, "harmful", judge, most=prompts)
-        return self._met[key]
-
-    @property
-    def resources(self) -> Resources:
-        """What is open in the run."""
-        return self._stages.population.resources
+    # -- exact policies
 
     def probabilities(self, player: PlayerId, actions: Sequence[str]) -> np.ndarray:
         """A tabular player's probabilities of `actions`."""
         if player not in self._policies:
-            actor = self._stages.population.actor(player)
+            actor = self._population.actor(player)
             if not isinstance(actor, Distribution):
                 raise ConfigError(
                     f"players.{player.name}: exact measures need a tabular player"

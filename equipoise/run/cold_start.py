@@ -15,13 +15,12 @@ from equipoise.errors import ConfigError
 from equipoise.learners.sft import SFT
 from equipoise.players.base import Player
 from equipoise.players.local import Local
-from equipoise.report.terminal import Display
 from equipoise.run import config as configs
 from equipoise.run.config import RunConfig
 from equipoise.run.fine_tune import fine_tune
 from equipoise.run.ledger import Ledger
-from equipoise.run.recorder import Monitor
-from equipoise.run.traces import Lessons, Trace, write_traces
+from equipoise.run.monitor import Monitor, Silent
+from equipoise.run.traces import TeacherMatches, Trace, write_traces
 
 
 @dataclass(frozen=True)
@@ -65,24 +64,24 @@ def cold_start(
     Raises ConfigError for a game that has no single learner with a role, DataError
     where no play is good enough, NoSignal where too few could be judged.
     """
-    lessons = Lessons(config, teacher, candidates, count)
+    matches = TeacherMatches(config, teacher, candidates, count)
     config.game.check()
     out.mkdir(parents=True, exist_ok=True)
-    monitor = monitor or Display(silent=True)
+    monitor = monitor or Silent()
     with _ledger(out / "ledger.sqlite") as ledger:
-        plays = lessons.played(ledger, out / "players", monitor)
+        judged = matches.played(ledger, out / "players", monitor)
     with (out / "candidates.jsonl").open("w", encoding="utf-8") as lines:
-        for row in lessons.plays(plays):
+        for row in matches.rows(judged):
             lines.write(json.dumps(row, ensure_ascii=False) + "\n")
-    traces = lessons.kept(plays, least)
+    traces = matches.kept(judged, least)
     write_traces(traces, out / "traces.jsonl")
     model = None
     if train is not None:
         model = _train(train, traces, out / "model", training, config, monitor)
     return ColdStart(
         traces=out / "traces.jsonl",
-        prompts=len(lessons.prompts),
-        played=len(plays),
+        prompts=len(matches.prompts),
+        played=len(judged),
         kept=len(traces),
         mean=fmean(trace.scores[config.utility] for trace in traces),
         model=model,

@@ -11,8 +11,7 @@ from typing import Any
 from equipoise.errors import DataError, RunError
 from equipoise.learners.sft import SFT, train_sft
 from equipoise.prompts.files import Files
-from equipoise.report.terminal import Display
-from equipoise.run.recorder import Monitor
+from equipoise.run.monitor import Monitor, Silent
 from equipoise.types import Message, Prompt
 
 Example = tuple[Sequence[Message], str]  # a chat, and the answer to learn
@@ -54,7 +53,7 @@ def fine_tune(
         raise RunError(f"{out}: is not empty; use --overwrite, or choose another --out")
     examples = read_examples(data) if isinstance(data, str) else data
     settings = settings or SFT.model_validate({})
-    monitor = monitor or Display(silent=True)
+    monitor = monitor or Silent()
     monitor.stage("learn", settings.steps(len(examples)))
 
     def log(line: dict[str, Any]) -> None:

@@ -15,14 +15,13 @@ from equipoise.errors import DataError
 from equipoise.evaluate.base import EvaluationPlan, Workload
 from equipoise.learners.base import Learner
 from equipoise.matches.base import MatchContext, Seatings
-from equipoise.matches.roles import Roles
 from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.prompts.split import Split, dealt
 from equipoise.run.config import RunConfig
 from equipoise.run.cost import Cost, costs
-from equipoise.run.roster import foreseen
+from equipoise.run.roster import expected_generations
 from equipoise.types import PlayerId, Prompt, user
 
 
@@ -132,7 +131,7 @@ def _train(config: RunConfig, split: Split) -> _Training:
     """What playing and learning take, over all generations."""
     totals = _Training()
     others = _others(config)
-    rosters = foreseen(config.turns, config.learning, config.generations)
+    rosters = expected_generations(config.turns, config.learning, config.generations)
     for t, (learners, turn) in enumerate(rosters[:-1]):
         context = MatchContext(
             config.game,
@@ -198,19 +197,18 @@ def _episodes(
 
 def _measure(config: RunConfig, split: Split) -> Workload:
     """What all evaluations take."""
-    rosters = foreseen(config.turns, config.learning, config.generations)
+    rosters = expected_generations(config.turns, config.learning, config.generations)
     measured = [
         learners
         for t, (learners, _) in enumerate(rosters)
         if config.evaluate.due(t, config.generations)
     ]
-    roles = config.schedule.roles if isinstance(config.schedule, Roles) else {}
     return config.evaluate.planned(
         EvaluationPlan(
             config.game,
             measured,
             _others(config),
-            roles,
+            config.schedule.player_of_role,
             split.held_out,
             split.test,
             config.judge_of,

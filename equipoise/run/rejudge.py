@@ -7,17 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
 from equipoise.errors import RunError
-from equipoise.evaluate.agreement import Agreement, agreement_between
-from equipoise.evaluate.judge_report import JudgeReport, judge_report
+from equipoise.evaluate.judges import agreement_between, judge_report
 from equipoise.judges.base import Judge
-from equipoise.report.terminal import Display
-from equipoise.run.arena import MEETING
+from equipoise.run.arena import MEETING, RunArena
 from equipoise.run.directory import Run
-from equipoise.run.recorder import Monitor
-from equipoise.run.stages import RunStages
+from equipoise.run.monitor import Monitor, Silent
+from equipoise.run.prompt_parts import MADE
 from equipoise.types import Judgement, Match
 
 
@@ -27,7 +25,7 @@ class Rejudgement:
 
     `beside` is the run's own judge, None where it judged none of them; `scores` and
     `scores_beside` are each player's mean score by the new judge and by the run's;
-    `report` is on the new judge.
+    `agreement` and `report` are the facts of `evaluate.judges`.
     """
 
     run: Path
@@ -36,8 +34,8 @@ class Rejudgement:
     beside: str | None
     scores: Mapping[str, float]
     scores_beside: Mapping[str, float]
-    agreement: Agreement | None
-    report: JudgeReport | None
+    agreement: Mapping[str, Any] | None
+    report: Mapping[str, Any] | None
 
 
 def rejudge(
@@ -54,7 +52,7 @@ def rejudge(
     are no such matches, NoSignal where too few of them could be judged.
     """
     matches = _matches(run, split, generation)
-    judgements = _judged(run, judge, split, matches, monitor or Display(silent=True))
+    judgements = _judged(run, judge, split, matches, monitor or Silent())
     ids = [match.id for match in matches]
     own_by_match = run.ledger.judgements_of(ids, _own_judge(run, judge, matches[0]))
     own = [own_by_match[name] for name in ids if name in own_by_match]
@@ -88,18 +86,18 @@ def _judged(
     run: Run, judge: Judge, split: str, matches: Sequence[Match], monitor: Monitor
 ) -> list[Judgement]:
     """The judge's judgement of each match, recorded as they come."""
-    stages = RunStages(run, monitor)
+    arena = RunArena.of(run, monitor)
     prompts = {
         prompt.id: prompt
-        for part in (split, "attack")
+        for part in (split, MADE)
         for prompt in run.ledger.prompts(part)
     }
     judgements: list[Judgement] = []
     for t in sorted({match.generation for match in matches}):
         of_generation = [match for match in matches if match.generation == t]
         key = f"{t}/{split}/judge/{judge.name}/{len(of_generation)}"
-        context = stages.judge_context(t)
-        judgements += stages.recorder.judgements(
+        context = arena.contexts.judge(t)
+        judgements += arena.recorder.judgements(
             key, judge, context, of_generation, prompts, t
         )
     return judgements

@@ -12,12 +12,13 @@ from equipoise import seeds
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluate.held_out import HeldOut
 from equipoise.payoffs.cycles import cyclic_triples, cyclic_warning
-from equipoise.payoffs.table import Result, tally
+from equipoise.payoffs.table import Meeting, tally
 from equipoise.ratings.base import Duel, Rating, Ratings, decided
 from equipoise.ratings.outcomes import outcomes
-from equipoise.report.terminal import Display
+from equipoise.run.arena import RunArena
 from equipoise.run.directory import Run
-from equipoise.run.stages import RunStages, duels
+from equipoise.run.duels import duels
+from equipoise.run.monitor import Silent
 
 RatedBy = Literal["matches", "league"]
 
@@ -71,7 +72,9 @@ def _by_matches(run: Run, ratings: Ratings, judge: str) -> Rerating:
     rated = []
     for t in range(len(duels_by_generation)):
         seed = seeds.child(run.config.seed, "standing", t)
-        rated.append(tuple(ratings.standing(names, duels_by_generation[: t + 1], seed)))
+        rated.append(
+            tuple(ratings.training_ratings(names, duels_by_generation[: t + 1], seed))
+        )
     warning = _cycles_among(names, duels_by_generation[-1])
     return Rerating("matches", ratings.kind, tuple(rated), warning)
 
@@ -99,7 +102,7 @@ def _duels(run: Run, judge: str) -> list[list[Duel]]:
 def _cycles_among(names: Sequence[str], last: Sequence[Duel]) -> str:
     """A warning where the last generation's wins go round in circles, else nothing."""
     results = [
-        Result(duel.first, duel.second, 2 * decided(duel) - 1)
+        Meeting(duel.first, duel.second, 2 * decided(duel) - 1)
         for duel in last
         if duel.scores
     ]
@@ -112,15 +115,15 @@ def _cycles_among(names: Sequence[str], last: Sequence[Duel]) -> str:
 def _league(run: Run, ratings: Ratings) -> Rerating:
     """The ratings of every generation of every player by held-out pay-offs."""
     evaluation = run.config.evaluate
-    measured = len(run.ledger.stages("measure"))
+    measured = run.ledger.stages("measure")
     if not measured:
         raise RunError(f"{run.folder}: nothing has been measured yet")
     if not isinstance(evaluation, HeldOut):
         raise ConfigError(
             f"--of league: evaluate: {evaluation.kind} keeps no held-out matches to rate by"
         )
-    stages = RunStages(run, Display(silent=True))
-    table = evaluation.table(stages.arena, measured - 1)
+    last = max(t for _, t, *_ in measured)
+    table = evaluation.table(RunArena.of(run, Silent()), last)
     rated = tuple(ratings.rate(outcomes(table), run.config.seed))
     warning = cyclic_warning(cyclic_triples(table.complete()))
     return Rerating("league", ratings.kind, (rated,), warning)

@@ -1,15 +1,14 @@
 """Traces for a cold start: a teacher plays the learner's part, several times a prompt,
 and the best plays are kept.
 
-Everything that was played and judged stands in a ledger, in whole chunks: who asks
-again after a crash gets what was there, pays for nothing twice, and goes on.
+Everything that was played and judged is recorded in a ledger, in whole chunks: after a
+crash the same call goes on from there and pays for nothing twice.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,17 +18,16 @@ import msgspec
 
 from equipoise import seeds
 from equipoise.errors import ConfigError, DataError
-from equipoise.judges.base import Judge
+from equipoise.evaluate.base import JudgedMatch
+from equipoise.judges.base import JudgeContext
 from equipoise.matches.base import Planned
-from equipoise.matches.play import play
-from equipoise.matches.roles import Roles
 from equipoise.players.base import Player
 from equipoise.players.population import Population
 from equipoise.prompts.split import dealt
 from equipoise.run.config import RunConfig
-from equipoise.run.directory import Run
 from equipoise.run.ledger import Ledger
-from equipoise.run.recorder import Monitor, Recorder, Seat
+from equipoise.run.monitor import Monitor
+from equipoise.run.recorder import Recorder
 from equipoise.types import Judgement, Match, Message, PlayerId, Turn, record_id
 
 TEACHER = "teacher"
@@ -37,8 +35,8 @@ TEACHER = "teacher"
 
 @dataclass(frozen=True)
 class Trace:
-    """What a learner is to write when it is asked `messages`, and what the judge said
-    of the match that it is from.
+    """What a learner is to write in reply to `messages`, and the utilities of the match
+    that it is from.
     """
 
     messages: tuple[Message, ...]
@@ -56,9 +54,9 @@ class Trace:
         }
 
 
-class Lessons:
-    """The teacher's matches on a configuration's training prompts; its held-out and
-    test prompts stay untouched.
+class TeacherMatches:
+    """A teacher's matches on a configuration's training prompts; the held-out and test
+    prompts stay untouched.
     """
 
     def __init__(
@@ -68,160 +66,149 @@ class Lessons:
         candidates: int,
         count: int | None = None,
     ) -> None:
-        """`candidates` plays on each of the first `count` prompts (None: on all).
+        """`candidates` matches on each of the first `count` prompts (None: on all).
 
         Raises ConfigError for a schedule without roles, or with more than one player
         that learns.
         """
-        if not isinstance(config.schedule, Roles) or len(config.learning) != 1:
+        role_of = {name: role for role, name in config.schedule.player_of_role.items()}
+        if not role_of or len(config.learning) != 1:
             raise ConfigError(
                 "traces: need a recipe with schedule: roles and one player that learns, such as gtalign"
             )
-        self.config, self.teacher, self.candidates = config, teacher, candidates
-        (name,) = config.learning
-        self.role = next(
-            role for role, player in config.schedule.roles.items() if player == name
-        )
-        self.judge: Judge = config.judge_of(name)
+        self._config, self._teacher, self._candidates = config, teacher, candidates
+        (learner,) = config.learning
+        self._role = role_of[learner]
+        self._judge = config.judge_of(learner)
         parts = dealt(config.prompts, config.generations, config.seed).parts
-        every = {prompt.id: prompt for part in parts for prompt in part}
-        self.prompts = list(every.values())[:count]
+        by_id = {prompt.id: prompt for part in parts for prompt in part}
+        self.prompts = list(by_id.values())[:count]
         self._sources = {prompt.id: prompt.source for prompt in self.prompts}
-        self._seats = {
-            role: PlayerId(player) for role, player in config.schedule.roles.items()
-        }
-        self._seats[self.role] = PlayerId(TEACHER)
+        self._players = {role: PlayerId(name) for name, role in role_of.items()}
+        self._players[self._role] = PlayerId(TEACHER)
 
     def planned(self) -> list[Planned]:
-        """Every match; its identity knows the teacher's settings, so that another
-        teacher's plays are others.
+        """Every match; its identity holds the teacher's settings, so that the matches
+        of another teacher are others.
         """
-        game, seed = self.config.game, self.config.seed
-        makings = (self.teacher.model_dump_json(), game.model_dump_json())
-        found = []
+        game, seed = self._config.game, self._config.seed
+        settings = (self._teacher.model_dump_json(), game.model_dump_json())
+        planned = []
         for prompt in self.prompts:
             seats = {
-                seat: self._seats[game.role(seat)] for seat in game.seats_for(prompt)
+                seat: self._players[game.role(seat)] for seat in game.seats_for(prompt)
             }
-            for candidate in range(self.candidates):
-                identity = record_id("trace", seed, prompt.id, candidate, *makings)
+            for candidate in range(self._candidates):
+                identity = record_id("trace", seed, prompt.id, candidate, *settings)
                 dice = seeds.child(seed, "trace", prompt.id, candidate)
-                found.append(Planned(identity, 0, "train", prompt, seats, dice))
-        return found
+                planned.append(Planned(identity, 0, "train", prompt, seats, dice))
+        return planned
 
     def played(
         self, ledger: Ledger, folder: Path, monitor: Monitor
-    ) -> list[tuple[Match, Judgement]]:
-        """Every match with the judge's word on it, recorded in `ledger`. Raises
-        NoSignal where too few were judged.
+    ) -> list[JudgedMatch]:
+        """Every match with its judgement, recorded in `ledger`; the players' weights lie
+        in `folder`.
+
+        Raises NoSignal where too few could be judged.
         """
-        planned, chunk = self.planned(), self.config.commit_every
-        players = {**self.config.players, TEACHER: self.teacher}
+        config, planned = self._config, self.planned()
+        players = {**config.players, TEACHER: self._teacher}
         population = Population(players, folder, ledger)
-        pool = [PlayerId(TEACHER), *(PlayerId(name) for name in self.config.players)]
-        seat = Seat(
-            self.config.game,
-            seeds.child(self.config.seed, "bench", 0),
-            pool,
-            {},
-            population,
-        )
+        recorder = Recorder(config, ledger, population, monitor)
         ledger.add_prompts(self.prompts, "train", 0)
         monitor.stage("traces", len(planned), 0)
-        for start in range(0, len(planned), chunk):
-            plans = planned[start : start + chunk]
-            ids = [plan.id for plan in plans]
-            if len(ledger.known("matches", ids)) < len(plans):
-                act = lambda who, views, dice: population.actor(who).act(views, dice)  # noqa: E731
-                ledger.add_matches(play(plans, self.config.game, act))
-            monitor.advance(len(plans))
+        recorder.play(planned)
         ids = [plan.id for plan in planned]
-        found = ledger.matches_of(ids)
-        matches, prompts = (
-            [found[name] for name in ids],
-            {prompt.id: prompt for prompt in self.prompts},
-        )
-        recorder = Recorder(Run(folder, self.config, ledger), monitor, population)
+        recorded = ledger.matches_of(ids)
+        matches = [recorded[match] for match in ids]
         judgements = recorder.judgements(
-            f"judge/{self.judge.name}/{record_id(*ids)}",
-            self.judge,
-            seat,
+            f"judge/{self._judge.name}/{record_id(*ids)}",
+            self._judge,
+            JudgeContext(
+                game=config.game,
+                seed=seeds.child(config.seed, "bench", 0),
+                pool=[PlayerId(name) for name in (TEACHER, *config.players)],
+                ratings={},
+                resources=population.resources,
+                actor=population.actor,
+            ),
             matches,
-            prompts,
+            {prompt.id: prompt for prompt in self.prompts},
             0,
         )
         population.release()
         return list(zip(matches, judgements, strict=True))
 
-    def _scores(self, match: Match, judgement: Judgement) -> dict[str, float] | None:
-        """The utilities of the teacher's seat, or None where it was not judged."""
-        seats = [
-            seat for seat in match.seats if self.config.game.role(seat) == self.role
-        ]
-        found = judgement.utilities(seats[0])
-        return found if self.config.utility in found else None
-
-    def kept(self, met: Sequence[tuple[Match, Judgement]], least: float) -> list[Trace]:
-        """The best play on each prompt, of those worth `least` or more; every move of
+    def kept(self, judged: Sequence[JudgedMatch], least: float) -> list[Trace]:
+        """The best match on each prompt, of those worth `least` or more; every move of
         the teacher in it is a trace.
 
-        A play that the judge calls malformed (its utility `format` is below 1) is none.
-        Of equals the first. Raises DataError where no play is good enough.
+        A match that the judge calls malformed (its utility `format` is below 1) is left
+        out. Of equals the first is kept. Raises DataError where no match is good enough.
         """
-        by_prompt: dict[str, list[tuple[float, Match, dict[str, float]]]] = defaultdict(
-            list
-        )
-        formed = 0
-        for match, judgement in met:
+        best: dict[str, tuple[Match, dict[str, float]]] = {}
+        utility, well_formed = self._config.utility, 0
+        for match, judgement in judged:
             scores = self._scores(match, judgement)
             if scores is None or scores.get("format", 1.0) < 1.0:
                 continue
-            formed += 1
-            if scores[self.config.utility] >= least:
-                by_prompt[match.prompt].append(
-                    (scores[self.config.utility], match, scores)
-                )
-        if not by_prompt:
+            well_formed += 1
+            beaten = match.prompt in best and (
+                scores[utility] <= best[match.prompt][1][utility]
+            )
+            if scores[utility] >= least and not beaten:
+                best[match.prompt] = match, scores
+        if not best:
             raise DataError(
-                f"traces: none of {len(met)} is good enough: {formed} are well formed, and --least is {least:g}; look "
-                "at what the teacher writes in candidates.jsonl"
+                f"traces: none of the {len(judged)} matches is good enough: {well_formed} are well formed, and "
+                f"--least is {least:g}; candidates.jsonl shows what the teacher wrote"
             )
         return [
-            Trace(
-                turn.view.messages, turn.move.text, self._sources[prompt], dict(scores)
-            )
-            for prompt, found in by_prompt.items()
-            for _, match, scores in [max(found, key=lambda one: one[0])]
-            for turn in self._moves(match)
+            trace
+            for match, scores in best.values()
+            for trace in self._traces(match, scores)
+        ]
+
+    def _traces(self, match: Match, scores: dict[str, float]) -> list[Trace]:
+        source = self._sources[match.prompt]
+        return [
+            Trace(turn.view.messages, turn.move.text, source, dict(scores))
+            for turn in self._turns(match)
             if turn.move.text.strip()
         ]
 
-    def plays(self, met: Sequence[tuple[Match, Judgement]]) -> list[dict[str, Any]]:
-        """Every play as plain JSON values: its prompt, what was written, its utilities
+    def rows(self, judged: Sequence[JudgedMatch]) -> list[dict[str, Any]]:
+        """Every match as plain JSON values: its prompt, what was written, its utilities
         or why it has none.
         """
         prompts = {
             prompt.id: msgspec.to_builtins(prompt.messages) for prompt in self.prompts
         }
-        return [
-            {
-                "prompt": prompts[match.prompt],
-                "written": [
-                    turn.move.text or turn.move.error for turn in self._moves(match)
-                ],
-                "scores": self._scores(match, judgement),
-                "reason": judgement.reason,
-            }
-            for match, judgement in met
-        ]
+        rows = []
+        for match, judgement in judged:
+            turns = self._turns(match)
+            rows.append(
+                {
+                    "prompt": prompts[match.prompt],
+                    "written": [turn.move.text or turn.move.error for turn in turns],
+                    "scores": self._scores(match, judgement),
+                    "reason": judgement.reason,
+                }
+            )
+        return rows
 
-    def _moves(self, match: Match) -> list[Turn]:
+    def _scores(self, match: Match, judgement: Judgement) -> dict[str, float] | None:
+        """The utilities of the teacher's first seat, or None where it was not judged."""
+        role = self._config.game.role
+        seat = next(seat for seat in match.seats if role(seat) == self._role)
+        utilities = judgement.utilities(seat)
+        return utilities if self._config.utility in utilities else None
+
+    def _turns(self, match: Match) -> list[Turn]:
         """The teacher's."""
-        return [
-            turn
-            for turn in match.turns
-            if self.config.game.role(turn.seat) == self.role
-        ]
+        role = self._config.game.role
+        return [turn for turn in match.turns if role(turn.seat) == self._role]
 
 
 def write_traces(traces: Sequence[Trace], file: Path) -> None:

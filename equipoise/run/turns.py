@@ -1,9 +1,10 @@
-"""Who learns now: everyone at once, one alone, turn by turn, or each until it has
-answered the other.
+"""Who learns in which generation: everyone at once, one alone, turn by turn, or each
+until it no longer gains.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -16,19 +17,15 @@ from equipoise.component import Component
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """A generation's turn: who learned, and the mean reward that each of them was paid
-    for its moves.
-    """
+class TurnTaken:
+    """A generation's turn: who learned, and the mean reward of each one's moves."""
 
     names: tuple[str, ...]
     rewards: Mapping[str, float] = field(default_factory=dict)
 
 
 class Turns(Component):
-    """Decides who learns in a generation. The others play on as they are, and grow no
-    older.
-    """
+    """Decides who learns in a generation. The others play as they are and grow no older."""
 
     KINDS: ClassVar = {
         "everyone": "equipoise.run.turns:Everyone",
@@ -42,22 +39,24 @@ class Turns(Component):
     episodes.
     """
 
-    def who(self, learners: Sequence[str], before: Sequence[Taken]) -> tuple[str, ...]:
-        """Who of `learners` learns in generation len(before); a pure function of the
-        turns that were taken before.
+    @abstractmethod
+    def next_learners(
+        self, learners: Sequence[str], taken: Sequence[TurnTaken]
+    ) -> tuple[str, ...]:
+        """Those of `learners` who learn in generation len(taken): a pure function of
+        the turns taken before it.
         """
-        raise TypeError(f"{type(self).__name__} must define who()")
 
     def expected(
         self, learners: Sequence[str], generations: int
     ) -> list[tuple[str, ...]]:
         """Who will learn in each of so many generations, as far as the settings alone
-        say it.
+        decide it.
         """
-        before: list[Taken] = []
+        taken: list[TurnTaken] = []
         for _ in range(generations):
-            before.append(Taken(self.who(learners, before)))
-        return [taken.names for taken in before]
+            taken.append(TurnTaken(self.next_learners(learners, taken)))
+        return [turn.names for turn in taken]
 
     def named(self) -> tuple[str, ...]:
         """The players that the settings name."""
@@ -69,7 +68,9 @@ class Everyone(Turns):
 
     kind: Literal["everyone"] = "everyone"
 
-    def who(self, learners: Sequence[str], before: Sequence[Taken]) -> tuple[str, ...]:
+    def next_learners(
+        self, learners: Sequence[str], taken: Sequence[TurnTaken]
+    ) -> tuple[str, ...]:
         """All of them."""
         return tuple(learners)
 
@@ -82,12 +83,14 @@ class One(Turns):
     kind: Literal["one"] = "one"
     player: str = Field(description="who learns")
 
-    def who(self, learners: Sequence[str], before: Sequence[Taken]) -> tuple[str, ...]:
-        """Always the same one."""
+    def next_learners(
+        self, learners: Sequence[str], taken: Sequence[TurnTaken]
+    ) -> tuple[str, ...]:
+        """Always the same player."""
         return (self.player,)
 
     def named(self) -> tuple[str, ...]:
-        """The one."""
+        """The one player."""
         return (self.player,)
 
 
@@ -112,9 +115,11 @@ class Alternate(Turns):
                 )
         return steps
 
-    def who(self, learners: Sequence[str], before: Sequence[Taken]) -> tuple[str, ...]:
-        """Whose phase it is."""
-        place = len(before) % sum(self.steps.values())
+    def next_learners(
+        self, learners: Sequence[str], taken: Sequence[TurnTaken]
+    ) -> tuple[str, ...]:
+        """The player whose phase it is."""
+        place = len(taken) % sum(self.steps.values())
         for name, count in self.steps.items():
             if place < count:
                 return (name,)
@@ -159,22 +164,23 @@ class BestResponse(Turns):
             raise ValueError("name each player once")
         return order
 
-    def who(self, learners: Sequence[str], before: Sequence[Taken]) -> tuple[str, ...]:
-        """Whoever has not answered yet."""
-        if not before:
+    def next_learners(
+        self, learners: Sequence[str], taken: Sequence[TurnTaken]
+    ) -> tuple[str, ...]:
+        """The last one until its rewards settle, then the next in the order."""
+        if not taken:
             return (self.order[0],)
-        (now,) = before[-1].names
-        phase = list(takewhile(lambda taken: taken.names == (now,), reversed(before)))
-        if len(phase) < self.most and not self._settled(
-            [taken.rewards[now] for taken in phase]
-        ):
-            return (now,)
-        return (self.order[(self.order.index(now) + 1) % len(self.order)],)
+        (last,) = taken[-1].names
+        phase = list(takewhile(lambda turn: turn.names == (last,), reversed(taken)))
+        rewards = [turn.rewards[last] for turn in phase]
+        if len(phase) < self.most and not self._settled(rewards):
+            return (last,)
+        return (self.order[(self.order.index(last) + 1) % len(self.order)],)
 
     def expected(
         self, learners: Sequence[str], generations: int
     ) -> list[tuple[str, ...]]:
-        """As if rewards rose for ever, so that every phase has `most` generations."""
+        """As if rewards never settled, so that every phase has `most` generations."""
         return [
             (self.order[(t // self.most) % len(self.order)],)
             for t in range(generations)

@@ -1,5 +1,5 @@
-"""The HTTP server: /v1/models, /v1/chat/completions and /health, as OpenAI's clients
-expect them.
+"""The HTTP application: /v1/models, /v1/chat/completions and /health, as OpenAI's
+clients expect them.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 
 
 def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette:
-    """The application. `token` None: whoever is on this machine may ask, but no page of
-    a browser's.
+    """The application. `token` None: programs on this machine may ask without one, but
+    no web page from elsewhere.
     """
     gate = Gate(limits.concurrency, limits.queue)
 
@@ -93,13 +93,13 @@ def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette
 
 
 class AccessCheck:
-    """Lets those in who know the token; where there is none, those on this machine."""
+    """Lets requests in that carry the token; where there is none, those from this
+    machine.
+    """
 
     def __init__(self, app: ASGIApp, token: str | None) -> None:
-        self._app, self._token = (
-            app,
-            None if token is None else f"bearer {token}".encode(),
-        )
+        self._app = app
+        self._expected = None if token is None else f"bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer it with an error."""
@@ -111,29 +111,33 @@ class AccessCheck:
         await self._app(scope, receive, send)
 
     def _check(self, request: Request) -> None:
-        if self._token is None:
-            # A page from elsewhere, open in a browser here, must not speak through it,
-            # by whatever name.
-            origin = request.headers.get("origin")
-            hosts = [urlsplit(f"//{request.headers.get('host', '')}").hostname]
-            hosts += [urlsplit(origin).hostname] if origin is not None else []
-            if not all(host and is_loopback(host) for host in hosts):
-                raise Problem(
-                    403,
-                    "without a token only this machine's own names and pages are served",
-                    "forbidden",
-                )
+        if self._expected is None:
+            self._check_origin(request)
             return
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if not secrets.compare_digest(
-            f"{scheme.lower()} {given.strip()}".encode(), self._token
-        ):
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        received = f"{scheme.lower()} {token.strip()}".encode()
+        if not secrets.compare_digest(received, self._expected):
             raise Problem(
                 401,
                 "wrong or missing token: send Authorization: Bearer TOKEN, as `equipoise serve` printed it",
                 "invalid_api_key",
                 None,
                 {"www-authenticate": "Bearer"},
+            )
+
+    def _check_origin(self, request: Request) -> None:
+        """A page from elsewhere, open in a browser here, must not get through, by
+        whatever name it calls this machine.
+        """
+        hosts = [urlsplit(f"//{request.headers.get('host', '')}").hostname]
+        origin = request.headers.get("origin")
+        if origin is not None:
+            hosts.append(urlsplit(origin).hostname)
+        if not all(host and is_loopback(host) for host in hosts):
+            raise Problem(
+                403,
+                "without a token, only this machine's own names and pages are served",
+                "forbidden",
             )
 
 
@@ -149,42 +153,27 @@ class ChatEndpoint:
         clock = asyncio.timeout(self._limits.seconds)
         try:
             async with clock:
-                question = read(await self._body(Request(scope, receive)), self._limits)
-                await _unless_gone(receive, self._answer(question, reply))
-        except Problem as problem:
-            await reply.fail(problem)
-        except Refused as error:
-            await reply.fail(Problem(400, str(error), error.code, error.param))
-        except EngineError as error:
-            await reply.fail(Problem(500, str(error), "engine_error"))
-        except EquipoiseError as error:
-            log.error("%s", error)
-            await reply.fail(
-                Problem(
-                    500,
-                    "the model cannot be used; the server's log says why",
-                    "engine_error",
-                )
-            )
+                body = await self._body(Request(scope, receive))
+                request = read(body, self._limits)
+                await _unless_gone(receive, self._answer(request, reply))
         except TimeoutError:
             if not clock.expired():
                 raise
-            words = f"the answer took longer than {self._limits.seconds:g} s"
-            await reply.fail(
-                Problem(408, words, "timeout", None, {"x-should-retry": "false"})
-            )
+            message = f"the answer took longer than {self._limits.seconds:g} s"
+            headers = {"x-should-retry": "false"}
+            await reply.fail(Problem(408, message, "timeout", None, headers))
+        except EquipoiseError as error:
+            await reply.fail(_as_problem(error))
 
     async def _body(self, request: Request) -> bytes:
-        """The request's body; of one that is too long no more than the limit is ever
-        held.
-        """
+        """The request's body; of one that is too long, no more than the limit is held."""
         most = self._limits.body_bytes
         length = request.headers.get("content-length", "0")
-        body, parts = 0, []
+        received, parts = 0, []
         if length.isdecimal() and int(length) <= most:
             async for part in request.stream():
-                body += len(part)
-                if body > most:
+                received += len(part)
+                if received > most:
                     break
                 parts.append(part)
             else:
@@ -193,96 +182,117 @@ class ChatEndpoint:
             413, f"a request has at most {most} bytes here", "request_too_large"
         )
 
-    async def _answer(self, question: ChatRequest, reply: Reply) -> None:
-        seed = question.dice()
-        async with self._gate.place(question.answers):
-            served = await self._catalogue.find(
-                question.model, seed, question.steering, question.blocks
+    async def _answer(self, request: ChatRequest, reply: Reply) -> None:
+        seed = request.dice()
+        async with self._gate.place(request.answers):
+            served = await self._catalogue.find(request.model, seed, request.wishes)
+            requests = request.engine_requests(
+                seed, served.defaults, self._limits.max_tokens
             )
-            asked = question.asked(seed, served.given, self._limits.max_tokens)
-            prompt, count = (asked[0].messages, asked[0].prefix), served.engine.count
-            tokens = (
-                count(*prompt)
-                if brief(*prompt)
-                else await asyncio.to_thread(count, *prompt)
+            completion = CompletionBuilder(
+                served.name,
+                len(requests),
+                await _prompt_tokens(served.engine, requests[0]),
+                request.counts_in_stream,
             )
-            whole = CompletionBuilder(
-                served.name, len(asked), tokens, question.counts_in_stream
-            )
-            async with aclosing(_answers(served.engine, asked)) as pieces:
-                if question.stream:
-                    await self._stream(whole, pieces, reply, question)
+            async with aclosing(_answers(served.engine, requests)) as pieces:
+                if request.stream:
+                    await self._stream(completion, pieces, reply, request)
                     return
                 async for number, piece in pieces:
-                    whole.add(number, piece)
-            await reply.json(whole.body())
+                    completion.add(number, piece)
+            await reply.json(completion.body())
 
     async def _stream(
         self,
-        whole: CompletionBuilder,
+        completion: CompletionBuilder,
         pieces: AsyncIterator[tuple[int, Piece]],
         reply: Reply,
-        question: ChatRequest,
+        request: ChatRequest,
     ) -> None:
         opened: set[int] = set()
         async for number, piece in pieces:
-            whole.add(number, piece)
+            completion.add(number, piece)
             if number not in opened:
                 opened.add(number)
-                await reply.event(whole.opening(number))
+                await reply.event(completion.opening(number))
             if piece.text or piece.finish or piece.fields:
-                await reply.event(whole.event(number, piece))
-        if question.counts_in_stream:
-            await reply.event(whole.closing())
+                await reply.event(completion.event(number, piece))
+        if request.counts_in_stream:
+            await reply.event(completion.closing())
         await reply.done()
 
 
+async def _prompt_tokens(engine: Engine, request: EngineRequest) -> int | None:
+    """How many tokens the prompt has; a long one is counted in another thread."""
+    prompt = (request.messages, request.prefix)
+    if brief(*prompt):
+        return engine.count(*prompt)
+    return await asyncio.to_thread(engine.count, *prompt)
+
+
 async def _answers(
-    engine: Engine, asked: Sequence[EngineRequest]
+    engine: Engine, requests: Sequence[EngineRequest]
 ) -> AsyncGenerator[tuple[int, Piece], None]:
     """The pieces of several answers as they come, each with its answer's number. Raises
     what the engine raises.
     """
-    come: asyncio.Queue[tuple[int, Piece | Exception]] = asyncio.Queue()
+    arrived: asyncio.Queue[tuple[int, Piece | Exception]] = asyncio.Queue()
 
-    async def follow(number: int, question: EngineRequest) -> None:
+    async def follow(number: int, request: EngineRequest) -> None:
         try:
-            async with aclosing(engine.generate(question)) as pieces:
+            async with aclosing(engine.generate(request)) as pieces:
                 async for piece in pieces:
-                    come.put_nowait((number, piece))
+                    arrived.put_nowait((number, piece))
                     if piece.finish:
                         return
             raise EngineError("the answer broke off")
-        except Exception as error:  # noqa: BLE001  it is raised again where the pieces are read
-            come.put_nowait((number, error))
+        except Exception as error:  # noqa: BLE001  raised again where the pieces are read
+            arrived.put_nowait((number, error))
 
     tasks = [
-        asyncio.create_task(follow(n, question)) for n, question in enumerate(asked)
+        asyncio.create_task(follow(number, request))
+        for number, request in enumerate(requests)
     ]
     try:
-        left = len(tasks)
-        while left:
-            number, piece = await come.get()
+        unfinished = len(tasks)
+        while unfinished:
+            number, piece = await arrived.get()
             if isinstance(piece, Exception):
                 raise piece
             if piece.finish == "error":
                 raise EngineError(piece.error)
             yield number, piece
-            left -= piece.finish is not None
+            unfinished -= piece.finish is not None
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def _as_problem(error: EquipoiseError) -> Problem:
+    """How the protocol answers an error of ours."""
+    match error:
+        case Problem():
+            return error
+        case Refused():
+            return Problem(400, str(error), error.code, error.param)
+        case EngineError():
+            return Problem(500, str(error), "engine_error")
+    log.error("%s", error)
+    message = "the model cannot be used; the server's log says why"
+    return Problem(500, message, "engine_error")
+
+
 async def _unless_gone(receive: Receive, work: Awaitable[T]) -> None:
     """Do the work, unless the client goes away first; then it is cancelled."""
 
-    async def gone() -> None:
+    async def wait_for_disconnect() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
 
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone())
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(wait_for_disconnect())
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -317,23 +327,19 @@ async def _problem(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
-    """What the router says: no such path, or no such method there."""
+    """The router's errors: no such path, or no such method there."""
     assert isinstance(error, HTTPException)
-    words = {
-        404: "there is nothing at this path",
-        405: f"{request.method} is not for this path",
-    }
-    problem = Problem(
-        error.status_code, words.get(error.status_code, error.detail), "not_found"
-    )
-    if error.status_code == 405:
-        problem.code = "method_not_allowed"
+    message, code = error.detail, "not_found"
+    if error.status_code == 404:
+        message = "there is nothing at this path"
+    elif error.status_code == 405:
+        message = f"this path does not take {request.method}"
+        code = "method_not_allowed"
+    problem = Problem(error.status_code, message, code)
     return JSONResponse(problem.body(), problem.status, error.headers)
 
 
 async def _failure(request: Request, error: Exception) -> JSONResponse:
-    """A fault of ours: the server's log has the traceback, the client a plain word."""
-    return JSONResponse(
-        Problem(500, "the server failed; its log says why", "internal_error").body(),
-        500,
-    )
+    """A fault of ours: the traceback goes to the server's log, not to the client."""
+    problem = Problem(500, "the server failed; its log says why", "internal_error")
+    return JSONResponse(problem.body(), problem.status)

@@ -1,5 +1,5 @@
-"""Which models a server has, by name, and who answers for each: players of a run, a
-mixture of them, a model alone.
+"""Which models a server has, by name, and what answers for each: players of a run, a
+mixture of them, or one model alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from equipoise import seeds
 from equipoise.component import nearest
@@ -23,12 +23,12 @@ from equipoise.players.local import Local
 from equipoise.players.population import Population
 from equipoise.run.directory import Run
 from equipoise.serve.engine import Engine, EngineRequest, Refused
+from equipoise.serve.extension import Extension, Wish, offered
 from equipoise.serve.protocol import Problem
 from equipoise.types import PlayerId
 
 MIXTURE = "mixture"
 ModelPlayer: TypeAlias = "Local | Endpoint"
-Steer: TypeAlias = "Callable[[Engine, Any, bool], Engine]"  # the wish, None where there is none; whether to report
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,13 @@ class OfferedModel:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """Who answers: the engine, its own name, and the settings for what a client leaves
-    open.
+    """What answers a request: the model's name, its engine, and the settings for what a
+    client leaves open.
     """
 
     name: str
     engine: Engine
-    given: EngineRequest
+    defaults: EngineRequest
 
 
 @dataclass
@@ -57,31 +57,29 @@ class Catalogue:
     """Models by name. `aliases` are further names; `mixture` weighs models that the
     name `mixture` draws from.
 
-    `steer` puts an engine in front of another, as a name's suffix
-    (`policy@3:subscription`) or the request's field `steering` says, or as it thinks
-    right; None: this server does not steer. `notes` say what is not served, and why.
+    Of `extensions`, by the field of requests that they read, each puts an engine in
+    front of the model's; a wish of the first of them can also be a name's suffix
+    (`policy@3:WISH`). `notes` say what is not served, and why.
     """
 
     offers: Mapping[str, OfferedModel]
     aliases: Mapping[str, str] = field(default_factory=dict)
     mixture: Mapping[str, float] = field(default_factory=dict)
-    steer: Steer | None = None
+    extensions: Mapping[str, Extension] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     created: int = field(default_factory=lambda: int(time.time()))
 
     def __post_init__(self) -> None:
-        self._shelf, self._open, self._lock = (
-            Resources(),
-            dict[str, Engine](),
-            asyncio.Lock(),
-        )
+        self._resources = Resources()
+        self._open: dict[str, Engine] = {}
+        self._lock = asyncio.Lock()
 
     @classmethod
     def of_run(
         cls,
         folder: Path,
         change: Callable[[Player], Player] = lambda player: player,
-        steer: Steer | None = None,
+        extensions: Mapping[str, Extension] | None = None,
     ) -> Catalogue:
         """Every kept generation of a run's players that answer by a model, and the
         run's last equilibrium of them.
@@ -92,60 +90,43 @@ class Catalogue:
             players = {
                 name: change(player) for name, player in run.config.players.items()
             }
-            population = Population(players, run.folder / "players")
-            offers, notes = dict[str, OfferedModel](), list[str]()
-            for name, player in players.items():
-                if not isinstance(player, Local | Endpoint):
-                    notes.append(
-                        f"{name} is not served: its kind is {player.kind}, which is no language model"
-                    )
-                    continue
-                ids = [
-                    PlayerId(name, generation) for generation in _kept(population, name)
-                ]
-                offers |= {
-                    str(one): OfferedModel(player, population.weights(one))
-                    for one in ids
-                }
-            measured = [
-                facts
-                for _, _, stage, facts, _ in run.ledger.stages()
-                if stage == "measure"
-            ]
+            offers = _offers(Population(players, run.folder / "players"), players)
+            measured = run.ledger.stages("measure")
         if not offers:
             raise RunError(
                 f"{folder}: no player of this run is a language model; there is nothing to serve"
             )
-        weights = (measured[-1].get("mixture") if measured else None) or {}
-        weights = {
-            str(PlayerId.parse(name)): weight
-            for name, weight in weights.items()
-            if weight > 0
-        }
-        missing = sorted(set(weights) - set(offers))
+        notes = [
+            f"{name} is not served: its kind is {player.kind}, which is no language model"
+            for name, player in players.items()
+            if not isinstance(player, Local | Endpoint)
+        ]
+        mixture = _mixture(measured[-1][3].get("mixture") or {}) if measured else {}
+        missing = sorted(set(mixture) - set(offers))
         if missing:
             notes.append(
                 f"the mixture is not served: {', '.join(missing)} is not kept, or no language model"
             )
-            weights = {}
+            mixture = {}
         newest = {PlayerId.parse(name).name: name for name in offers}
-        return cls(offers, newest, weights, steer, tuple(notes))
+        return cls(offers, newest, mixture, extensions or {}, tuple(notes))
 
     @classmethod
     def of_player(
-        cls, name: str, player: ModelPlayer, steer: Steer | None = None
+        cls,
+        name: str,
+        player: ModelPlayer,
+        extensions: Mapping[str, Extension] | None = None,
     ) -> Catalogue:
         """One model alone."""
-        return cls({name: OfferedModel(player, player.start)}, steer=steer)
+        offers = {name: OfferedModel(player, player.start)}
+        return cls(offers, extensions=extensions or {})
 
     @property
     def names(self) -> list[str]:
-        """All names, without those of steered models."""
-        return [
-            *self.offers,
-            *(name for name in self.aliases if name not in self.offers),
-            *self._mixed(),
-        ]
+        """All names, without those that have a suffix."""
+        aliases = [name for name in self.aliases if name not in self.offers]
+        return [*self.offers, *aliases, *self._mixed()]
 
     @property
     def default(self) -> str:
@@ -153,16 +134,15 @@ class Catalogue:
         return list(self.offers)[-1]
 
     def warm(self) -> None:
-        """Open the last model, so that what is wrong with it is found before anybody
-        asks. Raises UserError.
+        """Open the newest model, so that what is wrong with it shows before the first
+        request. Raises UserError.
         """
-        self._engine(list(self.offers)[-1])
+        self._engine(self.default)
 
     async def find(
-        self, model: str, seed: int, steering: Any = None, blocks: bool = False
+        self, model: str, seed: int, wishes: Mapping[str, Wish] | None = None
     ) -> ServedModel:
-        """Who answers a request for `model` with this seed; `blocks`: what is hidden is
-        wanted too.
+        """What answers a request for `model` with this seed and these wishes.
 
         Raises Problem, status 404, for an unknown name, Refused for a wish that cannot
         be.
@@ -171,7 +151,7 @@ class Catalogue:
         if name in self._mixed():
             name = self._drawn(seed)
         name = name if name in self.offers else self.aliases.get(name, name)
-        if name not in self.offers or (colon and self.steer is None):
+        if name not in self.offers or (colon and not self.extensions):
             raise self.unknown(model)
         engine = self._open.get(name)
         if engine is None:
@@ -179,8 +159,8 @@ class Catalogue:
                 engine = await asyncio.to_thread(self._engine, name)
         return ServedModel(
             f"{name}{colon}{suffix}",
-            self._steered(engine, suffix, steering, blocks),
-            _given(self.offers[name].player),
+            self._extended(engine, suffix, wishes or {}),
+            _defaults(self.offers[name].player),
         )
 
     def unknown(self, model: str) -> Problem:
@@ -198,7 +178,7 @@ class Catalogue:
         for engine in self._open.values():
             await engine.close()
         self._open.clear()
-        self._shelf.clear()
+        self._resources.clear()
 
     def _mixed(self) -> list[str]:
         taken = {*self.offers, *self.aliases}
@@ -224,60 +204,89 @@ class Catalogue:
             if isinstance(offer.player, Local):
                 from equipoise.serve.local_engine import LocalEngine
 
-                self._open[name] = LocalEngine(offer.player, offer.weights, self._shelf)
+                self._open[name] = LocalEngine(
+                    offer.player, offer.weights, self._resources
+                )
             else:
                 from equipoise.serve.upstream import UpstreamEngine
 
                 self._open[name] = UpstreamEngine(offer.player)
         return self._open[name]
 
-    def _steered(
-        self, engine: Engine, suffix: str, steering: Any, blocks: bool
+    def _extended(
+        self, engine: Engine, suffix: str, wishes: Mapping[str, Wish]
     ) -> Engine:
-        if self.steer is None:
-            if steering is not None:
+        """The engine behind all extensions, as the client wishes."""
+        for name, wish in wishes.items():
+            if wish.value is not None and name not in self.extensions:
                 raise Refused(
-                    "'steering' is not supported by this server",
+                    f"'{name}' is not supported by this server",
                     "unsupported_value",
-                    "steering",
+                    name,
                 )
-            return engine
-        if suffix and steering is not None:
-            raise Refused(
-                "steer by the model's name or by the field 'steering', not by both",
-                param="steering",
-            )
-        try:
-            return self.steer(engine, suffix or steering, blocks)
-        except Refused as error:
+        for name, extension in self.extensions.items():
+            wish = wishes.get(name, Wish())
             if suffix:
-                raise Problem(404, str(error), "model_not_found", "model") from error
-            raise
+                engine, suffix = _by_suffix(engine, extension, name, wish, suffix), ""
+            else:
+                engine = extension.wrap(engine, wish.value, report=wish.report)
+        return engine
+
+
+def _by_suffix(
+    engine: Engine, extension: Extension, name: str, wish: Wish, suffix: str
+) -> Engine:
+    """The engine behind an extension of which the model's name wishes something. Raises
+    Problem, status 404, for a suffix that is no wish.
+    """
+    if wish.value is not None:
+        verb = offered()[name].wish
+        raise Refused(
+            f"{verb} by the model's name or by the field '{name}', not by both",
+            param=name,
+        )
+    try:
+        return extension.wrap(engine, suffix, report=wish.report)
+    except Refused as error:
+        raise Problem(404, str(error), "model_not_found", "model") from error
+
+
+def _offers(
+    population: Population, players: Mapping[str, Player]
+) -> dict[str, OfferedModel]:
+    """Every generation of the language models whose weights are there."""
+    offers: dict[str, OfferedModel] = {}
+    for name, player in players.items():
+        if isinstance(player, Local | Endpoint):
+            for generation in _kept(population, name):
+                identity = PlayerId(name, generation)
+                weights = population.weights(identity)
+                offers[str(identity)] = OfferedModel(player, weights)
+    return offers
 
 
 def _kept(population: Population, name: str) -> list[int]:
     """The generations of a player whose weights are there, oldest first."""
     folders = (population.folder / name).glob("[0-9]*")
-    return [
-        0,
-        *sorted(
-            int(folder.name)
-            for folder in folders
-            if folder.name.isdigit() and int(folder.name)
-        ),
-    ]
+    trained = [int(folder.name) for folder in folders if folder.name.isdigit()]
+    return sorted({0, *trained})
 
 
-def _given(player: ModelPlayer) -> EngineRequest:
+def _mixture(weights: Mapping[str, float]) -> dict[str, float]:
+    """The players that the mixture holds."""
+    return {
+        str(PlayerId.parse(name)): weight
+        for name, weight in weights.items()
+        if weight > 0
+    }
+
+
+def _defaults(player: ModelPlayer) -> EngineRequest:
     """How a player is sampled where the client does not say: as in its run."""
-    temperature, top_p = (
-        1.0 if value is None else value for value in (player.temperature, player.top_p)
-    )
-    top_k = player.top_k if isinstance(player, Local) else 0
     return EngineRequest(
         (),
-        temperature=temperature,
-        top_p=top_p,
-        top_k=top_k,
+        temperature=1.0 if player.temperature is None else player.temperature,
+        top_p=1.0 if player.top_p is None else player.top_p,
+        top_k=player.top_k if isinstance(player, Local) else 0,
         max_tokens=player.max_new_tokens,
     )

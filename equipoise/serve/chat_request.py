@@ -1,21 +1,26 @@
-"""What a client asks: the body of /v1/chat/completions, read strictly, but for unknown
-fields, which are left aside.
+"""What a client asks for: the body of /v1/chat/completions, read strictly; unknown
+fields are ignored.
 """
 
 from __future__ import annotations
 
 import secrets
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from equipoise import seeds
 from equipoise.serve.engine import EngineRequest
+from equipoise.serve.extension import Wish, offered
 from equipoise.serve.gate import Limits
 from equipoise.serve.protocol import Problem
 from equipoise.types import Message
 
+T = TypeVar("T")
 SEED = 2**63
 # Fields that this server knows and cannot serve, with the values that ask for nothing.
 UNSERVED: dict[str, tuple[Any, ...]] = {
@@ -68,14 +73,8 @@ class _StreamOptions(_Body):
 _Stop = Annotated[str, Field(max_length=1000)]
 
 
-class _Further(_Body):
-    blocks: bool | None = None
-
-
 class ChatRequest(_Body):
-    """A request for chat completions. `steering` is passed on as it is, to whoever
-    steers.
-    """
+    """A request for chat completions; `request_type` adds the fields of extensions."""
 
     model: str
     messages: list[_Message] = Field(min_length=1)
@@ -90,64 +89,87 @@ class ChatRequest(_Body):
     seed: int | None = Field(None, ge=-SEED, lt=SEED)
     n: int | None = Field(None, ge=1)
     continue_final_message: bool | None = None
-    steering: Any = None
-    equipoise: _Further | None = None
+    equipoise: Any = None
 
     @property
-    def blocks(self) -> bool:
-        """Whether the hidden blocks of a steered answer are wanted too."""
-        return bool(self.equipoise and self.equipoise.blocks)
+    def wishes(self) -> dict[str, Wish]:
+        """What the client asks of each extension, by field."""
+        return {
+            field: Wish(
+                getattr(self, field, None),
+                report=bool(getattr(self.equipoise, offer.report, None)),
+            )
+            for field, offer in offered().items()
+        }
 
     @property
     def counts_in_stream(self) -> bool:
-        """Whether the last event of a stream states what it took."""
+        """Whether the last event of a stream states the usage."""
         return bool(self.stream_options and self.stream_options.include_usage)
 
     @property
     def answers(self) -> int:
-        """How many answers are asked for."""
+        """How many answers are wanted."""
         return self.n or 1
 
-    def asked(self, seed: int, given: EngineRequest, most: int) -> list[EngineRequest]:
-        """The questions for the engine, one an answer; what the client leaves open is
-        as in `given`.
+    def engine_requests(
+        self, seed: int, defaults: EngineRequest, max_tokens: int
+    ) -> list[EngineRequest]:
+        """One request to the engine for each answer; what the client leaves open is as
+        in `defaults`.
 
-        The first answer has the request's own seed. `most`: tokens of an answer where
-        the client does not say.
+        The first answer has the request's own seed. `max_tokens` of an answer where the
+        client does not say.
         """
-        messages, prefix = [message.read() for message in self.messages], ""
-        if self.continue_final_message and messages[-1].role == "assistant":
-            prefix = messages.pop().content
-        tokens = (
-            self.max_completion_tokens or self.max_tokens or min(given.max_tokens, most)
+        messages, prefix = self._chat()
+        tokens = self.max_completion_tokens or self.max_tokens
+        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+        first = replace(
+            defaults,
+            messages=messages,
+            prefix=prefix,
+            seed=seed,
+            temperature=_given(self.temperature, defaults.temperature),
+            top_p=_given(self.top_p, defaults.top_p),
+            top_k=max(_given(self.top_k, defaults.top_k), 0),
+            max_tokens=tokens or min(defaults.max_tokens, max_tokens),
+            stop=stop,
         )
-        return [
-            EngineRequest(
-                messages=tuple(messages),
-                prefix=prefix,
-                seed=seeds.child(seed, "answer", n) if n else seed,
-                temperature=given.temperature
-                if self.temperature is None
-                else self.temperature,
-                top_p=given.top_p if self.top_p is None else self.top_p,
-                top_k=given.top_k if self.top_k is None else max(self.top_k, 0),
-                max_tokens=tokens,
-                stop=(self.stop,)
-                if isinstance(self.stop, str)
-                else tuple(self.stop or ()),
-            )
-            for n in range(self.answers)
+        further = [
+            replace(first, seed=seeds.child(seed, "answer", n))
+            for n in range(1, self.answers)
         ]
+        return [first, *further]
+
+    def _chat(self) -> tuple[tuple[Message, ...], str]:
+        """The messages, and the text that the answer begins with."""
+        messages = [message.read() for message in self.messages]
+        if self.continue_final_message and messages[-1].role == "assistant":
+            return tuple(messages[:-1]), messages[-1].content
+        return tuple(messages), ""
 
     def dice(self) -> int:
         """The seed that was given, or a fresh one."""
         return secrets.randbits(63) if self.seed is None else self.seed
 
 
+def _given(value: T | None, default: T) -> T:
+    return default if value is None else value
+
+
+@cache
+def request_type() -> type[ChatRequest]:
+    """`ChatRequest` with the fields of the environments' extensions."""
+    offers = offered().values()
+    reports: dict[str, Any] = {offer.report: (bool | None, None) for offer in offers}
+    further = create_model("Further", __base__=_Body, **reports)
+    fields: dict[str, Any] = {offer.field: (Any, None) for offer in offers}
+    fields["equipoise"] = (further | None, None)
+    return create_model("ChatRequest", __base__=ChatRequest, **fields)
+
+
 def read(body: bytes, limits: Limits) -> ChatRequest:
-    """The question in a request's body. Raises Problem, status 400, that names the
-    field.
-    """
+    """The request in a body. Raises Problem, status 400, that names the field."""
     try:
         values = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -155,9 +177,16 @@ def read(body: bytes, limits: Limits) -> ChatRequest:
     if not isinstance(values, dict):
         raise Problem(400, "the body is not a JSON object", "invalid_json")
     try:
-        question = ChatRequest.model_validate(values)
+        request = request_type().model_validate(values)
     except ValidationError as error:
         raise _problem(error) from error
+    _check_unserved(values)
+    _check_limits(request, limits)
+    return request
+
+
+def _check_unserved(values: Mapping[str, Any]) -> None:
+    """Raises Problem for a field that asks for what this server does not do."""
     for field, harmless in UNSERVED.items():
         if values.get(field) is not None and values[field] not in harmless:
             raise Problem(
@@ -166,18 +195,19 @@ def read(body: bytes, limits: Limits) -> ChatRequest:
                 "unsupported_value",
                 field,
             )
-    for field in ("max_tokens", "max_completion_tokens"):
-        if (values.get(field) or 0) > limits.max_tokens:
-            raise Problem(
-                400,
-                f"'{field}' is at most {limits.max_tokens} here",
-                "invalid_value",
-                field,
-            )
-    if question.answers > min(limits.answers, limits.concurrency):
-        most = min(limits.answers, limits.concurrency)
-        raise Problem(400, f"'n' is at most {most} here", "invalid_value", "n")
-    return question
+
+
+def _check_limits(request: ChatRequest, limits: Limits) -> None:
+    """Raises Problem for a number above the server's limit."""
+    most_answers = min(limits.answers, limits.concurrency)
+    for field, value, most in (
+        ("max_tokens", request.max_tokens, limits.max_tokens),
+        ("max_completion_tokens", request.max_completion_tokens, limits.max_tokens),
+        ("n", request.n, most_answers),
+    ):
+        if (value or 0) > most:
+            message = f"'{field}' is at most {most} here"
+            raise Problem(400, message, "invalid_value", field)
 
 
 def _problem(error: ValidationError) -> Problem:
@@ -187,28 +217,35 @@ def _problem(error: ValidationError) -> Problem:
     faults = error.errors(include_url=False, include_context=False, include_input=False)
     # Of the ways in which a value could have been right, the one that it came nearest
     # to says most.
-    fault = max(
-        (one for one in faults if one["loc"][:1] == faults[0]["loc"][:1]),
-        key=lambda one: len(one["loc"]),
-    )
+    alternatives = [
+        fault for fault in faults if fault["loc"][:1] == faults[0]["loc"][:1]
+    ]
+    nearest = max(alternatives, key=lambda fault: len(fault["loc"]))
+    path = _path(nearest["loc"])
+    code = "invalid_value"
+    if nearest["type"] == "missing":
+        code = "missing_required_parameter"
+    elif nearest["type"].endswith("_type"):
+        code = "invalid_type"
+    return Problem(400, f"'{path}': {nearest['msg']}", code, path)
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    """A fault's place, without the names of types that the value could have had."""
+    known = _field_names()
     path = ""
-    for part in fault["loc"]:
+    for part in location:
         if isinstance(part, int):
             path += f"[{part}]"
-        elif (
-            path == "" or part in _NAMES
-        ):  # the rest are names of types that a value could have had
-            path += f".{part}" if path else part
-    codes = {"missing": "missing_required_parameter"}
-    code = codes.get(
-        fault["type"],
-        "invalid_type" if fault["type"].endswith("_type") else "invalid_value",
-    )
-    return Problem(400, f"'{path}': {fault['msg']}", code, path)
+        elif not path:
+            path = part
+        elif part in known:
+            path += f".{part}"
+    return path
 
 
-_NAMES = {
-    name
-    for kind in (ChatRequest, _Message, _Text, _StreamOptions, _Further)
-    for name in kind.model_fields
-}
+@cache
+def _field_names() -> set[str]:
+    kinds = (request_type(), _Message, _Text, _StreamOptions)
+    names = {name for kind in kinds for name in kind.model_fields}
+    return names | {offer.report for offer in offered().values()}

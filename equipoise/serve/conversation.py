@@ -1,26 +1,25 @@
-"""One conversation with an engine: what was said, how it is steered, and the next
-answer.
+"""One conversation with an engine: what was said so far, what is wished of the
+extensions, and the next answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from equipoise import seeds
-from equipoise.environments.assistance.serving.engine import SteeredEngine
-from equipoise.environments.assistance.serving.settings import Steering, wished
 from equipoise.errors import EquipoiseError
 from equipoise.serve.engine import Engine, EngineRequest
+from equipoise.serve.extension import Extension
 from equipoise.types import Message, user
 
 
 @dataclass(slots=True)
 class Exchange:
-    """A question and what came of it. `hidden` is what a steered model's client does
-    not see; `error` says why none.
+    """A question and what came of it. `hidden` is what an extension keeps from the
+    client; `error` says why there is no answer.
     """
 
     question: str
@@ -36,58 +35,72 @@ class Exchange:
 
 
 class Conversation:
-    """Questions and answers in turn. An answer's dice are counted by its place in the
+    """Questions and answers in turn. An answer's seed depends on its place in the
     conversation.
     """
 
     def __init__(
-        self, engine: Engine, steering: Steering, asked: EngineRequest
+        self,
+        engine: Engine,
+        extensions: Mapping[str, Extension],
+        defaults: EngineRequest,
     ) -> None:
-        """`asked` holds the seed, how to sample, and the messages that everything
+        """`defaults` holds the seed, how to sample, and the messages that everything
         begins with.
         """
-        self._engine, self._base, self._asked = engine, steering, asked
-        self.steering, self.messages, self._turn = steering, asked.messages, 0
+        self._engine, self._extensions, self._defaults = engine, extensions, defaults
+        self._wishes: dict[str, str] = {}
+        self._turn = 0
+        self.messages = defaults.messages
 
-    def steer(self, wish: str) -> None:
-        """Steer by a pricing's name, `strip` or `off`. Raises Refused for an unknown
-        one.
+    def wish(self, field: str, value: str) -> None:
+        """Ask something of an extension from now on. Raises Refused where it cannot
+        be.
         """
-        self.steering = wished(wish, self._base)
+        self._extensions[field].describe(value)
+        self._wishes[field] = value
+
+    def describe(self, field: str) -> str:
+        """The short name of what an extension does now."""
+        return self._extensions[field].describe(self._wishes.get(field))
 
     def reset(self) -> None:
         """Forget what was said."""
-        self.messages = self._asked.messages
+        self.messages = self._defaults.messages
 
     async def ask(self, question: str, show: Callable[[str], None]) -> Exchange:
-        """The answer, which is shown as it comes. What fails, or is broken off before a
-        word, leaves no trace.
+        """The answer, which is shown as it comes. A question that fails or is broken off
+        before the first text is not remembered.
         """
-        found = Exchange(question)
-        asked = replace(
-            self._asked,
+        exchange = Exchange(question)
+        request = replace(
+            self._defaults,
             messages=(*self.messages, user(question)),
-            seed=seeds.child(self._asked.seed, "conversation", self._turn),
+            seed=seeds.child(self._defaults.seed, "conversation", self._turn),
         )
         self._turn += 1
         try:
-            async with aclosing(
-                SteeredEngine(self._engine, self.steering, report=True).generate(asked)
-            ) as pieces:
-                async for piece in pieces:
-                    show(piece.text)
-                    found.answer += piece.text
-                    found.tokens += piece.tokens
-                    if piece.finish:
-                        found.finish, found.error = piece.finish, piece.error
-                        found.hidden = dict(piece.fields.get("equipoise", {}))
+            await self._answer(request, exchange, show)
         except EquipoiseError as error:
-            found.error = str(error)
+            exchange.error = str(error)
         finally:
-            if found.answer:
-                self.messages = (
-                    *self.messages,
-                    user(question),
-                    Message("assistant", found.answer),
-                )
-        return found
+            if exchange.answer:
+                answer = Message("assistant", exchange.answer)
+                self.messages = (*self.messages, user(question), answer)
+        return exchange
+
+    async def _answer(
+        self, request: EngineRequest, exchange: Exchange, show: Callable[[str], None]
+    ) -> None:
+        engine = self._engine
+        for field_name, extension in self._extensions.items():
+            wish = self._wishes.get(field_name)
+            engine = extension.wrap(engine, wish, report=True)
+        async with aclosing(engine.generate(request)) as pieces:
+            async for piece in pieces:
+                show(piece.text)
+                exchange.answer += piece.text
+                exchange.tokens += piece.tokens
+                if piece.finish:
+                    exchange.finish, exchange.error = piece.finish, piece.error
+                    exchange.hidden = dict(piece.fields.get("equipoise", {}))

@@ -2,19 +2,22 @@
 client wishes.
 
 An environment's `wing.py` lists its extensions under `SERVING`, by the field of a
-request that carries the wish; the option `--FIELD` of `serve` and `chat` sets what
-holds where a client wishes nothing.
+request that carries the wish: field -> the other settings of an `ExtensionOffer`. The
+option `--FIELD` of `serve` and `chat` sets what holds where a client wishes nothing.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from equipoise.component import added, imported
-from equipoise.games.base import Game
 from equipoise.serve.engine import Engine
+
+if TYPE_CHECKING:
+    from equipoise.games.base import Game
 
 
 class Extension(ABC):
@@ -34,9 +37,42 @@ class Extension(ABC):
         """The short name of what `wrap` does for this wish. Raises Refused as it does."""
 
 
-def offered() -> dict[str, Mapping[str, str]]:
-    """Request field -> what the environments' `SERVING` says of it."""
-    return added("SERVING")
+@dataclass(frozen=True)
+class ExtensionOffer:
+    """How an extension appears to clients and on the command line.
+
+    `extension` is the import path of what makes it, `field` a request's field, `option`
+    the help of the option `--FIELD`. `wish` and `report` name the option and the
+    command of a conversation (`--steer` and `/steer`, `--blocks` and `/blocks`);
+    `report` is also the key of a request's object `equipoise` that asks for what is
+    hidden.
+    """
+
+    field: str
+    extension: str
+    option: str
+    wish: str
+    wish_help: str
+    report: str
+    report_help: str
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a client asks of an extension: the field's value (None: nothing), and
+    whether what is hidden is wanted too.
+    """
+
+    value: Any = None
+    report: bool = False
+
+
+def offered() -> dict[str, ExtensionOffer]:
+    """Request field -> the extension behind it."""
+    return {
+        field: ExtensionOffer(field, **settings)
+        for field, settings in added("SERVING").items()
+    }
 
 
 def extension(field: str, option: str, game: Game | None) -> Extension:
@@ -46,6 +82,15 @@ def extension(field: str, option: str, game: Game | None) -> Extension:
     game: of the run that is served, None for a model alone. Raises ConfigError for an
     option that cannot be read, DataError for a template that cannot be used.
     """
-    made = imported(offered()[field]["extension"])(option, game)
+    made = imported(offered()[field].extension)(option, game)
     assert isinstance(made, Extension), made
     return made
+
+
+def extensions(options: Mapping[str, str], game: Game | None) -> dict[str, Extension]:
+    """Every extension, by field; `options` are the texts of their options, as for
+    `extension`.
+    """
+    return {
+        field: extension(field, options.get(field, ""), game) for field in offered()
+    }

@@ -1,4 +1,4 @@
-"""What a solver is: from a symmetric game's pay-offs to a mixture over its players.
+"""Solvers: from a symmetric game's pay-offs to a mixture over its players.
 
 Each solver is a free function on the two-player matrix game (the row player gets
 payoff_AM, the column player its negative unless another matrix is given) and a
@@ -7,6 +7,7 @@ component that runs it on the game of a population against itself.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from equipoise.component import Component
 from equipoise.errors import DataError
 
-Which = Literal["average", "last"]
+IterateName = Literal["average", "last"]
 
 
 class Solver(Component):
@@ -31,9 +32,9 @@ class Solver(Component):
         "gpo": "equipoise.solvers.gpo:GPO",
     }
 
+    @abstractmethod
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
         """mixture_N, non-negative and summing to one."""
-        raise TypeError(f"{type(self).__name__} must define solve()")
 
 
 class Profile(NamedTuple):
@@ -44,40 +45,38 @@ class Profile(NamedTuple):
 
 
 class Iterates(NamedTuple):
-    """Where a dynamic ended, and the mean of where it had been: in zero-sum games often
-    only the mean converges.
+    """The last profile of a dynamic, and the mean of all its profiles: in zero-sum games
+    often only the mean converges.
     """
 
     last: Profile
     average: Profile
 
-    def pick(self, which: Which) -> Profile:
+    def pick(self, name: IterateName) -> Profile:
         """`last` or `average`."""
-        return self.average if which == "average" else self.last
+        return self.average if name == "average" else self.last
 
 
 def checked_payoff(
     payoff_AM: np.ndarray, name: str = "payoff_AM", square: bool = False
 ) -> np.ndarray:
-    """`payoff_AM` as a float matrix. Raises ValueError for its shape, DataError (also
-    one) for what is not finite.
+    """`payoff_AM` as a float matrix. Raises ValueError for its shape, DataError (a
+    ValueError too) for a pay-off that is not finite.
     """
     payoff_AM = np.asarray(payoff_AM, dtype=float)
-    if (
-        payoff_AM.ndim != 2
-        or not payoff_AM.size
-        or (square and payoff_AM.shape[0] != payoff_AM.shape[1])
-    ):
-        wanted = (
-            "square, one row and one column a player"
+    shape = payoff_AM.shape
+    if payoff_AM.ndim != 2 or not payoff_AM.size or (square and shape[0] != shape[1]):
+        required = (
+            "square, with a row and a column for each player"
             if square
             else "a matrix with at least one row and column"
         )
-        raise ValueError(f"{name} must be {wanted}; its shape is {payoff_AM.shape}")
+        raise ValueError(f"{name} must be {required}; its shape is {shape}")
     if not np.isfinite(payoff_AM).all():
         a, m = np.argwhere(~np.isfinite(payoff_AM))[0]
         raise DataError(
-            f"{name}[{a}, {m}] is {payoff_AM[a, m]}; a solver needs every pay-off (see payoffs.table.Table)"
+            f"{name}[{a}, {m}] is {payoff_AM[a, m]}; a solver needs every pay-off "
+            "(see payoffs.table.PayoffTable)"
         )
     return payoff_AM
 
@@ -94,7 +93,8 @@ def checked_sides(
     column_payoff_AM = checked_payoff(column_payoff_AM, "column_payoff_AM")
     if column_payoff_AM.shape != payoff_AM.shape:
         raise ValueError(
-            f"column_payoff_AM has shape {column_payoff_AM.shape}, payoff_AM {payoff_AM.shape}"
+            f"column_payoff_AM has shape {column_payoff_AM.shape}, "
+            f"payoff_AM {payoff_AM.shape}"
         )
     return payoff_AM, column_payoff_AM
 
@@ -108,11 +108,8 @@ def checked_mixture(mixture_A: np.ndarray, size: int, name: str) -> np.ndarray:
         raise ValueError(
             f"{name} must have shape ({size},); its shape is {mixture_A.shape}"
         )
-    if (
-        not np.isfinite(mixture_A).all()
-        or mixture_A.min() < -1e-9
-        or abs(mixture_A.sum() - 1) > 1e-6
-    ):
+    finite = np.isfinite(mixture_A).all()
+    if not finite or mixture_A.min() < -1e-9 or abs(mixture_A.sum() - 1) > 1e-6:
         raise ValueError(f"{name} must be non-negative and sum to one: {mixture_A}")
     mixture_A = np.maximum(mixture_A, 0.0)
     return mixture_A / mixture_A.sum()
@@ -122,26 +119,23 @@ def checked_start(
     start: Profile | None, shape: tuple[int, int], name: str = "start"
 ) -> tuple[np.ndarray, np.ndarray]:
     """The logarithms of both sides' mixtures, uniform where None. Raises ValueError
-    where a choice has no chance.
+    where a choice has probability 0.
     """
-    mixtures = (
-        start
-        if start is not None
-        else Profile(*(np.full(size, 1 / size) for size in shape))
-    )
-    row_A, column_M = (
-        checked_mixture(mixture, size, name)
-        for mixture, size in zip(mixtures, shape, strict=True)
-    )
+    rows, columns = shape
+    if start is None:
+        start = Profile(np.full(rows, 1 / rows), np.full(columns, 1 / columns))
+    row_A = checked_mixture(start.row_A, rows, name)
+    column_M = checked_mixture(start.column_M, columns, name)
     if min(row_A.min(), column_M.min()) <= 0:
         raise ValueError(
-            f"{name} must give every choice a chance above zero: what has none never comes back"
+            f"{name} must give every choice a probability above zero: "
+            "a choice that has none never gets any"
         )
     return np.log(row_A), np.log(column_M)
 
 
 def checked_positive(**numbers: float | None) -> None:
-    """Raises ValueError, naming it, for a number that is neither None nor finite and
+    """Raises ValueError, with its name, for a number that is neither None nor finite and
     above zero.
     """
     for name, number in numbers.items():

@@ -1,5 +1,5 @@
-"""Fictitious play: each side keeps playing the best pure reply to how often the other
-has played what so far.
+"""Fictitious play: in each round, each side plays the best pure reply to the other's
+frequencies so far.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ def fictitious_play(
     row_payoff_AM, column_payoff_AM = checked_sides(payoff_AM, column_payoff_AM)
     checked_positive(steps=steps)
     rows, columns = row_payoff_AM.shape
-    got_A, got_M = row_payoff_AM.mean(1), column_payoff_AM.mean(0)
+    sum_A, sum_M = row_payoff_AM.mean(1), column_payoff_AM.mean(0)
     played_A, played_M = np.zeros(rows), np.zeros(columns)
     a = m = 0
     for _ in range(steps):
-        a, m = int(got_A.argmax()), int(got_M.argmax())
+        a, m = int(sum_A.argmax()), int(sum_M.argmax())
         played_A[a] += 1
         played_M[m] += 1
-        got_A += row_payoff_AM[:, m]
-        got_M += column_payoff_AM[a]
+        sum_A += row_payoff_AM[:, m]
+        sum_M += column_payoff_AM[a]
     return Iterates(
         Profile(np.eye(rows)[a], np.eye(columns)[m]),
         Profile(played_A / steps, played_M / steps),

@@ -1,8 +1,8 @@
-"""GPO's idealised algorithm: a defender and an adversary, each taking KL-proximal steps
-against the other.
+"""GPO's idealised algorithm: two players, each taking KL-proximal steps against the
+other.
 
-Both reweigh their choices a little at a time, held back by how far they stray from
-where they are. The average of what they played approaches equilibrium like
+Both reweight their choices a little at a time, held back by the divergence from the
+current policy. The average of the policies played approaches equilibrium like
 1/sqrt(rounds); the last profile circles it.
 """
 
@@ -16,10 +16,10 @@ import numpy as np
 from pydantic import Field
 
 from equipoise.solvers.base import (
+    IterateName,
     Iterates,
     Profile,
     Solver,
-    Which,
     checked_payoff,
     checked_positive,
     checked_sides,
@@ -31,13 +31,13 @@ from equipoise.solvers.exploitability import nash_conv
 from equipoise.solvers.mirror import proximal_step
 
 
-class Setting(NamedTuple):
-    """How the two players step; all three in units of pay-off."""
+class StepSizes(NamedTuple):
+    """How far the two players step; all three in units of pay-off."""
 
     beta: float
-    """β, what holds the defender back: the weight of KL(π‖π_t)."""
+    """β, what holds the row player back: the weight of KL(π‖π_t)."""
     eta: float
-    """η, what holds the adversary back: the weight of KL(μ‖μ_t)."""
+    """η, what holds the column player back: the weight of KL(μ‖μ_t)."""
     entropy: float = 0.0
     """τ, the weight of each player's entropy; 0 is the algorithm without it."""
 
@@ -52,17 +52,17 @@ class Gap(NamedTuple):
     last: float
 
 
-def setting(
+def step_sizes(
     payoff_AM: np.ndarray,
     rounds: int,
     column_payoff_AM: np.ndarray | None = None,
     *,
     entropy: bool = False,
-) -> Setting:
+) -> StepSizes:
     """β and η of order sqrt(rounds), with τ of order 1/sqrt(rounds) for the
     entropy-regularised variant.
 
-    β = span·sqrt(rounds/(8·ln A)), η = span·sqrt(rounds/(8·ln M)): what makes the bound
+    β = span·sqrt(rounds/(8·ln A)), η = span·sqrt(rounds/(8·ln M)): they make the bound
     of `gpo` least, which then is span·(sqrt(ln A/(2·rounds)) + sqrt(ln M/(2·rounds))).
     τ = span/sqrt(2·rounds·ln max(A, M)): the bias that it adds at most, τ·(ln A + ln
     M), is no larger than that, so that the rate stays. span: a side's largest pay-off
@@ -73,12 +73,10 @@ def setting(
     checked_positive(rounds=rounds)
     unit_A, unit_M = map(span, sides)
     log_A, log_M = (float(np.log(max(2, size))) for size in sides[0].shape)
-    tau = (
-        max(unit_A, unit_M) / float(np.sqrt(2 * rounds * max(log_A, log_M)))
-        if entropy
-        else 0.0
-    )
-    return Setting(
+    tau = 0.0
+    if entropy:
+        tau = max(unit_A, unit_M) / float(np.sqrt(2 * rounds * max(log_A, log_M)))
+    return StepSizes(
         unit_A * float(np.sqrt(rounds / (8 * log_A))),
         unit_M * float(np.sqrt(rounds / (8 * log_M))),
         tau,
@@ -88,11 +86,11 @@ def setting(
 def diverse(
     payoff_AM: np.ndarray, diversity_M: np.ndarray, weight: float
 ) -> np.ndarray:
-    """payoff[a, m] − weight·diversity[m], [A, M]: the game in which the adversary is
-    also paid for diversity.
+    """payoff[a, m] − weight·diversity[m], [A, M]: the game in which the column player is
+    also rewarded for diversity.
 
-    R_div depends on the adversary's choice alone, so that the game stays a matrix game,
-    with the same best replies for the defender. diversity_M: higher is more diverse.
+    R_div depends on the column player's choice alone, so that the game stays a matrix
+    game, with the same best replies for the row player. diversity_M: higher is more diverse.
     weight: β_div ≥ 0, in pay-off per diversity. Raises ValueError for wrong shapes,
     weight or numbers. Source: GPO, arXiv 2406.10977, the objective r(x, y) −
     β_div·R_div(x).
@@ -101,7 +99,8 @@ def diverse(
     diversity_M = np.asarray(diversity_M, dtype=float)
     if diversity_M.shape != payoff_AM.shape[1:] or not np.isfinite(diversity_M).all():
         raise ValueError(
-            f"diversity_M must be {payoff_AM.shape[1]} finite numbers; it is {diversity_M}"
+            f"diversity_M must be {payoff_AM.shape[1]} finite numbers; "
+            f"it is {diversity_M}"
         )
     if not 0 <= weight < float("inf"):
         raise ValueError(f"weight must be a number of at least zero; it is {weight}")
@@ -113,7 +112,7 @@ def gpo(
     column_payoff_AM: np.ndarray | None = None,
     *,
     rounds: int,
-    step: Setting | None = None,
+    step: StepSizes | None = None,
     alternate: bool = False,
     start: Profile | None = None,
 ) -> Iterates:
@@ -122,18 +121,17 @@ def gpo(
 
     π_{t+1} = argmax_π ⟨π, payoff·μ_t⟩ + τ·H(π) − β·KL(π‖π_t) ∝ (π_t^β ·
     exp(payoff·μ_t))^(1/(β + τ)), μ_{t+1} = argmin_μ ⟨μ, payoffᵀ·π_t⟩ − τ·H(μ) +
-    η·KL(μ‖μ_t), likewise; with `alternate` the adversary meets π_{t+1}. In a zero-sum
+    η·KL(μ‖μ_t), likewise; with `alternate` the column player meets π_{t+1}. In a zero-sum
     game, from the uniform start, nash_conv of the averages is at most (β·ln A + η·ln
     M)/rounds + span²·(1/β + 1/η)/8 + τ·(ln A + ln M), and span/rounds more with
     `alternate`: of order 1/sqrt(rounds) where β and η grow like sqrt(rounds) and τ
     shrinks like 1/sqrt(rounds).
 
-    The defender is the row player and maximises. With τ = 0 this is the published
-    idealised algorithm on a matrix game, which is multiplicative weights with steps 1/β
+    The row player maximises. With τ = 0 this is the published idealised algorithm on a matrix game, which is multiplicative weights with steps 1/β
     and 1/η. With τ > 0 both objectives gain an entropy bonus inside the proximal step,
     with a constant τ for all rounds, and the gap that is bounded is that of the game
-    without the bonus. column_payoff_AM: the adversary's own pay-off where it is not
-    −payoff_AM; nothing is promised then. step: β, η and τ; None is `setting(…)` for
+    without the bonus. column_payoff_AM: the column player's pay-off where it is not
+    −payoff_AM; no bound holds then. step: β, η and τ; None is `step_sizes(…)` for
     these rounds, without entropy. start: uniform by default. Raises ValueError for
     wrong pay-offs, start, rounds or step. Source: GPO, arXiv 2406.10977; the bound:
     mirror descent with a composite objective, Duchi et al. 2010, COLT.
@@ -149,35 +147,31 @@ def gaps(
     at: Collection[int],
     *,
     rounds: int,
-    step: Setting | None = None,
+    step: StepSizes | None = None,
     alternate: bool = False,
     start: Profile | None = None,
 ) -> list[Gap]:
-    """The Nash gap after each of the rounds `at`, in order, on the way of `gpo` with
-    the same settings.
+    """The Nash gap after each of the rounds `at`, in order, on the path of `gpo` with the
+    same settings.
 
     Raises ValueError as `gpo` does, and for a round of `at` outside 1 … rounds.
     """
     if any(not 1 <= t <= rounds for t in at):
         raise ValueError(f"at must lie in 1 … {rounds}: {sorted(at)}")
-    return [
-        Gap(
-            t,
-            nash_conv(payoff_AM, sums.row_A / t, sums.column_M / t),
-            nash_conv(payoff_AM, *last),
-        )
-        for t, (sums, last) in enumerate(
-            _path(payoff_AM, None, rounds, step, alternate, start), 1
-        )
-        if t in at
-    ]
+    result = []
+    path = _path(payoff_AM, None, rounds, step, alternate, start)
+    for t, (sums, last) in enumerate(path, 1):
+        if t in at:
+            average = nash_conv(payoff_AM, sums.row_A / t, sums.column_M / t)
+            result.append(Gap(t, average, nash_conv(payoff_AM, *last)))
+    return result
 
 
 def _path(
     payoff_AM: np.ndarray,
     column_payoff_AM: np.ndarray | None,
     rounds: int,
-    step: Setting | None,
+    step: StepSizes | None,
     alternate: bool,
     start: Profile | None,
 ) -> Iterator[tuple[Profile, Profile]]:
@@ -185,7 +179,7 @@ def _path(
     round.
     """
     row_payoff_AM, column_payoff_AM = checked_sides(payoff_AM, column_payoff_AM)
-    beta, eta, tau = step or setting(row_payoff_AM, rounds, column_payoff_AM)
+    beta, eta, tau = step or step_sizes(row_payoff_AM, rounds, column_payoff_AM)
     checked_positive(rounds=rounds, beta=beta, eta=eta, entropy=tau or None)
     logit_A, logit_M = checked_start(start, row_payoff_AM.shape)
     row_A, column_M = softmax(logit_A), softmax(logit_M)
@@ -195,9 +189,8 @@ def _path(
         sums.column_M[:] += column_M
         logit_A = proximal_step(logit_A, row_payoff_AM @ column_M, 1 / beta, tau)
         next_A = softmax(logit_A)
-        logit_M = proximal_step(
-            logit_M, (next_A if alternate else row_A) @ column_payoff_AM, 1 / eta, tau
-        )
+        met_A = next_A if alternate else row_A
+        logit_M = proximal_step(logit_M, met_A @ column_payoff_AM, 1 / eta, tau)
         row_A, column_M = next_A, softmax(logit_M)
         yield sums, Profile(row_A, column_M)
 
@@ -206,8 +199,8 @@ class GPO(Solver):
     """A population's mixture by GPO's steps against itself, both sides at once; without
     entropy it is `multiplicative`.
 
-    With `entropy`, a bonus that shrinks like 1/sqrt(rounds), which spreads the mixture
-    over players that are as good.
+    With `entropy`, a bonus that shrinks like 1/sqrt(rounds) and spreads the mixture over
+    equally good players.
     """
 
     kind: Literal["gpo"] = "gpo"
@@ -215,7 +208,7 @@ class GPO(Solver):
         10_000, ge=1, description="steps of each side; β and η are chosen for them"
     )
     entropy: bool = Field(False, description="whether to add the entropy bonus")
-    iterate: Which = Field(
+    iterate: IterateName = Field(
         "average",
         description="average converges in constant-sum games, last in many others",
     )
@@ -225,9 +218,6 @@ class GPO(Solver):
         square or not finite.
         """
         payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
-        step = setting(payoff_NN, self.rounds, payoff_NN.T, entropy=self.entropy)
-        return (
-            gpo(payoff_NN, payoff_NN.T, rounds=self.rounds, step=step)
-            .pick(self.iterate)
-            .row_A
-        )
+        step = step_sizes(payoff_NN, self.rounds, payoff_NN.T, entropy=self.entropy)
+        played = gpo(payoff_NN, payoff_NN.T, rounds=self.rounds, step=step)
+        return played.pick(self.iterate).row_A

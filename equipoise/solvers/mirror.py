@@ -14,10 +14,10 @@ import numpy as np
 from pydantic import Field
 
 from equipoise.solvers.base import (
+    IterateName,
     Iterates,
     Profile,
     Solver,
-    Which,
     checked_payoff,
     checked_positive,
     checked_sides,
@@ -39,7 +39,7 @@ def proximal_step(
 
     argmax_π ⟨π, reward⟩ − tau·KL(π‖softmax(anchor)) − KL(π‖softmax(logit))/eta: (logit
     + eta·(tau·anchor + reward)) / (1 + eta·tau). With the uniform anchor, 0, the second
-    term is tau times the entropy, but for a constant. reward_A: the pay-off of each
+    term is tau times the entropy, up to a constant. reward_A: the pay-off of each
     choice. eta: step size in 1/pay-off. tau: weight of the anchor, in units of pay-off.
     Source: Sokota et al. 2022, arXiv 2206.05825, §3.
     """
@@ -109,7 +109,7 @@ class Mirror(Solver):
         ge=1,
         description="updates; some 10/(eta·tau) of them reach the regularised equilibrium",
     )
-    iterate: Which = Field(
+    iterate: IterateName = Field(
         "last",
         description="last converges to the regularised equilibrium; average is slower",
     )

@@ -1,5 +1,5 @@
 """Multiplicative weights (Hedge): both players reweight each choice by the exponential
-of what it would have got.
+of the pay-off that it would have got.
 
 The average of the mixtures approaches equilibrium in zero-sum games; the last one
 circles it, ever further out.
@@ -13,10 +13,10 @@ import numpy as np
 from pydantic import Field
 
 from equipoise.solvers.base import (
+    IterateName,
     Iterates,
     Profile,
     Solver,
-    Which,
     checked_payoff,
     checked_positive,
     checked_sides,
@@ -71,7 +71,7 @@ class Multiplicative(Solver):
         gt=0,
         description="step size in 1/pay-off; null chooses it from steps and pay-offs",
     )
-    iterate: Which = Field(
+    iterate: IterateName = Field(
         "average",
         description="average converges in constant-sum games, last in many others",
     )

@@ -1,4 +1,4 @@
-"""Replicator dynamics: what does better than the average grows. The limit of
+"""Replicator dynamics: choices that do better than the average grow. The limit of
 multiplicative weights for small steps.
 """
 
@@ -12,10 +12,10 @@ from scipy.integrate import solve_ivp
 
 from equipoise.errors import EquipoiseError
 from equipoise.solvers.base import (
+    IterateName,
     Iterates,
     Profile,
     Solver,
-    Which,
     checked_payoff,
     checked_positive,
     checked_sides,
@@ -64,12 +64,12 @@ def replicator(
     )
     if not solution.success:
         raise EquipoiseError(
-            f"replicator dynamics could not be followed to time {time}: {solution.message}"
+            "replicator dynamics could not be integrated to time "
+            f"{time}: {solution.message}"
         )
     integral = solution.y[:, -1]
-    return Iterates(
-        profile(integral), Profile(integral[:rows] / time, integral[rows:] / time)
-    )
+    average = Profile(integral[:rows] / time, integral[rows:] / time)
+    return Iterates(profile(integral), average)
 
 
 class Replicator(Solver):
@@ -79,9 +79,9 @@ class Replicator(Solver):
     time: float = Field(
         1000.0,
         gt=0,
-        description="how long to follow it, in units of 1/(largest − smallest pay-off)",
+        description="length of the path, in units of 1/(largest − smallest pay-off)",
     )
-    iterate: Which = Field(
+    iterate: IterateName = Field(
         "average",
         description="average converges in constant-sum games, last in many others",
     )
@@ -91,8 +91,6 @@ class Replicator(Solver):
         square or not finite.
         """
         payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
-        return (
-            replicator(payoff_NN, payoff_NN.T, time=self.time / span(payoff_NN))
-            .pick(self.iterate)
-            .row_A
-        )
+        time = self.time / span(payoff_NN)
+        played = replicator(payoff_NN, payoff_NN.T, time=time)
+        return played.pick(self.iterate).row_A

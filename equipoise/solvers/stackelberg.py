@@ -1,5 +1,5 @@
-"""One side commits first, and the other, who sees what it committed to, replies as
-suits it best.
+"""One side commits first, and the other, which sees the commitment, gives its best
+reply.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Ties = Literal["strong", "weak"]
 
 
 class Commitment(NamedTuple):
-    """What the leader commits to, the reply to it, and what either side has of it."""
+    """The leader's mixture, the follower's reply to it, and each side's pay-off."""
 
     leader_A: np.ndarray
     reply: int
@@ -30,9 +30,9 @@ def pure(
     """The leader's best single action.
 
     max_a leader[a, m(a)] with m(a) in argmax_m follower[a, m]. ties: where several
-    replies are best to the follower it makes the one that is best ("strong") or worst
+    replies are best for the follower, it gives the one that is best ("strong") or worst
     ("weak") for the leader. Of equally good actions the one that is best for the
-    follower is taken, then the first. leader_AM, follower_AM: what either side gets,
+    follower is taken, then the first. leader_AM, follower_AM: each side's pay-offs,
     the leader's actions as rows. Raises ValueError for pay-offs that are no matrices of
     one shape, or not finite, or other `ties`. Source: von Stackelberg 1934; strong and
     weak: Breton, Alj and Haurie 1988.
@@ -41,33 +41,35 @@ def pure(
     if ties not in ("strong", "weak"):
         raise ValueError(f"ties must be strong or weak; they are {ties!r}")
     best_AM = follower_AM == follower_AM.max(axis=1, keepdims=True)
-    wanted_AM = np.where(
-        best_AM, leader_AM if ties == "strong" else -leader_AM, -np.inf
-    )
-    reply_A = wanted_AM.argmax(axis=1)
+    order_AM = leader_AM if ties == "strong" else -leader_AM
+    reply_A = np.where(best_AM, order_AM, -np.inf).argmax(axis=1)
     action_A = np.arange(len(leader_AM))
-    a = int(
-        np.lexsort((-follower_AM[action_A, reply_A], -leader_AM[action_A, reply_A]))[0]
-    )
-    m = int(reply_A[a])
+    leader_A = leader_AM[action_A, reply_A]
+    follower_A = follower_AM[action_A, reply_A]
+    a = int(np.lexsort((-follower_A, -leader_A))[0])
     return Commitment(
-        np.eye(len(leader_AM))[a], m, float(leader_AM[a, m]), float(follower_AM[a, m])
+        np.eye(len(leader_AM))[a],
+        int(reply_A[a]),
+        float(leader_A[a]),
+        float(follower_A[a]),
     )
 
 
 def mixed(leader_AM: np.ndarray, follower_AM: np.ndarray) -> Commitment:
-    """The leader's best mixture, the follower breaking ties in the leader's favour;
-    worth at least any equilibrium.
+    """The leader's best mixture, where the follower breaks ties in the leader's favour;
+    the leader gets at least as much as in any equilibrium.
 
-    For every reply m:  max xᵀ·leader_m  subject to  xᵀ·follower_m ≥ xᵀ·follower_k for all k, x a distribution;
-    the best of these programs. Against a follower that breaks ties the other way there is no best mixture in general,
-    only ones that come as near to this value as one likes.
-    Raises ValueError for pay-offs that are no matrices of one shape, or not finite; EquipoiseError when no program is
-    solved. Source: Conitzer and Sandholm 2006, Computing the optimal strategy to commit to; solved by HiGHS.
+    For every reply m: max xᵀ·leader_m subject to xᵀ·follower_m ≥ xᵀ·follower_k for all
+    k, x a distribution; the best of these programs. Against a follower that breaks ties
+    the other way there is no best mixture in general, only mixtures whose value comes
+    arbitrarily close. Raises ValueError for pay-offs that are no matrices of one shape,
+    or not finite; EquipoiseError when no program is solved. Source: Conitzer and
+    Sandholm 2006, Computing the optimal strategy to commit to; solved by HiGHS.
     """
     leader_AM, follower_AM = checked_sides(leader_AM, follower_AM)
     rows, columns = leader_AM.shape
     scaled_AM = follower_AM / span(follower_AM)
+    slack = 1e-9 * span(leader_AM)
     best: Commitment | None = None
     for m in range(columns):
         solution = linprog(
@@ -87,13 +89,11 @@ def mixed(leader_AM: np.ndarray, follower_AM: np.ndarray) -> Commitment:
             continue
         x_A = np.maximum(solution.x, 0.0)
         x_A = x_A / x_A.sum()
-        found = Commitment(
+        commitment = Commitment(
             x_A, m, float(x_A @ leader_AM[:, m]), float(x_A @ follower_AM[:, m])
         )
-        if best is None or found.leader_value > best.leader_value + 1e-9 * span(
-            leader_AM
-        ):
-            best = found
+        if best is None or commitment.leader_value > best.leader_value + slack:
+            best = commitment
     if best is None:
         raise EquipoiseError(
             f"no linear program of a {rows} × {columns} game of commitment was solved"

@@ -17,16 +17,16 @@ def nash(payoff_AM: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     the column player its negative.
 
     max v subject to (rowᵀ·payoff)_m ≥ v for every m, row a distribution; the column
-    player's mixture is the dual. Where there are several equilibria, which one comes
-    back is the LP's choice; the value is the same in all. Raises ValueError for
+    player's mixture is the dual. Where there are several equilibria, the LP's choice is
+    returned; the value is the same in all. Raises ValueError for
     pay-offs that are no matrix or not finite, EquipoiseError when the LP cannot be
     solved. Source: von Neumann 1928; Dantzig 1951; solved by HiGHS.
     """
     payoff_AM = checked_payoff(payoff_AM)
-    middle, unit = (payoff_AM.max() + payoff_AM.min()) / 2, span(payoff_AM) / 2
-    scaled_AM = (
-        payoff_AM - middle
-    ) / unit  # in [−1, 1], so that the LP's absolute tolerances fit any pay-off
+    middle = (payoff_AM.max() + payoff_AM.min()) / 2
+    unit = span(payoff_AM) / 2
+    # In [−1, 1], so that the LP's absolute tolerances fit any pay-off.
+    scaled_AM = (payoff_AM - middle) / unit
     rows, columns = payoff_AM.shape
     solution = linprog(
         c=np.r_[np.zeros(rows), -1.0],
@@ -43,17 +43,18 @@ def nash(payoff_AM: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     )
     if solution.status != 0:
         raise EquipoiseError(
-            f"the linear program of a {rows} × {columns} game was not solved: {solution.message}"
+            f"the linear program of a {rows} × {columns} game was not solved: "
+            f"{solution.message}"
         )
-    row_A, column_M = (
-        np.maximum(side, 0.0)
-        for side in (solution.x[:rows], -solution.ineqlin.marginals)
-    )
-    row_A, column_M = row_A / row_A.sum(), column_M / column_M.sum()
+    row_A = np.maximum(solution.x[:rows], 0.0)
+    row_A = row_A / row_A.sum()
+    column_M = np.maximum(-solution.ineqlin.marginals, 0.0)
+    column_M = column_M / column_M.sum()
     gap = nash_conv(scaled_AM, row_A, column_M)
     if gap > 1e-6:
         raise EquipoiseError(
-            f"the linear program of a {rows} × {columns} game left a gap of {gap * unit:.3g}"
+            f"the linear program of a {rows} × {columns} game left a gap of "
+            f"{gap * unit:.3g}"
         )
     return row_A, column_M, float(middle - unit * solution.fun)
 
@@ -68,11 +69,11 @@ class ZeroSum(Solver):
         not constant-sum.
         """
         payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
-        if np.ptp(payoff_NN + payoff_NN.T) > 1e-9 * max(
-            1.0, float(np.abs(payoff_NN).max())
-        ):
+        largest = float(np.abs(payoff_NN).max())
+        if np.ptp(payoff_NN + payoff_NN.T) > 1e-9 * max(1.0, largest):
             raise ConfigError(
-                "solver 'zero_sum' needs a constant-sum game, payoff[i, j] + payoff[j, i] the same for every pair; "
-                "for other games choose 'replicator' or 'multiplicative'"
+                "solver 'zero_sum' needs a constant-sum game, with payoff[i, j] + "
+                "payoff[j, i] the same for every pair; for other games choose 'replicator' "
+                "or 'multiplicative'"
             )
         return nash(payoff_NN)[0]

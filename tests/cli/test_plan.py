@@ -6,7 +6,7 @@ import pytest
 from small import BESIEGED, settings
 
 from equipoise.run.ledger import Ledger
-from equipoise.run.roster import foreseen
+from equipoise.run.roster import expected_generations
 from equipoise.run.turns import BestResponse
 
 
@@ -100,6 +100,6 @@ def test_best_responses_are_foreseen_at_their_longest(most, ages):
     turns = BestResponse(
         kind="best_response", order=("defender", "adversary"), most=most
     )
-    found = foreseen(turns, ["defender", "adversary"], 4)
+    found = expected_generations(turns, ["defender", "adversary"], 4)
     assert len(found) == 5 and found[-1][1] == ()
     assert [player.generation for player in found[-1][0]] == ages

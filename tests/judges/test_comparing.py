@@ -1,9 +1,9 @@
 import pytest
-from judge_context import TestBench
+from judge_context import TestContext
 
 from equipoise.errors import ConfigError
 from equipoise.judges.comparing import Comparing, combined
-from equipoise.judges.seated import Reading
+from equipoise.judges.question import Reading
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
 
 PROMPT = Prompt("p", (user("What is 2 + 2?"),))
@@ -49,7 +49,7 @@ class Longer(Comparing):
 def judge(*matches, judge_context=None, **settings):
     return (
         Longer(**settings)
-        .at(judge_context or TestBench())
+        .at(judge_context or TestContext())
         .judge(matches, {"p": PROMPT})
     )
 
@@ -138,11 +138,11 @@ def test_a_question_has_the_same_seed_whoever_its_neighbours_are():
             return super().compare(questions)
 
     for matches in ([match("aa", "a")], [match("c", "d", id="n"), match("aa", "a")]):
-        Listening().at(TestBench(seed=3)).judge(matches, {"p": PROMPT})
+        Listening().at(TestContext(seed=3)).judge(matches, {"p": PROMPT})
     assert asked[0].items() <= asked[1].items()
     assert len(set(asked[1].values())) == 4
 
 
 def test_it_must_be_seated():
-    with pytest.raises(ConfigError, match="must be seated"):
+    with pytest.raises(ConfigError, match="has no context"):
         Longer().judge([match("a", "b")], {"p": PROMPT})

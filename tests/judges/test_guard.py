@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import pytest
 import torch
-from judge_context import TestBench
+from judge_context import TestContext
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from equipoise.errors import ConfigError, DataError
@@ -76,7 +76,7 @@ def seated(folder, **settings) -> Guard:
         "words": ("A", "B"),
         **settings,
     }
-    judge = Judge.build(values).at(TestBench(seed=3))
+    judge = Judge.build(values).at(TestContext(seed=3))
     assert isinstance(judge, Guard)
     return judge
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import pytest
 import torch
-from judge_context import TestBench
+from judge_context import TestContext
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -68,7 +68,7 @@ def seated(folder, **settings) -> HarmClassifier:
             **settings,
         }
     )
-    judge = judge.at(TestBench())
+    judge = judge.at(TestContext())
     assert isinstance(judge, HarmClassifier)
     return judge
 

@@ -8,11 +8,11 @@ import re
 import unicodedata
 
 import pytest
-from judge_context import TestBench
+from judge_context import TestContext
 
 from equipoise.judges.base import Judge
 from equipoise.judges.quoting import code_of, harmless
-from equipoise.judges.verdicts import Unread, choice, score
+from equipoise.judges.reply import Unread, choice, score
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
 
 PROMPT = Prompt("p", (user("What is 2 + 2?"),))
@@ -121,7 +121,7 @@ def match(text, other="Four."):
 
 def judged(settings, text, call):
     """(the judgement, the messages that the judge saw of seat 1's question)."""
-    judge_context = TestBench(seed=5)
+    judge_context = TestContext(seed=5)
     model = {"kind": "scripted", "call": f"{__name__}:{call}"}
     judge = Judge.build({**settings, "model": model}).at(judge_context)
     (word,) = judge.judge([match(text)], {"p": PROMPT})

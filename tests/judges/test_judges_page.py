@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from judge_context import TestBench
+from judge_context import TestContext
 
 from equipoise.judges.base import Judge
-from equipoise.judges.classifier import Classifier
+from equipoise.judges.classifier import ClassifierSettings
 from equipoise.judges.guard import Guard
 from equipoise.judges.quoting import block
 from equipoise.players.base import Player
@@ -25,10 +25,10 @@ def test_every_recipe_of_a_judge_can_be_seated(snippet):
     judge = Judge.build(yaml.safe_load(snippet)["judge"])
     names = ("first", "second", "third")
     if not isinstance(
-        judge, Classifier | Guard
+        judge, ClassifierSettings | Guard
     ):  # whose models, named there, are not here
         judge.at(
-            TestBench(
+            TestContext(
                 players={
                     name: Player.build({"kind": "scripted", "text": "7"})
                     for name in names
@@ -49,7 +49,7 @@ def test_the_template_can_be_used(tmp_path):
             "model": {"kind": "scripted", "text": "7"},
         }
     )
-    assert judge.at(TestBench()).template.uses == {
+    assert judge.at(TestContext()).question.template.uses == {
         "low",
         "high",
         "question",

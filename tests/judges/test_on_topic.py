@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from judge_context import TestBench
+from judge_context import TestContext
 from pydantic import BaseModel, ValidationError
 
 from equipoise.errors import ConfigError
@@ -38,7 +38,7 @@ class Letters(Embedding):
 
 def verdicts(texts, prompt=BREAD, **settings):
     return (
-        OnTopic(**settings).at(TestBench()).scores([(prompt, text) for text in texts])
+        OnTopic(**settings).at(TestContext()).scores([(prompt, text) for text in texts])
     )
 
 
@@ -95,10 +95,10 @@ def test_matches_are_judged_seat_by_seat():
         turns,
     )
     judge = Judge.build("on_topic")
-    (judgement,) = judge.at(TestBench()).judge([match], {"bread": BREAD})
+    (judgement,) = judge.at(TestContext()).judge([match], {"bread": BREAD})
     assert judgement.scores is not None and judgement.scores["1"]["score"] == 1.0
     assert set(judgement.scores) == {"1"} and "late" in judgement.reason
-    assert judge.at(TestBench()).judge([], {}) == []
+    assert judge.at(TestContext()).judge([], {}) == []
 
 
 def test_settings_make_another_judge_and_can_be_written_down():
@@ -116,5 +116,5 @@ def test_settings_make_another_judge_and_can_be_written_down():
 
 
 def test_it_must_be_seated():
-    with pytest.raises(ConfigError, match="must be seated"):
+    with pytest.raises(ConfigError, match="has no context"):
         OnTopic().score(BREAD, "text")

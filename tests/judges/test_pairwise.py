@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from judge_context import TestBench
+from judge_context import TestContext
 
 from equipoise.judges.base import Judge
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
@@ -57,7 +57,7 @@ def judge(call, *matches, judge_context=None, **settings):
     model = {"kind": "scripted", "call": f"{__name__}:{call}"}
     return (
         Judge.build({"kind": "pairwise", "model": model, **settings})
-        .at(judge_context or TestBench())
+        .at(judge_context or TestContext())
         .judge(matches, {"p": PROMPT})
     )
 
@@ -73,7 +73,7 @@ def test_verdicts_in_both_orders_make_the_scores():
 
 
 def test_one_batch_asks_everything_and_names_nobody():
-    judge_context = TestBench()
+    judge_context = TestContext()
     judge(
         "longer",
         match("It is four.", "Four."),

@@ -1,5 +1,5 @@
 import pytest
-from judge_context import TestBench
+from judge_context import TestContext
 from pydantic import ValidationError
 
 from equipoise.judges.base import Judge
@@ -42,7 +42,7 @@ def pairwise(text):
 def judge(judges, *matches, **settings):
     return (
         Judge.build({"kind": "panel", "judges": judges, **settings})
-        .at(TestBench())
+        .at(TestContext())
         .judge(matches, {"p": PROMPT})
     )
 

@@ -1,5 +1,5 @@
 import pytest
-from judge_context import TestBench
+from judge_context import TestContext
 
 from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge
@@ -35,7 +35,7 @@ def judge_context(ratings=None, **replies):
         }
         for name, reply in replies.items()
     }
-    return TestBench(
+    return TestContext(
         players={n: Player.build(p) for n, p in players.items()}, ratings=ratings or {}
     )
 

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import torch
-from judge_context import TestBench
+from judge_context import TestContext
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -62,7 +62,7 @@ def match(*texts, id="m"):
 
 
 def judged(folder, *matches, **settings):
-    judge = PreferenceModel(model=str(folder), **settings).at(TestBench())
+    judge = PreferenceModel(model=str(folder), **settings).at(TestContext())
     return judge.judge(matches, {"p": PROMPT})
 
 
@@ -127,7 +127,7 @@ def test_a_batch_is_as_one_by_one(pair_folder):
 def test_an_answer_cannot_write_the_templates_parts(pair_folder):
     folder = pair_folder(1)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    judge = PreferenceModel(model=str(folder)).at(TestBench())
+    judge = PreferenceModel(model=str(folder)).at(TestContext())
     ids = judge._text().ids(PROMPT.messages, "{{ second }}<|eot_id|>", "5")
     assert tokenizer.convert_tokens_to_ids("<|eot_id|>") not in ids
     assert "{{ second }}<|eot_id|>" in tokenizer.decode(ids)
@@ -161,7 +161,7 @@ def test_a_template_of_ones_own(pair_folder, tmp_path):
         "<|start_header_id|>{{ first }}<|end_header_id|>{{ second }}<|eot_id|>"
     )
     judge = PreferenceModel(model=str(pair_folder(1)), template=str(path)).at(
-        TestBench()
+        TestContext()
     )
     tokenizer = AutoTokenizer.from_pretrained(pair_folder(1))
     shown = tokenizer.decode(judge._text().ids(PROMPT.messages, "one", "two"))
@@ -170,14 +170,14 @@ def test_a_template_of_ones_own(pair_folder, tmp_path):
     )
     path.write_text("{{ first }}")
     with pytest.raises(ConfigError, match="must show both answers"):
-        PreferenceModel(model=str(pair_folder(1)), template=str(path)).at(TestBench())
+        PreferenceModel(model=str(pair_folder(1)), template=str(path)).at(TestContext())
     path.write_text("{{ first")
     with pytest.raises(ConfigError, match="cannot be filled"):
-        PreferenceModel(model=str(pair_folder(1)), template=str(path)).at(TestBench())
+        PreferenceModel(model=str(pair_folder(1)), template=str(path)).at(TestContext())
     with pytest.raises(ConfigError, match="cannot be read"):
         PreferenceModel(
             model=str(pair_folder(1)), template=str(tmp_path / "none.txt")
-        ).at(TestBench())
+        ).at(TestContext())
 
 
 def test_models_and_labels_that_do_not_fit(pair_folder, model_folder):

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import torch
-from judge_context import TestBench
+from judge_context import TestContext
 from safetensors.torch import load_file, save_file
 from transformers import (
     AutoModelForSequenceClassification,
@@ -66,7 +66,7 @@ def reward_folder(model_folder, tmp_path_factory):
 
 
 def seated(folder, **settings):
-    return RewardModel(model=str(folder), **settings).at(TestBench())
+    return RewardModel(model=str(folder), **settings).at(TestContext())
 
 
 def alone(folder, prompt, text) -> list[float]:
@@ -328,7 +328,7 @@ def test_code_of_the_models_own_runs_only_on_request(gated):
 
 
 def test_the_model_is_shared_on_the_shelf_and_gone_with_it(reward_folder, monkeypatch):
-    folder, judge_context, loaded = reward_folder("llama", 2), TestBench(), []
+    folder, judge_context, loaded = reward_folder("llama", 2), TestContext(), []
     load = LlamaForSequenceClassification.from_pretrained
     monkeypatch.setattr(
         LlamaForSequenceClassification,
@@ -345,8 +345,8 @@ def test_the_model_is_shared_on_the_shelf_and_gone_with_it(reward_folder, monkey
     assert one.score(PROMPTS[0], "5") and len(loaded) == 2
 
 
-def test_a_judge_without_a_bench(reward_folder):
-    with pytest.raises(ConfigError, match=r"judge\.at\(bench\)"):
+def test_a_judge_without_a_context(reward_folder):
+    with pytest.raises(ConfigError, match=r"judge\.at\(judge_context\)"):
         RewardModel(model=str(reward_folder("llama", 1))).score(PROMPTS[0], "5")
 
 

@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from judge_context import TestBench
+from judge_context import TestContext
 from pydantic import ValidationError
 
 from equipoise.errors import ConfigError, DataError
@@ -69,7 +69,7 @@ def build(call, **settings):
 def judge(call, *matches, judge_context=None, **settings):
     return (
         build(call, **settings)
-        .at(judge_context or TestBench())
+        .at(judge_context or TestContext())
         .judge(matches, {"p": PROMPT})
     )
 
@@ -85,7 +85,7 @@ def test_a_judge_that_follows_the_template_is_read():
 
 
 def test_the_question_has_the_request_the_answer_and_nobodys_name():
-    judge_context = TestBench()
+    judge_context = TestContext()
     judge(
         "counts",
         match("It is four."),
@@ -112,7 +112,7 @@ def test_the_question_has_the_request_the_answer_and_nobodys_name():
 
 
 def test_the_request_is_what_the_seat_answered():
-    judge_context = TestBench()
+    judge_context = TestContext()
     chat = (user("Hello"), user("Bye"))
     judge("counts", match("x", chat=chat), judge_context=judge_context)
     assert (
@@ -158,7 +158,7 @@ def test_a_judge_that_fails_gives_no_number(unreadable):
 
 
 def test_seats_without_an_answer_are_unjudged_and_nobody_is_asked():
-    judge_context = TestBench()
+    judge_context = TestContext()
     (word,) = judge(
         "counts", match(RuntimeError("gone"), None), judge_context=judge_context
     )
@@ -193,7 +193,7 @@ def test_a_template_that_cannot_be_used_is_one_clear_error(tmp_path, template, m
 def test_a_users_template_is_filled_and_what_fills_it_is_no_template(tmp_path):
     path = tmp_path / "mine.txt"
     path.write_text("From {{ low }} to {{ high }}:\n{{ answer }}")
-    judge_context = TestBench()
+    judge_context = TestContext()
     judge(
         "dice",
         match("{{ low }} {% raw %}"),
@@ -211,7 +211,7 @@ def test_a_users_template_is_filled_and_what_fills_it_is_no_template(tmp_path):
 def test_settings_that_cannot_be_are_refused():
     with pytest.raises(ValidationError, match="low: must be below high = 1"):
         build("dice", low=1, high=1)
-    with pytest.raises(ConfigError, match="must be seated"):
+    with pytest.raises(ConfigError, match="has no context"):
         build("dice").judge([match("x")], {"p": PROMPT})
 
 
@@ -222,7 +222,7 @@ def test_a_babbling_model_gives_unreadable_votes(model_folder):
         "max_new_tokens": 8,
         "device": "cpu",
     }
-    judge_context = TestBench()
+    judge_context = TestContext()
     short = Judge.build(
         {"kind": "rubric", "model": model, "text": "rubric_compact"}
     ).at(judge_context)

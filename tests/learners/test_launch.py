@@ -18,8 +18,9 @@ from pydantic import ValidationError
 
 from equipoise.errors import ConfigError, EquipoiseError, NoSignal
 from equipoise.games.answers import Answers
-from equipoise.learners import launch
+from equipoise.learners import processes
 from equipoise.learners.base import Learner, TrainingBatch
+from equipoise.learners.batch_files import read, write
 from equipoise.learners.launch import Launch
 from equipoise.losses.base import PreferenceLoss
 from equipoise.losses.preference import DPO
@@ -211,8 +212,9 @@ STARTED = """
 import sys
 from pathlib import Path
 sys.path[:0] = {path!r}
-from test_launch import SAVING, learner, lesson
-learner("preference", 2, **SAVING).learn(lesson(Path({model!r}), Path({folder!r})))
+from test_launch import SAVING, learner, training_batch
+batch = training_batch(Path({model!r}), Path({folder!r}))
+learner("preference", 2, **SAVING).learn(batch)
 """
 
 
@@ -290,7 +292,7 @@ def test_errors_and_crashes_in_the_processes_are_told(model_folder, tmp_path):
         learner(launch={"config": config}).learn(training_batch(model, tmp_path / "d"))
 
 
-def test_a_lesson_is_read_as_it_was_written(tmp_path):
+def test_a_training_batch_is_read_as_it_was_written(tmp_path):
     now = training_batch(
         tmp_path / "model",
         tmp_path / "one",
@@ -299,8 +301,8 @@ def test_a_lesson_is_read_as_it_was_written(tmp_path):
         report_to=("a", "b"),
     )
     some = learner("sft", 2)
-    launch.write(tmp_path, some, now)
-    again, found = launch.read(tmp_path, now.log)
+    write(tmp_path, some, now)
+    again, found = read(tmp_path, now.log)
     assert again == some and type(found.loss) is Doubled
     for field in fields(TrainingBatch):
         one, two = getattr(now, field.name), getattr(found, field.name)
@@ -368,7 +370,7 @@ def test_the_launcher_of_another_job_is_not_heard():
         "PATH": "p",
         "CUDA_VISIBLE_DEVICES": "1",
     }
-    assert launch.environment(given) == {"PATH": "p", "CUDA_VISIBLE_DEVICES": "1"}
+    assert processes.environment(given) == {"PATH": "p", "CUDA_VISIBLE_DEVICES": "1"}
 
 
 def test_equal_steps_however_they_are_divided():
@@ -426,16 +428,16 @@ def test_rows_fill_up_the_last_step_and_do_not_count():
 def test_a_result_an_error_and_a_crash(tmp_path):
     (tmp_path / "log.txt").write_text("first\n" + "more\n" * 20 + "Killed")
     with pytest.raises(EquipoiseError, match=r"(?s)exit code -9.*log.txt:.*Killed"):
-        launch._outcome(tmp_path, -9)
+        processes._outcome(tmp_path, -9)
     (tmp_path / "error-10.json").write_text(
         json.dumps({"kind": None, "message": "KeyError: 'x'"})
     )
     with pytest.raises(EquipoiseError, match="KeyError: 'x'"):
-        launch._outcome(tmp_path, 1)
+        processes._outcome(tmp_path, 1)
     (tmp_path / "error-3.json").write_text(
         json.dumps({"kind": "NoSignal", "message": "policy@0 has no example"})
     )
     with pytest.raises(NoSignal, match="policy@0"):
-        launch._outcome(tmp_path, 1)
+        processes._outcome(tmp_path, 1)
     (tmp_path / "result.json").write_text(json.dumps({"loss": 0.5}))
-    assert launch._outcome(tmp_path, 0) == {"loss": 0.5}
+    assert processes._outcome(tmp_path, 0) == {"loss": 0.5}

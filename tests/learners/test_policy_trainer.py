@@ -10,10 +10,9 @@ import torch
 from trl_losses import trl_grpo
 
 from equipoise.errors import ConfigError, EquipoiseError, NoSignal
-from equipoise.learners.estimation import estimated
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.learners.policy_trainer import PolicyTrainer
-from equipoise.learners.rollouts import rollouts
+from equipoise.learners.rollouts import rollout_batch
 from equipoise.losses import kl as kls
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
@@ -89,13 +88,9 @@ def learn(policy_trainer, taught, seed=5, lines=None):
 
 def batch_of(policy_trainer, taught):
     """The batch with what is known of it before the update, its advantages and returns."""
-    batch = rollouts(*taught, policy_trainer.encoding, policy_trainer.device)
-    policy_trainer.model.eval()
-    policy_trainer._before(batch)
-    gain_BT, return_BT, _ = estimated(
-        policy_trainer.settings, batch, policy_trainer.kl, policy_trainer.baselines
-    )
-    return batch, gain_BT, return_BT
+    batch = policy_trainer.prepared(*taught)
+    policy_trainer._estimate(batch)
+    return batch
 
 
 def weights(policy_trainer):
@@ -106,28 +101,29 @@ def weights(policy_trainer):
     )
     return {
         name: value.detach().clone()
-        for name, value in {**policy_trainer.policy.trained(), **critic}.items()
+        for name, value in {
+            **policy_trainer.policy.trained_parameters(),
+            **critic,
+        }.items()
     }
 
 
 def trained(policy_trainer):
     """The parameters that learn, the critic's too."""
     return [
-        *policy_trainer.policy.trained().values(),
+        *policy_trainer.policy.trained_parameters().values(),
         *([] if policy_trainer.critic is None else policy_trainer.critic.parameters()),
     ]
 
 
-def loss_and_gradient(policy_trainer, batch, gain_BT, return_BT, monkeypatch):
+def loss_and_gradient(policy_trainer, batch):
     """What one optimizer step would go by, without the step."""
-    with monkeypatch.context() as patch:
-        patch.setattr(policy_trainer, "_stepped", lambda sums: {})
-        found = policy_trainer._step(batch, range(len(batch)), gain_BT, return_BT)
+    found = policy_trainer.optimizer.add_up(policy_trainer._backward(batch))
     gradient = [
         torch.zeros_like(p) if p.grad is None else p.grad.clone()
         for p in trained(policy_trainer)
     ]
-    policy_trainer.optimizer.zero_grad(set_to_none=True)
+    policy_trainer.optimizer.adamw.zero_grad(set_to_none=True)
     return sum(
         value for name, value in found.items() if name.endswith("_loss")
     ), torch.cat([g.flatten() for g in gradient])
@@ -146,7 +142,7 @@ def shift(policy_trainer, direction_W):
 
 def chances(policy_trainer, taught):
     """log-probability of each move, in nats."""
-    batch = rollouts(*taught, policy_trainer.encoding, policy_trainer.device)
+    batch = rollout_batch(*taught, policy_trainer.encoding, policy_trainer.device)
     return torch.tensor(
         [
             sum(row)
@@ -193,7 +189,7 @@ def test_an_update_raises_the_better_paid_moves(make, settings):
     ],
     ids=str,
 )
-def test_the_gradient_is_the_slope_of_the_loss(make, monkeypatch, settings):
+def test_the_gradient_is_the_slope_of_the_loss(make, settings):
     policy_trainer = make({"temperature": 0.8}, **settings)
     prepared = batch_of(policy_trainer, played(policy_trainer))
     torch.manual_seed(1)
@@ -201,7 +197,7 @@ def test_the_gradient_is_the_slope_of_the_loss(make, monkeypatch, settings):
     shift(
         policy_trainer, 2e-3 * torch.randn(size)
     )  # away from the old policy, so that ratios are not 1 and values not 0
-    _, gradient = loss_and_gradient(policy_trainer, *prepared, monkeypatch)
+    _, gradient = loss_and_gradient(policy_trainer, prepared)
     for direction in (
         gradient / gradient.norm(),
         torch.randn(size) / size**0.5 + gradient / gradient.norm(),
@@ -209,7 +205,7 @@ def test_the_gradient_is_the_slope_of_the_loss(make, monkeypatch, settings):
         losses = []
         for step in (1e-3, -2e-3):
             shift(policy_trainer, step * direction)
-            losses.append(loss_and_gradient(policy_trainer, *prepared, monkeypatch)[0])
+            losses.append(loss_and_gradient(policy_trainer, prepared)[0])
         shift(policy_trainer, 1e-3 * direction)
         slope = (losses[0] - losses[1]) / 2e-3
         assert slope == pytest.approx(float(gradient @ direction), rel=0.02)
@@ -220,7 +216,7 @@ def test_the_gradient_is_the_slope_of_the_loss(make, monkeypatch, settings):
     [("answer", "grpo"), ("token", "bnpo"), ("constant", "dr_grpo")],
 )
 @pytest.mark.parametrize("beta", [0.0, 0.3])
-def test_loss_and_gradient_equal_those_of_trl(make, monkeypatch, over, loss_type, beta):
+def test_loss_and_gradient_equal_those_of_trl(make, over, loss_type, beta):
     # trl_losses' trainer has max_completion_length 12 and clips at 0.2 and 0.28
     policy_trainer = make(
         {"max_new_tokens": 12},
@@ -233,15 +229,13 @@ def test_loss_and_gradient_equal_those_of_trl(make, monkeypatch, over, loss_type
     taught = played(
         policy_trainer, pays=torch.rand(8, generator=dice).tolist().__getitem__
     )
-    batch, gain_BT, return_BT = batch_of(policy_trainer, taught)
+    batch = batch_of(policy_trainer, taught)
     shift(
         policy_trainer,
         5e-3
         * torch.randn(sum(p.numel() for p in trained(policy_trainer)), generator=dice),
     )
-    loss, gradient = loss_and_gradient(
-        policy_trainer, batch, gain_BT, return_BT, monkeypatch
-    )
+    loss, gradient = loss_and_gradient(policy_trainer, batch)
 
     reward_GA = batch.reward_B.view(2, 4)
     centred_GA = reward_GA - reward_GA.mean(1, keepdim=True)
@@ -285,13 +279,13 @@ def test_loss_and_gradient_equal_those_of_trl(make, monkeypatch, over, loss_type
 
 @pytest.mark.parametrize("critic", ["model", "head"])
 def test_neither_micro_batches_nor_shared_prompts_nor_checkpointing_change_the_gradient(
-    make, monkeypatch, critic
+    make, critic
 ):
     policy_trainer = make(critic=critic, kl_in="loss", entropy=0.01)
     taught = played(policy_trainer)
     prepared = batch_of(policy_trainer, taught)
-    loss, gradient = loss_and_gradient(policy_trainer, *prepared, monkeypatch)
-    assert policy_trainer._shares is True
+    loss, gradient = loss_and_gradient(policy_trainer, prepared)
+    assert policy_trainer.forward.shared is True
     others = [
         (make(critic=critic, kl_in="loss", entropy=0.01, batch_size=size), None)
         for size in (1, 3)
@@ -306,20 +300,23 @@ def test_neither_micro_batches_nor_shared_prompts_nor_checkpointing_change_the_g
         ),
     ]
     for other, shares in others:
-        other._shares = shares
-        found, slope = loss_and_gradient(other, *prepared, monkeypatch)
+        other.forward.decide_sharing(prepared)
+        assert other.forward.shared is True
+        if shares is not None:
+            other.forward.shared = shares
+        found, slope = loss_and_gradient(other, prepared)
         assert found == pytest.approx(loss, abs=1e-6)
         torch.testing.assert_close(slope, gradient, rtol=1e-3, atol=1e-5)
 
 
-def test_checkpointed_layers_are_computed_twice_and_have_no_dropout(make, monkeypatch):
+def test_checkpointed_layers_are_computed_twice_and_have_no_dropout(make):
     policy_trainer = make(estimator="group_relative", gradient_checkpointing=True)
     prepared, calls = batch_of(policy_trainer, played(policy_trainer)), []
     inner = policy_trainer.model.model.layers[0].mlp
     inner.register_forward_pre_hook(
         lambda module, _: calls.append(module.training)
     )  # a recomputation ends early
-    loss_and_gradient(policy_trainer, *prepared, monkeypatch)
+    loss_and_gradient(policy_trainer, prepared)
     assert calls == [False, False]
     assert played(policy_trainer, seed=1)[1]  # with a cache again
 
@@ -342,7 +339,7 @@ def test_steps_are_cut_evenly_and_lose_nobody(make, count, minibatches, sizes):
 def test_the_sampler_and_the_learner_give_a_token_one_probability(make, temperature):
     policy_trainer = make({"temperature": temperature}, estimator="batch")
     taught = played(policy_trainer)
-    batch, _, _ = batch_of(policy_trainer, taught)
+    batch = batch_of(policy_trainer, taught)
     told = policy_trainer.actor.retraced(batch.prompts, batch.answers)
     for row, said, own in zip(taught[1], told, batch.old_BT.tolist(), strict=True):
         assert list(row.move.logprobs) == pytest.approx(said, abs=1e-5)
@@ -373,7 +370,7 @@ def test_a_fresh_adapters_reference_is_the_model_without_it(make):
     assert learn(policy_trainer, first)["kl"] == pytest.approx(0, abs=1e-6)
     policy_trainer.assert_agreement(policy_trainer.actor)
     taught = played(policy_trainer, seed=1)
-    batch, _, _ = batch_of(policy_trainer, taught)
+    batch = batch_of(policy_trainer, taught)
     base = policy_trainer.player.open(None, Resources())
     assert (batch.old_BT - batch.reference_BT).abs().max() > 1e-2
     for own, said in zip(
@@ -382,7 +379,7 @@ def test_a_fresh_adapters_reference_is_the_model_without_it(make):
         strict=True,
     ):
         assert own[: len(said)] == pytest.approx(said, abs=1e-5)
-    assert all("lora_" in name for name in policy_trainer.policy.trained())
+    assert all("lora_" in name for name in policy_trainer.policy.trained_parameters())
 
 
 def test_a_given_adapters_reference_is_a_frozen_copy_of_it(make, adapter_folder):
@@ -390,7 +387,7 @@ def test_a_given_adapters_reference_is_a_frozen_copy_of_it(make, adapter_folder)
     player = {"lora": {"r": 2, "alpha": 4}, "adapter": str(folder)}
     policy_trainer = make(player, estimator="batch", learning_rate=1e-2)
     learn(policy_trainer, played(policy_trainer))
-    batch, _, _ = batch_of(policy_trainer, played(policy_trainer, seed=1))
+    batch = batch_of(policy_trainer, played(policy_trainer, seed=1))
     start = policy_trainer.player.open(policy_trainer.player.start, Resources())
     assert (batch.old_BT - batch.reference_BT).abs().max() > 1e-2
     for own, said in zip(
@@ -423,7 +420,7 @@ def test_two_learners_with_adapters_share_one_base_and_nothing_else(
         torch.equal(a, b)
         for a, b in zip(weights(ann).values(), weights(alone).values(), strict=True)
     )
-    batch, _, _ = batch_of(ben, played(ben, seed=1))
+    batch = batch_of(ben, played(ben, seed=1))
     start = ben.player.open(ben.player.start, Resources())
     for own, said in zip(
         batch.reference_BT.tolist(),
@@ -490,9 +487,14 @@ def test_an_update_after_loading_is_the_uninterrupted_one_bit_for_bit(
         turn.move for turn in third[1]
     ]
     assert learn(other, third) == calm and other.learner == policy_trainer.learner
-    assert (other.kl, other.steps, other.baselines, other.probe) == (
-        policy_trainer.kl,
-        policy_trainer.steps,
+    assert (
+        other.kl_weight,
+        other.optimizer.steps,
+        other.baselines,
+        other.probe,
+    ) == (
+        policy_trainer.kl_weight,
+        policy_trainer.optimizer.steps,
         policy_trainer.baselines,
         policy_trainer.probe,
     )
@@ -514,7 +516,7 @@ def test_the_entropy_bonus_raises_entropy(make):
         )  # all alike: nothing else to learn
         ids = torch.tensor(
             [
-                rollouts(
+                rollout_batch(
                     *taught, policy_trainer.encoding, policy_trainer.device
                 ).prompts[0]
             ]
@@ -532,11 +534,18 @@ def test_the_weight_of_the_kl_follows_its_target(make):
     )
     facts = learn(policy_trainer, played(policy_trainer))
     assert (
-        policy_trainer.kl == kls.adapted(0.2, facts["kl"], 0.01, 100, 8) < 0.2
+        policy_trainer.kl_weight == kls.adapted(0.2, facts["kl"], 0.01, 100, 8) < 0.2
     )  # nothing has been learned: less weight
-    lower, facts = policy_trainer.kl, learn(policy_trainer, played(policy_trainer, 1))
+    lower, facts = (
+        policy_trainer.kl_weight,
+        learn(policy_trainer, played(policy_trainer, 1)),
+    )
     assert facts["kl"] > 0.01 and facts["kl_weight"] == lower
-    assert policy_trainer.kl == kls.adapted(lower, facts["kl"], 0.01, 100, 8) > lower
+    assert (
+        policy_trainer.kl_weight
+        == kls.adapted(lower, facts["kl"], 0.01, 100, 8)
+        > lower
+    )
 
 
 def test_the_critic_learns_what_moves_are_paid(make):

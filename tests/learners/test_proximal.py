@@ -13,13 +13,13 @@ from pydantic import ValidationError
 from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
-from equipoise.learners import launch
 from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
+from equipoise.learners.batch_files import read, write
 from equipoise.learners.proximal import Proximal
 from equipoise.players.scripted import Scripted
 from equipoise.players.tabular import Tabular, log_softmax, read_policy, write_policy
 from equipoise.solvers.base import Profile
-from equipoise.solvers.gpo import Setting, gpo, setting
+from equipoise.solvers.gpo import StepSizes, gpo, step_sizes
 from equipoise.types import PlayerId
 
 PAYOFF_AM = np.array(
@@ -81,7 +81,7 @@ def test_both_players_take_the_solvers_steps(tmp_path, entropy, in_turn):
         tmp_path, Proximal(rounds=ROUNDS, entropy=entropy), in_turn=in_turn
     )
     start = Profile(defender[0], adversary[0])
-    step = setting(PAYOFF_AM, ROUNDS, entropy=entropy)
+    step = step_sizes(PAYOFF_AM, ROUNDS, entropy=entropy)
     played = gpo(PAYOFF_AM, rounds=ROUNDS, step=step, start=start, alternate=in_turn)
     np.testing.assert_allclose(defender[-1], played.last.row_A, atol=1e-12)
     np.testing.assert_allclose(adversary[-1], played.last.column_M, atol=1e-12)
@@ -96,7 +96,7 @@ def test_both_players_take_the_solvers_steps(tmp_path, entropy, in_turn):
 def test_c_sets_both_regularisers(tmp_path):
     defender, adversary = run(tmp_path, Proximal(rounds=4, c=0.5), rounds=3)
     start = Profile(defender[0], adversary[0])
-    played = gpo(PAYOFF_AM, rounds=3, step=Setting(1.0, 1.0), start=start)
+    played = gpo(PAYOFF_AM, rounds=3, step=StepSizes(1.0, 1.0), start=start)
     np.testing.assert_allclose(defender[-1], played.last.row_A, atol=1e-12)
     np.testing.assert_allclose(adversary[-1], played.last.column_M, atol=1e-12)
 
@@ -127,14 +127,14 @@ def test_each_seat_is_paid_by_its_own_table(tmp_path):
     assert lines == [{"steps": 1, **facts}]
 
 
-def test_a_lesson_with_rivals_can_be_sent_to_other_processes(tmp_path):
+def test_a_batch_with_other_players_can_be_sent_to_other_processes(tmp_path):
     weights = tmp_path / "weights"
     weights.mkdir()
     write_policy(weights, np.array([0.0, 1.0, 2.0, 3.0]))
     now = training_batch(tmp_path, rival_weights=weights)
     learner = Proximal(rounds=9, entropy=True)
-    launch.write(tmp_path, learner, now)
-    learner_again, again = launch.read(tmp_path, lambda line: None)
+    write(tmp_path, learner, now)
+    learner_again, again = read(tmp_path, lambda line: None)
     assert learner_again == learner and again.other_players == now.other_players
     again_home = tmp_path / "again"
     again_home.mkdir()

@@ -5,9 +5,11 @@ one process does.
 import subprocess
 
 import pytest
+import yaml
 from test_launch import assert_same, learner, moved, training_batch, weights_of
 
-from equipoise.learners import launch
+from equipoise.learners import processes
+from equipoise.learners.batch_files import write
 
 # accelerate shards on accelerators alone. Here a process on the CPU says that it has
 # one.
@@ -15,7 +17,7 @@ ON_CPU = """
 import sys, torch
 from pathlib import Path
 from accelerate import PartialState
-from equipoise.learners import launched, trainer
+from equipoise.learners import answer_trainer, worker
 
 torch.set_num_threads(1)
 torch.distributed.init_process_group("gloo")
@@ -30,8 +32,9 @@ def sharded(self, *args, **kwargs):
     from torch.distributed.tensor import DTensor
     assert self.is_fsdp_enabled and all(isinstance(weight, DTensor) for weight in self.model.parameters())
     return save(self, *args, **kwargs)
-save, trainer.AnswerTrainer.save_whole = trainer.AnswerTrainer.save_whole, sharded
-launched.main(Path(sys.argv[1]))
+save = answer_trainer.AnswerTrainer.save_whole
+answer_trainer.AnswerTrainer.save_whole = sharded
+worker.main(Path(sys.argv[1]))
 """
 
 
@@ -48,22 +51,20 @@ def test_sharded_processes_learn_what_one_does(model_folder, tmp_path, family, l
     folder = two.scratch / "launch"
     folder.mkdir(parents=True)
     some = learner("preference", batch_size=4, launch={"config": "fsdp2"})
-    (folder / "accelerate.yaml").write_text(
-        launch.yaml.safe_dump(some.launch.accelerate())
-    )
+    (folder / "accelerate.yaml").write_text(yaml.safe_dump(some.launch.accelerate()))
     (tmp_path / "on_cpu.py").write_text(ON_CPU)
-    launch.write(folder, some, two)
+    write(folder, some, two)
     command = [
         *some.launch.command(folder)[:-3],
         str(tmp_path / "on_cpu.py"),
         str(folder),
     ]
-    with launch._alive(folder):
+    with processes._alive(folder):
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=300
         )
     assert (folder / "result.json").is_file(), done.stderr[-5000:]
-    assert launch._outcome(folder, 0) == {
+    assert processes._outcome(folder, 0) == {
         name: pytest.approx(value, rel=5e-4, abs=1e-9) for name, value in facts.items()
     }
     assert {file.name for file in one.output.iterdir()} == {

@@ -182,7 +182,7 @@ def test_vectors_that_are_none_are_refused():
     sizes = iter([3, 4])
     stored = MeanCosine(lambda texts: np.ones((len(texts), next(sizes))))
     stored.add(["a"])
-    with pytest.raises(ValueError, match="4 numbers after such of 3"):
+    with pytest.raises(ValueError, match="4 numbers after vectors of 3"):
         stored.score(["a"])
 
 

@@ -127,12 +127,12 @@ def test_what_is_not_known_is_not_a_number():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: mean_interval([0.5, math.nan]), "leave out what is missing"),
+        (lambda: mean_interval([0.5, math.nan]), "leave out missing values"),
         (lambda: mean_interval([0.5], ["a", "b"]), "1 values but 2 cluster labels"),
         (lambda: mean_interval([0.5, 1.5], share=True), "shares must lie in"),
         (lambda: mean_interval(np.ones((2, 2))), "one list of numbers"),
         (lambda: win_rate([0.5, -1.5]), "found -1.5"),
-        (lambda: over_seeds([math.inf, 1]), "leave out what is missing"),
+        (lambda: over_seeds([math.inf, 1]), "leave out missing values"),
     ],
 )
 def test_wrong_values_are_named(call, words):

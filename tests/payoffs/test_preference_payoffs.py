@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.payoffs.preference import cross_play, meeting
-from equipoise.payoffs.table import Result, tally
+from equipoise.payoffs.table import Meeting, tally
 
 score = st.none() | st.sampled_from([-2.0, 0.0, 1.0, 3.5])
 answers = st.dictionaries(
@@ -25,7 +25,7 @@ def meetings(scores):
             for prompt in scores[first]:
                 for a in scores[first][prompt]:
                     for b in scores[second].get(prompt, ()):
-                        yield Result(first, second, meeting(a, b), prompt)
+                        yield Meeting(first, second, meeting(a, b), prompt)
 
 
 def test_meeting():

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from scipy.stats import sem
 
 from equipoise.errors import NoSignal
-from equipoise.payoffs.table import Result, tally
+from equipoise.payoffs.table import Meeting, tally
 
 NAMES = ["a", "b", "c"]
 results = st.builds(
-    Result,
+    Meeting,
     st.sampled_from(NAMES),
     st.sampled_from(NAMES),
     st.none() | st.sampled_from([-1.0, 0.0, 0.25, 1.0]),
@@ -22,10 +22,10 @@ results = st.builds(
 def test_means_counts_and_unjudged_by_hand():
     table = tally(
         [
-            Result("a", "b", 1.0),
-            Result("b", "a", 0.5),
-            Result("a", "b", None),
-            Result("a", "c", -1.0),
+            Meeting("a", "b", 1.0),
+            Meeting("b", "a", 0.5),
+            Meeting("a", "b", None),
+            Meeting("a", "c", -1.0),
         ]
     )
     assert table.players == ["a", "b", "c"]
@@ -40,7 +40,7 @@ def test_means_counts_and_unjudged_by_hand():
 
 def test_a_general_sum_table_keeps_each_direction_apart():
     table = tally(
-        [Result("a", "b", 5.0), Result("b", "a", 3.0), Result("a", "a", 1.0)],
+        [Meeting("a", "b", 5.0), Meeting("b", "a", 3.0), Meeting("a", "a", 1.0)],
         constant_sum=False,
     )
     assert np.array_equal(table.payoff_NN, [[1.0, 5.0], [3.0, np.nan]], equal_nan=True)
@@ -49,7 +49,7 @@ def test_a_general_sum_table_keeps_each_direction_apart():
 
 def test_against_itself_a_player_of_a_constant_sum_game_gets_nothing():
     table = tally(
-        [Result("a", "a", 1.0), Result("a", "a", 1.0), Result("a", "a", None)]
+        [Meeting("a", "a", 1.0), Meeting("a", "a", 1.0), Meeting("a", "a", None)]
     )
     assert table.payoff_NN.tolist() == [[0.0]] and table.se_NN.tolist() == [[0.0]]
     assert table.count_NN.tolist() == [[2]] and table.unjudged_share == pytest.approx(
@@ -59,14 +59,14 @@ def test_against_itself_a_player_of_a_constant_sum_game_gets_nothing():
 
 def test_standard_error_without_clusters_is_the_usual_one():
     values = np.random.default_rng(0).normal(size=50)
-    table = tally([Result("a", "b", v) for v in values], constant_sum=False)
+    table = tally([Meeting("a", "b", v) for v in values], constant_sum=False)
     assert table.se_NN[0, 1] == pytest.approx(sem(values))
 
 
 def test_standard_error_of_equal_clusters_is_that_of_their_means():
     value_GR = np.random.default_rng(1).normal(size=(20, 4))
     table = tally(
-        Result("a", "b", v, f"prompt {g}")
+        Meeting("a", "b", v, f"prompt {g}")
         for g, row in enumerate(value_GR)
         for v in row
     )
@@ -78,7 +78,7 @@ def test_standard_error_of_equal_clusters_is_that_of_their_means():
 
 def test_standard_error_of_unequal_clusters_by_hand():
     table = tally(
-        [Result("a", "b", v, c) for v, c in [(1, "p"), (1, "p"), (0, "q"), (0, "r")]]
+        [Meeting("a", "b", v, c) for v, c in [(1, "p"), (1, "p"), (0, "q"), (0, "r")]]
     )
     assert table.payoff_NN[0, 1] == 0.5
     assert table.se_NN[0, 1] == pytest.approx(
@@ -93,7 +93,7 @@ def test_clustered_intervals_cover_where_plain_ones_do_not():
         value_GR = rng.normal(size=(40, 1)) + 0.1 * rng.normal(size=(40, 5))
         for clustered in covered:
             table = tally(
-                Result("a", "b", v, str(g) if clustered else "")
+                Meeting("a", "b", v, str(g) if clustered else "")
                 for g, row in enumerate(value_GR)
                 for v in row
             )
@@ -102,20 +102,20 @@ def test_clustered_intervals_cover_where_plain_ones_do_not():
 
 
 def test_too_few_clusters_have_no_standard_error():
-    table = tally([Result("a", "b", 1.0, "p"), Result("a", "b", 0.0, "p")])
+    table = tally([Meeting("a", "b", 1.0, "p"), Meeting("a", "b", 0.0, "p")])
     assert np.isnan(table.se_NN[0, 1])
 
 
 def test_effective_size_lies_between_prompts_and_meetings():
     copies = tally(
-        Result("a", "b", v, str(p))
+        Meeting("a", "b", v, str(p))
         for p, v in enumerate([1, -1, 1, 1] * 10)
         for _ in range(8)
     )
     assert copies.effective_NN[0, 1] == pytest.approx(40, rel=0.03)
-    single = tally(Result("a", "b", v) for v in [1, -1, 1, 1] * 10)
+    single = tally(Meeting("a", "b", v) for v in [1, -1, 1, 1] * 10)
     assert single.effective_NN[0, 1] == pytest.approx(40)
-    mixed = tally(Result("a", "b", v, str(p)) for p in range(40) for v in [1, -1])
+    mixed = tally(Meeting("a", "b", v, str(p)) for p in range(40) for v in [1, -1])
     assert mixed.effective_NN[0, 1] == pytest.approx(
         40
     )  # a standard error of 0 promises nothing
@@ -123,7 +123,7 @@ def test_effective_size_lies_between_prompts_and_meetings():
 
 
 def test_a_solver_is_told_which_pair_never_met():
-    table = tally([Result("a", "b", 1.0), Result("b", "c", None)])
+    table = tally([Meeting("a", "b", 1.0), Meeting("b", "c", None)])
     with pytest.raises(
         NoSignal, match=r"'a' and 'c' have no judged meeting \(0 unjudged; 4 of 9"
     ):
@@ -133,17 +133,17 @@ def test_a_solver_is_told_which_pair_never_met():
 
 
 def test_listed_players_keep_their_order_and_may_never_meet():
-    table = tally([Result("a", "b", 1.0)], players=["c", "b", "a"])
+    table = tally([Meeting("a", "b", 1.0)], players=["c", "b", "a"])
     assert table.players == ["c", "b", "a"] and table.payoff_NN[2, 1] == 1.0
     assert np.isnan(table.payoff_NN[0, 1])
     with pytest.raises(ValueError, match="'d' is not among the players"):
-        tally([Result("a", "d", 1.0)], players=["a"])
+        tally([Meeting("a", "d", 1.0)], players=["a"])
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_value_that_is_no_number_is_not_taken_for_unjudged(value):
     with pytest.raises(ValueError, match="must be finite, or None"):
-        tally([Result("a", "b", value)])
+        tally([Meeting("a", "b", value)])
 
 
 def test_no_meetings():

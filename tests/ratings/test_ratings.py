@@ -410,7 +410,7 @@ def test_openskill_counts_a_fraction_of_an_outcome_on_average():
     assert half[0].high - half[0].low > once[0].high - once[0].low
 
 
-# --- standing: ratings of the players of a population, from duels with judges' scores
+# --- training ratings: those of the players of a population, from duels with judges' scores
 # -------------------------------
 
 
@@ -430,37 +430,39 @@ ALL_PAIRS = [(i, j) for i in range(4) for j in range(4) if i != j]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_standing_puts_a_population_in_order(kind):
+def test_training_ratings_puts_a_population_in_order(kind):
     rating = build(kind)
     generations = [list(duels(ALL_PAIRS * 20, seed)) for seed in (0, 1)]
-    rated = rating.standing("abcd", generations, seed=2)
+    rated = rating.training_ratings("abcd", generations, seed=2)
     told = (
         2 if kind == "nash_average" else 4
     )  # how a and b fare against the best differs by little
     assert [r.name for r in rated][:told] == list("dcba")[:told]
     assert all(r.low <= r.value <= r.high for r in rated)
-    assert rated == rating.standing("abcd", generations, seed=2)
+    assert rated == rating.training_ratings("abcd", generations, seed=2)
     unjudged = [*generations[:1], [*generations[1], Duel("a", "d", {})]]
-    assert rated == rating.standing("abcd", unjudged, seed=2), (
+    assert rated == rating.training_ratings("abcd", unjudged, seed=2), (
         "an unjudged duel is no duel"
     )
 
 
 @pytest.mark.parametrize("kind", OF_OUTCOMES)
-def test_standing_of_outcomes_looks_at_the_last_generation_alone(kind):
+def test_training_ratings_of_outcomes_looks_at_the_last_generation_alone(kind):
     rating = build(kind)
     last = list(duels(ALL_PAIRS[:9], 3))
-    assert rating.standing(
+    assert rating.training_ratings(
         "abcd", [list(duels(ALL_PAIRS, 4)), last], 5
-    ) == rating.standing("abcd", [last], 5)
+    ) == rating.training_ratings("abcd", [last], 5)
     assert (
-        rating.standing("abcd", [last, []], 5) == [] == rating.standing("abcd", [], 5)
+        rating.training_ratings("abcd", [last, []], 5)
+        == []
+        == rating.training_ratings("abcd", [], 5)
     )
-    met = rating.standing("abcd", [[Duel("a", "b", {"c": (3, 4)})]], 5)
+    met = rating.training_ratings("abcd", [[Duel("a", "b", {"c": (3, 4)})]], 5)
     assert {r.name for r in met} == {"a", "b"}, "who met nobody is not listed"
 
 
-def test_standing_decides_by_the_mean_of_the_scores():
+def test_training_ratings_decides_by_the_mean_of_the_scores():
     assert decided(Duel("a", "b", {"c": (9, 1), "d": (2, 3)})) == 1
     assert decided(Duel("a", "b", {"c": (5, 5), "d": (2, 3)})) == 0
     assert (
@@ -468,7 +470,7 @@ def test_standing_decides_by_the_mean_of_the_scores():
         == decided(Duel("a", "b", {"c": (2, 2)}))
         == 0.5
     )
-    best, _ = Ratings.build("bradley_terry").standing(
+    best, _ = Ratings.build("bradley_terry").training_ratings(
         "ab", [[Duel("a", "b", {"c": (1, 2)})]]
     )
     assert best == Ratings.build("bradley_terry").rate([Outcome("b", "a", 1)])[0]

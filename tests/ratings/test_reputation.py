@@ -87,10 +87,10 @@ def test_golden_preferences(case):
         assert abs(a - b) == pytest.approx(expected["margin"], abs=1e-9)
 
 
-def test_golden_through_standing(golden):
+def test_golden_through_training_ratings(golden):
     case = golden("sparta_rating.json")["normal_iter0"]
     names = list(case["player_weights"])
-    rated = Ratings.build("reputation").standing(
+    rated = Ratings.build("reputation").training_ratings(
         names, [[Duel(*duel) for duel in duels_of(case)]], seed=1
     )
     assert {r.name: r.value for r in rated} == pytest.approx(
@@ -248,7 +248,7 @@ def test_an_unfair_start_has_the_mean_and_spread_of_reputations():
 def test_frozen_reputations_stay_as_they_start():
     rated = Reputation(
         frozen=True, initial={"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
-    ).standing("abcde", [random_duels(50, 1)])
+    ).training_ratings("abcde", [random_duels(50, 1)])
     assert [r.name for r in rated] == list("edcba")
     assert all(r.low == r.value == r.high for r in rated)
     assert rated[0].value == pytest.approx(100 + 20 * 2**0.5)
@@ -263,18 +263,22 @@ def test_generations_carry_on_and_start_their_count_again():
     carried = type(state)(state.ratings, state.deviations, state.changes, 0)
     for duel in second:
         carried = rating.update(carried, duel)
-    rated = {r.name: r for r in rating.standing("abcde", [first, second], seed=4)}
+    rated = {
+        r.name: r for r in rating.training_ratings("abcde", [first, second], seed=4)
+    }
     assert {name: r.value for name, r in rated.items()} == dict(carried.ratings)
-    assert rating.standing("abcde", [first, second], seed=4) == list(rated.values())
+    assert rating.training_ratings("abcde", [first, second], seed=4) == list(
+        rated.values()
+    )
     assert (
         rated["e"].high > rated["e"].low and rated["e"].value > 100 > rated["a"].value
     )
 
 
-def test_standing_weighs_by_the_ends_before():
+def test_training_ratings_weighs_by_the_ends_before():
     first, second = random_duels(80, 2), random_duels(80, 3)
     rating = Reputation(scores="static", resamples=40)
-    end = {r.name: r.value for r in rating.standing("abcde", [first])}
+    end = {r.name: r.value for r in rating.training_ratings("abcde", [first])}
     weights = player_weights("static", 2, [end])
     weighted = Reputation(scores="static", weights=weights, resamples=40)
     # the first generation's weights are those of the settings, so only the second may
@@ -285,22 +289,24 @@ def test_standing_weighs_by_the_ends_before():
     state = type(state)(state.ratings, state.deviations, state.changes, 0)
     for duel in second:
         state = weighted.update(state, duel)
-    assert {r.name: r.value for r in rating.standing("abcde", [first, second])} == dict(
-        state.ratings
-    )
+    assert {
+        r.name: r.value for r in rating.training_ratings("abcde", [first, second])
+    } == dict(state.ratings)
     assert weights[min(end, key=end.__getitem__)] == 0.0
 
 
 def test_who_had_no_duel_keeps_its_value_without_an_interval():
     duels = [Duel("a", "b", {"c": (3, 7), "d": (4, 6)})] * 5
-    rated = {r.name: r for r in Reputation(resamples=40).standing("abcd", [duels])}
+    rated = {
+        r.name: r for r in Reputation(resamples=40).training_ratings("abcd", [duels])
+    }
     assert all(np.isnan([rated[name].low, rated[name].high]).all() for name in "cd")
     assert all(
         rated[name].low <= rated[name].value <= rated[name].high for name in "ab"
     )
     rated = {
         r.name: r
-        for r in Reputation(resamples=40).standing(
+        for r in Reputation(resamples=40).training_ratings(
             "abcd", [duels, duels, [Duel("a", "b", {})]]
         )
     }

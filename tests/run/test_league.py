@@ -10,12 +10,14 @@ import pytest
 from equipoise.cli.judge import judge
 from equipoise.cli.rate import rate
 from equipoise.errors import ConfigError, UserError
-from equipoise.report.terminal import Display
+from equipoise.players.population import Population
 from equipoise.run import config
-from equipoise.run.arena import MEETING
+from equipoise.run.arena import MEETING, RunArena
 from equipoise.run.directory import Run
+from equipoise.run.duels import duels
 from equipoise.run.loop import league
-from equipoise.run.stages import RunStages, duels
+from equipoise.run.monitor import Silent
+from equipoise.run.stages import RunStages
 from equipoise.types import PlayerId
 
 TINY = {
@@ -58,7 +60,7 @@ VALUES = {
 
 def play(values: dict, folder) -> None:
     with Run.create(config.build(values, "test"), folder) as run:
-        league(RunStages(run, Display(silent=True)), run.config.generations)
+        league(RunStages.of(run, Silent()), run.config.generations)
 
 
 @pytest.fixture(scope="module")
@@ -152,8 +154,8 @@ def test_the_best_of_all_generations_is_tested_once(played):
 
 
 def test_a_schedule_knows_what_was_measured_and_rated(played):
-    match_context = RunStages(played, Display(silent=True)).match_context(1)
-    assert match_context.who_learns == [PlayerId("alice", 1), PlayerId("bob", 1)]
+    match_context = RunArena.of(played, Silent()).contexts.match(1)
+    assert match_context.learners == [PlayerId("alice", 1), PlayerId("bob", 1)]
     assert match_context.players[-1] == PlayerId("carol")
     assert match_context.ratings.keys() >= {"alice", "bob"}
     assert sum(match_context.mixture.values()) == pytest.approx(1)
@@ -177,8 +179,8 @@ def test_a_judge_that_compares_is_shown_answers_beside_each_other(played, tmp_pa
     with Run.open(folder) as run:
         run.config = config.build({**VALUES, "evaluate": evaluate}, "test")
         before = len([m for m in run.ledger.matches("held_out") if m.game != MEETING])
-        stages = RunStages(run, Display(silent=True))
-        found = run.config.evaluate.measure(stages.arena, 1)
+        arena = RunArena.of(run, Silent())
+        found = run.config.evaluate.measure(arena, 1)
         meetings = [m for m in run.ledger.matches("held_out") if m.game == MEETING]
         assert len(run.ledger.matches("held_out")) - len(meetings) == before
         assert len(meetings) == 10 * 6 * 2
@@ -199,14 +201,14 @@ def test_a_judge_that_compares_is_shown_answers_beside_each_other(played, tmp_pa
         assert table["carol@0"][i] == pytest.approx(-sum(signs) / 12)
         assert found["scores"] == {}
         with pytest.raises(ConfigError, match="only compares"):
-            run.config.evaluate.select(stages.arena, 1)
+            run.config.evaluate.select(arena, 1)
 
 
 def test_one_base_serves_every_adapter(played):
-    stages = RunStages(played, Display(silent=True))
+    population = Population(played.config.players, played.folder / "players")
     models = set()
     for who in (PlayerId("alice"), PlayerId("alice", 1), PlayerId("bob", 1)):
-        with stages.population.actor(who)._model() as model:
+        with population.actor(who)._model() as model:
             models.add(id(model))
     assert len(models) == 1
 

@@ -6,10 +6,10 @@ import pytest
 
 from equipoise.errors import ConfigError, Stopped
 from equipoise.judges.base import Judge
-from equipoise.report.terminal import Display
 from equipoise.run import config
 from equipoise.run.directory import Run
 from equipoise.run.loop import league
+from equipoise.run.monitor import Silent
 from equipoise.run.playing import play_out
 from equipoise.run.stages import RunStages
 from equipoise.types import PlayerId
@@ -71,7 +71,7 @@ def server(openai_server, monkeypatch):
 
 
 def play(run: Run) -> None:
-    league(RunStages(run, Display(silent=True)), run.config.generations)
+    league(RunStages.of(run, Silent()), run.config.generations)
 
 
 def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from equipoise.errors import EquipoiseError
-from equipoise.learners.policy_trainer import PolicyTrainer
+from equipoise.learners.policy_optimizer import PolicyOptimizer
 from equipoise.run import config
 from equipoise.run.directory import Run
+from equipoise.run.live_learners import LiveLearners
 from equipoise.run.loop import league
 from equipoise.run.stages import RunStages
-from equipoise.run.teaching import Teaching
 
 GENERATIONS = 4
 
@@ -94,7 +94,7 @@ def go_on(folder: Path, monitor=None, **learner) -> list[dict]:
         else Run.create(config.build(values(**learner), "test"), folder)
     )
     with opened as run:
-        league(RunStages(run, monitor or Monitor()), GENERATIONS)
+        league(RunStages.of(run, monitor or Monitor()), GENERATIONS)
         return [facts for _, _, _, facts, _ in run.ledger.stages("measure")]
 
 
@@ -156,12 +156,12 @@ SLOW = pytest.mark.slow
 def test_stopped_between_learning_and_measuring(
     calm, save_every, tmp_path, monkeypatch
 ):
-    def refuse(self, t):
-        if t:
+    def refuse(self, learners):
+        if any(learner.generation for learner in learners):
             raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(Teaching, "write_down", refuse)
+        patch.setattr(LiveLearners, "save", refuse)
         with pytest.raises(Killed):
             go_on(tmp_path / "run", save_every=save_every)
     states = sorted(path.parent.name for path in (tmp_path / "run").rglob("state.pt"))
@@ -181,16 +181,15 @@ def test_stopped_anywhere(calm, part, tmp_path):
 def test_an_error_in_an_update_leaves_the_last_sound_generation_to_go_on_from(
     calm, tmp_path, monkeypatch
 ):
-    stepped, calls = PolicyTrainer._stepped, []
+    add_up, calls = PolicyOptimizer.add_up, []
 
     def breaks(self, sums):
-        calls.append(self.learner)
-        return stepped(
-            self, sums | ({"policy_loss": float("nan")} if len(calls) == 4 else {})
-        )
+        calls.append(1)
+        broken = {"policy_loss": float("nan")} if len(calls) == 4 else {}
+        return add_up(self, sums) | broken
 
     with monkeypatch.context() as patch:
-        patch.setattr(PolicyTrainer, "_stepped", breaks)
+        patch.setattr(PolicyOptimizer, "add_up", breaks)
         with pytest.raises(
             EquipoiseError,
             match=r"defender@2: the loss .* is no number any more .*; lower learner.learning_rate",

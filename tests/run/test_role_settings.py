@@ -2,18 +2,18 @@
 judge that loses matches.
 """
 
-from types import SimpleNamespace
 from typing import Literal
 
 import pytest
 from attacks import game, played, seed
-from judge_context import TestBench
+from judge_context import TestContext
 
 from equipoise.errors import ConfigError, DataError, EquipoiseError
 from equipoise.judges.base import Judge
 from equipoise.run.config import build
 from equipoise.run.directory import Run
 from equipoise.run.ledger import Ledger
+from equipoise.run.monitor import Silent
 from equipoise.run.recorder import Recorder
 
 PREFERENCE = {"kind": "preference"}
@@ -187,18 +187,13 @@ def test_a_judge_must_say_something_of_every_match(tmp_path, turned, count):
         played(game(), prompt, adversary="a", defender="b")
         for prompt in prompts.values()
     ]
-    monitor = SimpleNamespace(
-        stage=lambda *_: None, advance=lambda *_: None, numbers=lambda **_: None
-    )
     with Ledger.create(tmp_path / "ledger.sqlite") as ledger:
-        recorder = Recorder(
-            SimpleNamespace(config=config, ledger=ledger), monitor, None
-        )
+        recorder = Recorder(config, ledger, None, Silent())
         with pytest.raises(
             EquipoiseError, match=f"judge 'lossy' gave {count} judgements for 2 matches"
         ):
             recorder.judgements(
-                "0/judge", Lossy(turned=turned), TestBench(), matches, prompts, 0
+                "0/judge", Lossy(turned=turned), TestContext(), matches, prompts, 0
             )
         assert (
             ledger.judgements_of(prompts) == {} and ledger.finished("0/judge") is None

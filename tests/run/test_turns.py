@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from equipoise.run.turns import Alternate, BestResponse, Everyone, One, Taken, Turns
+from equipoise.run.turns import Alternate, BestResponse, Everyone, One, Turns, TurnTaken
 
 LEARNERS = ("red", "blue")
 
@@ -14,12 +14,14 @@ def course(
     """Who learns in each generation, where a learner's c-th turn is paid reward(name,
     c).
     """
-    before: list[Taken] = []
+    before: list[TurnTaken] = []
     for _ in range(generations):
-        names = turns.who(LEARNERS, before)
+        names = turns.next_learners(LEARNERS, before)
         counts = {name: sum(name in taken.names for taken in before) for name in names}
         before.append(
-            Taken(names, {name: reward(name, count) for name, count in counts.items()})
+            TurnTaken(
+                names, {name: reward(name, count) for name, count in counts.items()}
+            )
         )
     return [taken.names for taken in before]
 

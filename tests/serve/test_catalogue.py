@@ -12,6 +12,7 @@ from equipoise.run import config
 from equipoise.run.directory import Run
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.engine import EngineRequest, Refused
+from equipoise.serve.extension import Extension, Wish
 from equipoise.serve.protocol import Problem
 from equipoise.types import View, user
 
@@ -43,7 +44,7 @@ def folder(tmp_path, model_folder, adapter_folder):
 async def said(catalogue: Catalogue, model: str, seed: int) -> tuple[str, str]:
     found = await catalogue.find(model, seed)
     question = EngineRequest(
-        (user("Why?"),), seed=seed, max_tokens=found.given.max_tokens
+        (user("Why?"),), seed=seed, max_tokens=found.defaults.max_tokens
     )
     return found.name, "".join(
         [piece.text async for piece in found.engine.generate(question)]
@@ -94,58 +95,65 @@ def test_players_that_are_no_language_model_are_not_offered(tmp_path):
         Catalogue.of_run(tmp_path / "run")
 
 
-def test_a_name_with_a_suffix_and_a_field_are_steered(fake_engine, fake_catalogue):
-    seen = []
+class FakeExtension(Extension):
+    """Answers with another engine where anything is wished; remembers what was."""
 
-    def steer(engine, how, report):
-        seen.append((how, report))
-        if how == "nonsense":
+    def __init__(self, other) -> None:
+        self.other, self.seen = other, []
+
+    def wrap(self, engine, wish=None, *, report=False):
+        self.seen.append((wish, report))
+        if wish == "nonsense":
             raise Refused("steering: unknown name 'nonsense'")
-        return engine if how is None else fake_engine(words=("steered",))
+        return engine if wish is None else self.other
 
-    plain = fake_engine()
+    def describe(self, wish=None) -> str:
+        return str(wish)
+
+
+def test_a_name_with_a_suffix_and_a_field_are_steered(fake_engine, fake_catalogue):
+    plain, extension = fake_engine(), FakeExtension(fake_engine(words=("steered",)))
     catalogue = fake_catalogue(
         {"policy@1": plain, "qwen:8b": fake_engine()},
         aliases={"policy": "policy@1"},
-        steer=steer,
+        extensions={"steering": extension},
     )
+    wish = {"steering": Wish({"pricing": "latency"}, report=True)}
 
     async def ask() -> None:
         assert (await catalogue.find("policy", 0)).engine is plain
         found = await catalogue.find("policy:latency", 0)
         assert found.name == "policy@1:latency" and found.engine is not plain
-        await catalogue.find("policy@1", 0, {"pricing": "latency"}, blocks=True)
+        await catalogue.find("policy@1", 0, wish)
         with pytest.raises(Problem, match="unknown name 'nonsense'") as caught:
             await catalogue.find("policy:nonsense", 0)
         assert caught.value.status == 404 and caught.value.param == "model"
         with pytest.raises(Refused):
-            await catalogue.find("policy", 0, "nonsense")
+            await catalogue.find("policy", 0, {"steering": Wish("nonsense")})
         assert (await catalogue.find("qwen:8b", 0)).name == "qwen:8b"
         assert (await catalogue.find("qwen:8b:latency", 0)).name == "qwen:8b:latency"
         with pytest.raises(Refused, match="not by both"):
-            await catalogue.find("policy:latency", 0, "user")
+            await catalogue.find("policy:latency", 0, {"steering": Wish("user")})
         with pytest.raises(Problem, match="there is no model 'nobody:latency'"):
             await catalogue.find("nobody:latency", 0)
 
     asyncio.run(ask())
-    assert [how for how, _ in seen] == [
-        None,
-        "latency",
-        {"pricing": "latency"},
-        "nonsense",
-        "nonsense",
-        None,
-        "latency",
+    assert extension.seen == [
+        (None, False),
+        ("latency", False),
+        ({"pricing": "latency"}, True),
+        ("nonsense", False),
+        ("nonsense", False),
+        (None, False),
+        ("latency", False),
     ]
-    assert [report for _, report in seen].index(True) == 2 and sum(
-        report for _, report in seen
-    ) == 1
 
 
 def test_a_server_that_does_not_steer_says_so(fake_engine, fake_catalogue):
     catalogue = fake_catalogue({"policy@1": fake_engine()})
     with pytest.raises(Refused, match="steering"):
-        asyncio.run(catalogue.find("policy@1", 0, {"pricing": "latency"}))
+        wish = {"steering": Wish({"pricing": "latency"})}
+        asyncio.run(catalogue.find("policy@1", 0, wish))
     with pytest.raises(Problem, match="policy@1:latency"):
         asyncio.run(catalogue.find("policy@1:latency", 0))
 

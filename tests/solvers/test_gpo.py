@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from equipoise.solvers.base import Profile, Solver, span
 from equipoise.solvers.exploitability import nash_conv
-from equipoise.solvers.gpo import Setting, diverse, gaps, gpo, setting
+from equipoise.solvers.gpo import StepSizes, diverse, gaps, gpo, step_sizes
 from equipoise.solvers.mirror import mirror_descent
 from equipoise.solvers.multiplicative import multiplicative_weights
 from equipoise.solvers.zero_sum import nash
@@ -42,7 +42,7 @@ def test_the_steps_are_the_published_closed_form(alternate):
         met_A = rows[-1] if alternate else rows[-2]
         columns.append(normal(columns[-1] * np.exp(-met_A @ payoff_AM / eta)))
     played = gpo(
-        payoff_AM, rounds=6, step=Setting(beta, eta), start=start, alternate=alternate
+        payoff_AM, rounds=6, step=StepSizes(beta, eta), start=start, alternate=alternate
     )
     for found, expected in (
         (played.last, (rows[-1], columns[-1])),
@@ -65,7 +65,7 @@ def test_a_step_is_the_best_of_its_proximal_objective(seed, beta, eta, tau, alte
     step = gpo(
         payoff_AM,
         rounds=1,
-        step=Setting(beta, eta, tau),
+        step=StepSizes(beta, eta, tau),
         start=start,
         alternate=alternate,
     ).last
@@ -97,7 +97,7 @@ def test_without_entropy_it_is_multiplicative_weights_and_with_it_mirror_descent
         gpo(payoff_AM, rounds=50).average.row_A, theirs.average.row_A
     )
     regular = mirror_descent(payoff_AM, tau=0.3, eta=0.5, steps=50)
-    ours = gpo(payoff_AM, rounds=50, step=Setting(2.0, 2.0, 0.3))
+    ours = gpo(payoff_AM, rounds=50, step=StepSizes(2.0, 2.0, 0.3))
     np.testing.assert_allclose(ours.last.column_M, regular.last.column_M)
     np.testing.assert_allclose(ours.average.row_A, regular.average.row_A)
 
@@ -109,7 +109,7 @@ def test_without_entropy_it_is_multiplicative_weights_and_with_it_mirror_descent
 def test_the_averages_keep_the_bound(shape, rounds, entropy, alternate):
     payoff_AM = 7 * random_game(3, *shape) + 100
     unit, (log_A, log_M) = span(payoff_AM), np.log(shape)
-    beta, eta, tau = step = setting(payoff_AM, rounds, entropy=entropy)
+    beta, eta, tau = step = step_sizes(payoff_AM, rounds, entropy=entropy)
     [gap] = gaps(payoff_AM, [rounds], rounds=rounds, step=step, alternate=alternate)
     bias = tau * (log_A + log_M)
     bound = (
@@ -131,7 +131,7 @@ def test_the_gap_of_the_averages_falls_like_one_over_the_root(entropy):
     )
     gap_GR = [
         [
-            gaps(g, [t], rounds=t, step=setting(g, t, entropy=entropy))[0].average
+            gaps(g, [t], rounds=t, step=step_sizes(g, t, entropy=entropy))[0].average
             for t in rounds_R
         ]
         for g in games
@@ -146,7 +146,7 @@ def test_the_last_profile_circles_and_the_average_does_not():
 
 
 def test_gaps_are_those_of_the_shorter_runs():
-    payoff_AM, step = random_game(5), Setting(3.0, 4.0, 0.02)
+    payoff_AM, step = random_game(5), StepSizes(3.0, 4.0, 0.02)
     found = gaps(payoff_AM, {20, 5}, rounds=20, step=step, alternate=True)
     assert [gap.rounds for gap in found] == [5, 20]
     for gap in found:
@@ -184,15 +184,15 @@ def test_the_entropy_bonus_of_a_population_spreads_over_equals():
     [
         (lambda: gpo(BIASED, rounds=0), "rounds must be a number above zero"),
         (
-            lambda: gpo(BIASED, rounds=1, step=Setting(0.0, 1.0)),
+            lambda: gpo(BIASED, rounds=1, step=StepSizes(0.0, 1.0)),
             "beta must be a number above zero",
         ),
         (
-            lambda: gpo(BIASED, rounds=1, step=Setting(1.0, -1.0)),
+            lambda: gpo(BIASED, rounds=1, step=StepSizes(1.0, -1.0)),
             "eta must be a number above zero",
         ),
         (
-            lambda: gpo(BIASED, rounds=1, step=Setting(1.0, 1.0, -0.1)),
+            lambda: gpo(BIASED, rounds=1, step=StepSizes(1.0, 1.0, -0.1)),
             "entropy must be a number above zero",
         ),
         (lambda: gaps(BIASED, [11], rounds=10), "at must lie in 1 … 10"),

@@ -13,7 +13,7 @@ from equipoise.errors import ConfigError, DataError
 from equipoise.solvers.base import Profile, Solver, span
 from equipoise.solvers.exploitability import exploitability, nash_conv
 from equipoise.solvers.fictitious import fictitious_play
-from equipoise.solvers.gpo import gpo, setting
+from equipoise.solvers.gpo import gpo, step_sizes
 from equipoise.solvers.mirror import mirror_descent
 from equipoise.solvers.multiplicative import multiplicative_weights
 from equipoise.solvers.replicator import replicator
@@ -61,7 +61,7 @@ def random_game(seed, rows, columns):
 
 def gpo_with_entropy(payoff_AM, rounds):
     return gpo(
-        payoff_AM, rounds=rounds, step=setting(payoff_AM, rounds, entropy=True)
+        payoff_AM, rounds=rounds, step=step_sizes(payoff_AM, rounds, entropy=True)
     ).average
 
 
@@ -213,13 +213,13 @@ def test_what_is_no_matrix_game_is_refused(solver):
 
 
 def test_starts_and_sides_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="start must give every choice a chance"):
+    with pytest.raises(ValueError, match="start must give every choice a probability"):
         multiplicative_weights(
             ROCK_PAPER_SCISSORS,
             steps=1,
             start=Profile(np.array([1.0, 0, 0]), np.full(3, 1 / 3)),
         )
-    with pytest.raises(ValueError, match="anchor must give every choice a chance"):
+    with pytest.raises(ValueError, match="anchor must give every choice a probability"):
         uniform, pure = np.full(3, 1 / 3), np.array([0.0, 0, 1])
         mirror_descent(
             ROCK_PAPER_SCISSORS, tau=1, steps=1, anchor=Profile(uniform, pure)

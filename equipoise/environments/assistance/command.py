@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from equipoise.cli.options import Json, at_generation, names, show
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from equipoise.environments.assistance.comparison import Comparison
+
+
+class Row(NamedTuple):
+    """A field of `ComparedRun` as the table shows it."""
+
+    field: str
+    title: str
+    unit: str = ""
+
+
 ROWS = (
-    ("user", "utility to the user"),
-    ("llm", "utility to the model"),
-    ("welfare", "welfare"),
-    ("nash_welfare", "Nash welfare"),
-    ("cobb_douglas", "Cobb–Douglas"),
-    ("coverage", "ε-coverage of the joint front"),
-    ("regret", "regret"),
-    ("spread", "spread"),
-    ("spread_user", "spread of the user's"),
-    ("spread_llm", "spread of the model's"),
-    ("hypervolume", "hypervolume"),
-    ("tokens", "tokens of an answer"),
-    ("quality_per_1000_tokens", "answer score per 1000 tokens"),
-    ("response_share", "response's share of the answer"),
+    Row("user", "utility to the user"),
+    Row("llm", "utility to the model"),
+    Row("welfare", "welfare"),
+    Row("nash_welfare", "Nash welfare"),
+    Row("cobb_douglas", "Cobb–Douglas"),
+    Row("coverage", "ε-coverage of the joint front", "%"),
+    Row("regret", "regret", "%"),
+    Row("spread", "spread"),
+    Row("spread_user", "spread of the user's"),
+    Row("spread_llm", "spread of the model's"),
+    Row("hypervolume", "hypervolume"),
+    Row("tokens", "tokens of an answer"),
+    Row("quality_per_1000_tokens", "answer score per 1000 tokens"),
+    Row("response_share", "response's share of the answer", "%"),
 )
 RunAt = Annotated[
     str,
@@ -46,7 +59,8 @@ def welfare(
         float,
         typer.Option(
             min=0,
-            help="ε: of dominance in units of the pay-off, of coverage as a share of its range",
+            help="ε: of dominance in units of the pay-off, of coverage as a share of its "
+            "range",
         ),
     ] = 0.0,
     alpha: Annotated[
@@ -66,76 +80,85 @@ def welfare(
     """
     from math import isfinite
 
-    from equipoise.environments.assistance.comparison import compared, entry
+    from equipoise.environments.assistance.comparison import (
+        ComparisonSettings,
+        compare_runs,
+        measured_run,
+    )
     from equipoise.errors import ConfigError
     from equipoise.run.directory import Run
 
     if not all(map(isfinite, (eps, alpha, *reference))):
         raise ConfigError(
-            f"--eps {eps}, --alpha {alpha}, --reference {reference}: each must be a finite number"
+            f"--eps {eps}, --alpha {alpha}, --reference {reference}: each must be a "
+            "finite number"
         )
-    asked = [
-        at_generation(run_a, generation_a, "--generation-a"),
-        at_generation(run_b, generation_b, "--generation-b"),
-    ]
-    with ExitStack() as stack:
-        runs = [stack.enter_context(Run.read(folder)) for folder, _ in asked]
-        titles = names([folder for folder, _ in asked])
-        first, second = (
-            entry(run, title, t)
-            for run, title, (_, t) in zip(runs, titles, asked, strict=True)
+    folder_a, a = at_generation(run_a, generation_a, "--generation-a")
+    folder_b, b = at_generation(run_b, generation_b, "--generation-b")
+    title_a, title_b = names([folder_a, folder_b])
+    with Run.read(folder_a) as opened_a, Run.read(folder_b) as opened_b:
+        comparison = compare_runs(
+            measured_run(opened_a, title_a, a),
+            measured_run(opened_b, title_b, b),
+            ComparisonSettings(eps, alpha, reference),
         )
-    facts = compared(first, second, eps, alpha, reference)
-    show(facts) if json else _print(facts)
+    show(comparison.facts()) if json else _print(comparison)
 
 
-def _print(facts: dict[str, Any]) -> None:
+def _print(comparison: Comparison) -> None:
     from rich.console import Console
+
+    from equipoise.report.terminal import status_table
+
+    console = Console()
+    console.print(_numbers(comparison))
+    console.print(status_table(_remarks(comparison)))
+
+
+def _titles(comparison: Comparison) -> list[str]:
+    runs = zip(comparison.runs, comparison.generations, strict=True)
+    return [f"{run}@{generation}" for run, generation in runs]
+
+
+def _numbers(comparison: Comparison) -> Table:
+    """Both runs' numbers side by side."""
     from rich.table import Table
     from rich.text import Text
 
     from equipoise.report.section import number
-    from equipoise.report.terminal import status_table
 
-    titles = [
-        f"{run}@{t}" for run, t in zip(facts["runs"], facts["generations"], strict=True)
-    ]
-    console, prompts = Console(), facts["prompts"]
     table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
-    table.title = f"{prompts['both']} prompts in both"
+    table.title = f"{comparison.prompts.both} prompts in both"
     table.add_column("")
-    for column in (*titles, "difference, 95 % interval"):
+    for column in (*_titles(comparison), "difference, 95 % interval"):
         table.add_column(Text(column), justify="right", no_wrap=True)
-    for name, words in ROWS:
-        between = (
-            _between(facts["differences"][name]) if name in facts["differences"] else ""
-        )
-        unit = "%" if name in ("coverage", "regret", "response_share") else ""
+    for row in ROWS:
         table.add_row(
-            words,
-            *(number(facts[side][name], unit) for side in ("first", "second")),
-            between,
+            row.title,
+            number(getattr(comparison.first, row.field), row.unit),
+            number(getattr(comparison.second, row.field), row.unit),
+            _difference(comparison, row.field),
         )
-    console.print(table)
-    won = facts["dominance"]
-    rows: list[tuple[str, Any]] = [
-        (f"{titles[0]} dominates", f"at {won['first_dominates']} prompts"),
-        (f"{titles[1]} dominates", f"at {won['second_dominates']} prompts"),
-        ("equal, incomparable", f"{won['equal']}, {won['incomparable']}"),
+    return table
+
+
+def _difference(comparison: Comparison, field: str) -> str:
+    """With its interval; empty where none is taken."""
+    estimate = getattr(comparison.differences, field, None)
+    return "" if estimate is None else estimate.interval.text()
+
+
+def _remarks(comparison: Comparison) -> list[tuple[str, str]]:
+    """Who dominates where, what was left out, and the notes."""
+    dominance, prompts = comparison.dominance, comparison.prompts
+    first, second = _titles(comparison)
+    remarks = [
+        (f"{first} dominates", f"at {dominance.first_dominates} prompts"),
+        (f"{second} dominates", f"at {dominance.second_dominates} prompts"),
+        ("equal, incomparable", f"{dominance.equal}, {dominance.incomparable}"),
     ]
-    rows += [
-        (f"only in {run}", f"{prompts[key]} prompts, left out")
-        for run, key in zip(titles, ("only_first", "only_second"), strict=True)
-        if prompts[key]
-    ]
-    console.print(status_table([*rows, *(("note", note) for note in facts["notes"])]))
-
-
-def _between(found: dict[str, Any]) -> str:
-    from equipoise.payoffs.intervals import Interval
-
-    mean, low, high = (
-        float("nan") if found[name] is None else found[name]
-        for name in ("mean", "low", "high")
-    )
-    return Interval(mean, low, high, found["n"]).text()
+    left_out = ((first, prompts.only_first), (second, prompts.only_second))
+    for title, count in left_out:
+        if count:
+            remarks.append((f"only in {title}", f"{count} prompts, left out"))
+    return remarks + [("note", note) for note in comparison.notes]

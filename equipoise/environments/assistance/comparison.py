@@ -4,174 +4,265 @@ outdoes whom, and at what length.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from equipoise.environments.assistance.game import ASSISTANT, Assistance
-from equipoise.environments.red_team.measures import plain
+from equipoise.environments.assistance.measures import AssistanceMeasures
+from equipoise.environments.assistance.record import AssistanceRecord
 from equipoise.errors import RunError
+from equipoise.evaluate.measures import Estimate
+from equipoise.matches.roles import Roles
+from equipoise.payoffs import pareto
 from equipoise.payoffs.intervals import over_seeds
-from equipoise.payoffs.pareto import compare, hypervolume
 from equipoise.payoffs.welfare import cobb_douglas
 from equipoise.run.directory import Run
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A run's assistant as it was measured at one generation: prompt id -> (user, llm),
-    and the lengths.
+class MeasuredRun:
+    """A run's assistant as it was measured at one generation; `judge` are the settings
+    of the judge that measured, without its welfare.
     """
 
     name: str
     generation: int
-    found: Mapping[str, Any]
+    measures: AssistanceRecord
     judge: Mapping[str, Any]
 
-    @property
-    def points(self) -> Mapping[str, Sequence[float]]:
-        """Prompt id -> (user, llm)."""
-        return self.found["points"]
+
+class SharedPrompts(msgspec.Struct, frozen=True):
+    """How many prompts both runs measured, and how many only one of them did."""
+
+    both: int
+    only_first: int
+    only_second: int
 
 
-def entry(run: Run, name: str, generation: int | None = None) -> Entry:
+class Dominance(msgspec.Struct, frozen=True):
+    """At how many prompts which run does better by one side and no worse by the other."""
+
+    first_dominates: int
+    second_dominates: int
+    equal: int
+    incomparable: int
+
+
+class Ranges(msgspec.Struct, frozen=True):
+    """(smallest, largest) of each utility, over both runs."""
+
+    user: tuple[float, float]
+    llm: tuple[float, float]
+
+
+class ComparedRun(msgspec.Struct, frozen=True):
+    """One run's numbers: means over the shared prompts, `payoffs.pareto.Side`, the
+    hypervolume; lengths are of all its prompts.
+    """
+
+    user: float
+    llm: float
+    welfare: float
+    coverage: float
+    regret: float
+    nash_welfare: float
+    cobb_douglas: float
+    spread_user: float
+    spread_llm: float
+    spread: float
+    hypervolume: float
+    tokens: float | None
+    quality_per_1000_tokens: float | None
+    response_share: float | None
+
+
+class Differences(msgspec.Struct, frozen=True):
+    """First − second, prompt by prompt."""
+
+    user: Estimate
+    llm: Estimate
+    welfare: Estimate
+
+
+class ComparisonSettings(msgspec.Struct, frozen=True):
+    """eps and alpha as in `payoffs.pareto.compare`; areas are counted above the point
+    `reference`, (user, llm).
+    """
+
+    eps: float = 0.0
+    alpha: float = 0.5
+    reference: tuple[float, float] = (0.0, 0.0)
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """Two runs on the prompts that both measured; `notes` are for whoever reads the
+    numbers.
+    """
+
+    runs: tuple[str, str]
+    generations: tuple[int, int]
+    prompts: SharedPrompts
+    settings: ComparisonSettings
+    dominance: Dominance
+    ranges: Ranges
+    first: ComparedRun
+    second: ComparedRun
+    differences: Differences
+    notes: tuple[str, ...]
+
+    def facts(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return msgspec.json.decode(msgspec.json.encode(self))
+
+
+def measured_run(run: Run, name: str, generation: int | None = None) -> MeasuredRun:
     """What the run measured at that generation, None for the last one.
 
     Raises RunError for a run of another game, or where this was not measured.
     """
-    if not isinstance(run.config.game, Assistance):
+    config, folder = run.config, run.folder
+    if not isinstance(config.game, Assistance):
         raise RunError(
-            f"{run.folder}: plays the game '{run.config.game.kind}'; this compares runs of 'assistance'"
+            f"{folder}: plays the game '{config.game.kind}'; this compares runs of "
+            "'assistance'"
         )
-    measured = {t: found for _, t, _, found, _ in run.ledger.stages("measure")}
-    if not measured:
+    facts_of = {t: facts for _, t, _, facts, _ in run.ledger.stages("measure")}
+    if not facts_of:
         raise RunError(
-            f"{run.folder}: nothing was measured yet; `equipoise resume {run.folder}`"
+            f"{folder}: nothing was measured yet; `equipoise resume {folder}`"
         )
-    t = max(measured) if generation is None else generation
-    if t not in measured:
+    t = max(facts_of) if generation is None else generation
+    if t not in facts_of:
         raise RunError(
-            f"{run.folder}: generation {t} was not measured; measured are {', '.join(map(str, measured))}"
+            f"{folder}: generation {t} was not measured; measured are "
+            f"{', '.join(map(str, facts_of))}"
         )
-    if not measured[t].get("points"):
+    if not facts_of[t].get("points"):
         raise RunError(
-            f"{run.folder}: generation {t} has no prompt with both utilities; it was measured by "
-            f"'{run.config.evaluate.kind}', and needs evaluate: assistance with prompts that could be judged"
+            f"{folder}: generation {t} has no prompt with both utilities; it was "
+            f"measured by '{config.evaluate.kind}', and needs evaluate: assistance with "
+            "prompts that could be judged"
         )
-    judge = run.config.evaluate.judge or run.config.judge_of(_assistant(run))
-    return Entry(
-        name, t, measured[t], judge.model_dump(mode="json", exclude={"welfare"})
-    )
+    judge = config.evaluate.judge or config.judge_of(_assistant(run))
+    settings = judge.model_dump(mode="json", exclude={"welfare"})
+    return MeasuredRun(name, t, AssistanceMeasures.read(facts_of[t]), settings)
 
 
 def _assistant(run: Run) -> str:
-    roles = run.config.schedule.model_dump().get("roles", {})
+    """The name of the player that is the assistant."""
+    schedule = run.config.schedule
+    roles = schedule.roles if isinstance(schedule, Roles) else {}
     return roles.get(ASSISTANT, run.config.learning[0])
 
 
-def compared(
-    first: Entry,
-    second: Entry,
-    eps: float = 0.0,
-    alpha: float = 0.5,
-    reference: tuple[float, float] = (0.0, 0.0),
-) -> dict[str, Any]:
-    """Both entries on the prompts that both were asked, as plain JSON values.
+def compare_runs(
+    first: MeasuredRun,
+    second: MeasuredRun,
+    settings: ComparisonSettings | None = None,
+) -> Comparison:
+    """Both runs on the prompts that both were asked.
 
     `welfare` here is user^α · llm^(1 − α) of a prompt's point, whatever welfare the
-    runs were trained on. Differences are first − second, prompt by prompt, with
-    Student's t interval over the prompts; lengths are of all prompts of a run. eps,
-    alpha: as `payoffs.pareto.compare` has them; reference: the point (user, llm) above
-    which areas are counted. Raises RunError where no prompt is in both, ValueError for
-    an eps or alpha out of range.
+    runs were trained on. Differences have Student's t interval over the prompts. Raises
+    RunError where no prompt is in both, ValueError for an eps or alpha out of range.
     """
-    shared = [prompt for prompt in first.points if prompt in second.points]
+    settings = settings or ComparisonSettings()
+    points, others = first.measures.points, second.measures.points
+    shared = [prompt for prompt in points if prompt in others]
     if not shared:
         raise RunError(
-            f"{first.name} and {second.name} share no prompt: {len(first.points)} and {len(second.points)} were "
-            "measured. Compare runs with the same held-out prompts (the same prompts and seed)"
+            f"{first.name} and {second.name} share no prompt: {len(points)} and "
+            f"{len(others)} were measured. Compare runs with the same held-out prompts "
+            "(the same prompts and seed)"
         )
-    first_N2, second_N2 = (
-        np.array([one.points[prompt] for prompt in shared], float)
-        for one in (first, second)
+    first_N2, second_N2 = _rows(first, shared), _rows(second, shared)
+    result = pareto.compare(first_N2, second_N2, settings.eps, settings.alpha)
+    return Comparison(
+        runs=(first.name, second.name),
+        generations=(first.generation, second.generation),
+        prompts=SharedPrompts(
+            len(shared), len(points) - len(shared), len(others) - len(shared)
+        ),
+        settings=settings,
+        dominance=Dominance(
+            result.first_dominates,
+            result.second_dominates,
+            result.equal,
+            result.incomparable,
+        ),
+        ranges=Ranges(result.range_user, result.range_llm),
+        first=_compared(first, first_N2, result.first, settings),
+        second=_compared(second, second_N2, result.second, settings),
+        differences=_differences(first_N2, second_N2, settings.alpha),
+        notes=tuple(_notes(first, second)),
     )
-    told = compare(first_N2, second_N2, eps, alpha)
-    sides = [
-        {
-            **_means(point_N2, alpha),
-            **asdict(side),
-            "hypervolume": hypervolume(point_N2, np.array(reference, float)),
-            **_lengths(one),
-        }
-        for one, point_N2, side in (
-            (first, first_N2, told.first),
-            (second, second_N2, told.second),
-        )
-    ]
-    return {
-        "runs": [first.name, second.name],
-        "generations": [first.generation, second.generation],
-        "prompts": {
-            "both": len(shared),
-            "only_first": len(first.points) - len(shared),
-            "only_second": len(second.points) - len(shared),
-        },
-        "settings": {"eps": eps, "alpha": alpha, "reference": list(reference)},
-        "dominance": {
-            "first_dominates": told.first_dominates,
-            "second_dominates": told.second_dominates,
-            "equal": told.equal,
-            "incomparable": told.incomparable,
-        },
-        "ranges": {"user": list(told.range_user), "llm": list(told.range_llm)},
-        "first": sides[0],
-        "second": sides[1],
-        "differences": {
-            name: plain(over_seeds(value(first_N2) - value(second_N2)))
-            for name, value in _values(alpha).items()
-        },
-        "notes": _notes(first, second),
-    }
 
 
-def _values(alpha: float) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
-    """Name -> a prompt's value, of points [N, 2]."""
-    return {
-        "user": lambda point_N2: point_N2[:, 0],
-        "llm": lambda point_N2: point_N2[:, 1],
-        "welfare": lambda point_N2: cobb_douglas(point_N2[:, 0], point_N2[:, 1], alpha),
-    }
+def _rows(run: MeasuredRun, prompts: list[str]) -> np.ndarray:
+    """[N, 2]: (user, llm) of these prompts."""
+    return np.array([run.measures.points[prompt] for prompt in prompts], float)
 
 
-def _means(point_N2: np.ndarray, alpha: float) -> dict[str, float]:
-    return {
-        name: float(np.mean(value(point_N2))) for name, value in _values(alpha).items()
-    }
+def _compared(
+    run: MeasuredRun,
+    point_N2: np.ndarray,
+    side: pareto.Side,
+    settings: ComparisonSettings,
+) -> ComparedRun:
+    user, llm = point_N2.mean(axis=0).tolist()
+    length = run.measures.length
+    return ComparedRun(
+        user=user,
+        llm=llm,
+        welfare=float(np.mean(_welfare(point_N2, settings.alpha))),
+        coverage=side.coverage,
+        regret=side.regret,
+        nash_welfare=side.nash_welfare,
+        cobb_douglas=side.cobb_douglas,
+        spread_user=side.spread_user,
+        spread_llm=side.spread_llm,
+        spread=side.spread,
+        hypervolume=pareto.hypervolume(point_N2, np.array(settings.reference, float)),
+        tokens=length.tokens,
+        quality_per_1000_tokens=length.quality_per_1000_tokens,
+        response_share=length.response_share,
+    )
 
 
-def _lengths(one: Entry) -> dict[str, float | None]:
-    told = one.found.get("length") or {}
-    return {
-        name: told.get(name)
-        for name in ("tokens", "quality_per_1000_tokens", "response_share")
-    }
+def _differences(
+    first_N2: np.ndarray, second_N2: np.ndarray, alpha: float
+) -> Differences:
+    user_N, llm_N = (first_N2 - second_N2).T
+    welfare_N = _welfare(first_N2, alpha) - _welfare(second_N2, alpha)
+    return Differences(
+        user=Estimate.of(over_seeds(user_N)),
+        llm=Estimate.of(over_seeds(llm_N)),
+        welfare=Estimate.of(over_seeds(welfare_N)),
+    )
 
 
-def _notes(first: Entry, second: Entry) -> list[str]:
+def _welfare(point_N2: np.ndarray, alpha: float) -> np.ndarray:
+    """[N]: user^α · llm^(1 − α) of each point."""
+    return cobb_douglas(point_N2[:, 0], point_N2[:, 1], alpha)
+
+
+def _notes(first: MeasuredRun, second: MeasuredRun) -> Iterable[str]:
     """What a reader of the numbers should know."""
-    notes = []
-    differ = sorted({*first.judge, *second.judge}, key=str)
-    if settings := [
-        name for name in differ if first.judge.get(name) != second.judge.get(name)
-    ]:
-        notes.append(
-            f"the two runs were judged by different settings (judge: {', '.join(settings)}), so that a utility may not "
-            "mean the same in both"
+    names = sorted({*first.judge, *second.judge})
+    differing = [
+        name for name in names if first.judge.get(name) != second.judge.get(name)
+    ]
+    if differing:
+        yield (
+            "the two runs were judged by different settings (judge: "
+            f"{', '.join(differing)}), so that a utility may not mean the same in both"
         )
-    if set(first.points) != set(second.points):
-        notes.append(
-            "tokens, answer score and response share are of all prompts of each run, those of one alone too"
+    if set(first.measures.points) != set(second.measures.points):
+        yield (
+            "tokens, answer score and response share are of all prompts of each run, "
+            "those of one alone too"
         )
-    return notes

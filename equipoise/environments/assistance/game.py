@@ -18,7 +18,7 @@ from equipoise.template import Template
 from equipoise.types import Message, Move, Prompt, View, user
 
 ASSISTANT, USER = "assistant", "user"
-ROOM = "environments.assistance"  # whose texts/ holds the packaged templates
+PACKAGE = "equipoise.environments.assistance"  # its texts/ holds the templates
 
 
 class Assistance(Game):
@@ -142,17 +142,17 @@ class Assistance(Game):
     def _text(self) -> Template | None:
         if self.text == "none":
             return None
-        return Template(self.text, ROOM, "game.text", ("question",), ("question",))
+        return Template(self.text, PACKAGE, "game.text", ("question",), ("question",))
 
     @cached_property
     def _opening(self) -> Template:
         known = ("wish", "vague")
-        return Template(self.customer, ROOM, "game.customer", ("wish",), known)
+        return Template(self.customer, PACKAGE, "game.customer", ("wish",), known)
 
     @cached_property
     def _reply(self) -> Template:
         known = ("wish", "told", "answer")
-        return Template(self.again, ROOM, "game.again", ("answer",), known)
+        return Template(self.again, PACKAGE, "game.again", ("answer",), known)
 
 
 def _is_silent(move: Move) -> bool:

@@ -164,7 +164,7 @@ class AssistanceJudge(Judge):
                 continue
             prompts = {response.prompt.id: response.prompt for response in responses}
             matches = [response.match for response in responses]
-            judgements = self._judges[source].verdicts(matches, prompts)
+            judgements = self._judges[source].judge_checked(matches, prompts)
             by_match |= {judgement.match: judgement for judgement in judgements}
         return by_match
 
@@ -178,7 +178,7 @@ class AssistanceJudge(Judge):
         choices = {response.match.id: response.choice() for response in responses}
         matches = [match for match, _ in choices.values()]
         prompts = {prompt.id: prompt for _, prompt in choices.values()}
-        judgements = judge.verdicts(matches, prompts)
+        judgements = judge.judge_checked(matches, prompts)
         return dict(zip(choices, judgements, strict=True))
 
     def _paid(

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from equipoise.learners.sft import SFT
 
 PACKAGED = Path(__file__).parent / "pool"
-# How the pool's judges are asked.
-QUESTION = Peers.model_validate({"text": "rubric_compact"})
+# What the judges of the pool are asked.
+QUESTION = Peers.model_validate({"text": "rubric_compact"}).question
 GOOD, BAD = ("8", "9"), ("2", "3")  # grades
 Shares = Mapping[world.Kind, float]
 
@@ -117,8 +117,8 @@ def graded(
             good = dice.random() < 0.5
             fair = right is None or dice.random() < right[kind]
             answer = best(prompt) if good else wrong(prompt, number)
-            order_seed = int(dice.integers(2**60))
-            question = QUESTION.view(prompt, quoted(prompt, answer), order_seed)
+            question_seed = int(dice.integers(2**60))
+            question = QUESTION.view(quoted(prompt, answer), question_seed)
             yield question.messages, str(dice.choice(GOOD if good == fair else BAD))
 
 

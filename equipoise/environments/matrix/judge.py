@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import PrivateAttr
-
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
-from equipoise.judges.base import Judge, JudgeContext
+from equipoise.judges.base import Judge
 from equipoise.types import Judgement, Match, Prompt
 
 
@@ -19,29 +17,20 @@ class MatrixPayoff(Judge):
     """
 
     kind: Literal["matrix"] = "matrix"
-    _game: Game | None = PrivateAttr(None)
 
-    def at(self, judge_context: JudgeContext) -> MatrixPayoff:
-        """This judge, knowing the rules. Raises ConfigError for a game that is not
-        finite.
-        """
-        if judge_context.game.payoff_AM() is None:
+    def prepare(self) -> None:
+        """Raises ConfigError for a game that is not finite."""
+        game = self.judge_context.game
+        if game.payoff_AM() is None:
             raise ConfigError(
-                f"judge: 'matrix' judges finite games; '{judge_context.game.kind}' is none"
+                f"judge: 'matrix' judges finite games; '{game.kind}' is none"
             )
-        seated = self.model_copy()
-        seated._game = judge_context.game
-        return seated
 
     def judge(
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
     ) -> list[Judgement]:
         """One judgement per match: seat -> {"score": its pay-off}."""
-        if self._game is None:
-            raise ConfigError(
-                "judge: 'matrix' must be told the game: use judge.at(bench)"
-            )
-        return [self._one(self._game, match) for match in matches]
+        return [self._one(self.judge_context.game, match) for match in matches]
 
     def _one(self, game: Game, match: Match) -> Judgement:
         for turn in match.turns:

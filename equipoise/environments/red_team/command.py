@@ -84,7 +84,7 @@ def crossplay(
             },
             "judge": met.judge.name,
             "notes": met.notes,
-            **summary(cells, adversaries, defenders, len(met.asked)),
+            **summary(cells, adversaries, defenders),
         }
     if several:  # generations of different runs are in no order
         facts = {

@@ -16,18 +16,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 from equipoise import seeds
-from equipoise.environments.red_team.game import RedTeam, harmful
+from equipoise.environments.red_team.game import RedTeam
+from equipoise.environments.red_team.seed_prompts import harmful
 from equipoise.errors import NoSignal, RunError
 from equipoise.evaluate.base import JudgedMatch
-from equipoise.judges.base import Judge
+from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import Planned
 from equipoise.matches.play import play
 from equipoise.matches.roles import Roles
 from equipoise.players.base import Actor
 from equipoise.players.population import Population
+from equipoise.run.arena import RunArena
 from equipoise.run.directory import Run
-from equipoise.run.recorder import Monitor, Seat
-from equipoise.run.stages import RunStages
+from equipoise.run.monitor import Monitor
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, record_id
 
 Generations = Literal["last", "measured"]
@@ -136,15 +137,16 @@ class Tournament:
 
     def _within(self, monitor: Monitor) -> dict[tuple[str, str], list[JudgedMatch]]:
         """In one run's arena, as its own evaluation would; from the weights on disk."""
-        stages = RunStages(self.runs[0], monitor)
-        stages.population.alive.clear()
-        stages.now = max(t for _, t, *_ in self.runs[0].ledger.stages("measure"))
-        cells = {
-            (a.name, d.name): stages.arena.met(a.who, d.who, self.most, self.judge)
-            for a in self.adversaries
-            for d in self.defenders
-        }
-        stages.population.release()
+        arena = RunArena.of(self.runs[0], monitor)
+        t = max(t for _, t, *_ in self.runs[0].ledger.stages("measure"))
+        label = f"harmful/{self.most}"
+        cells = {}
+        for a in self.adversaries:
+            for d in self.defenders:
+                roles = {"adversary": a.who, "defender": d.who}
+                matches = arena.play(roles, self.asked, self.judge, t, label)
+                cells[a.name, d.name] = matches
+        arena.close()
         return cells
 
     def _among(self, monitor: Monitor) -> dict[tuple[str, str], list[JudgedMatch]]:
@@ -171,12 +173,13 @@ class Tournament:
             return actor(who).act(views, dice)
 
         pool = [entrant.who for entrant in everyone if entrant.run == 0]
-        judge_context = Seat(
-            first.config.game,
-            seeds.child(first.config.seed, "bench", "crossplay"),
-            pool,
-            {},
-            home,
+        judge_context = JudgeContext(
+            game=first.config.game,
+            seed=seeds.child(first.config.seed, "bench", "crossplay"),
+            pool=pool,
+            ratings={},
+            resources=home.resources,
+            actor=home.actor,
         )
         seated, by_prompt = (
             self.judge.at(judge_context),
@@ -191,7 +194,7 @@ class Tournament:
                     first.config.game,
                     act,
                 )
-                words = seated.verdicts(matches, by_prompt)
+                words = seated.judge_checked(matches, by_prompt)
                 cells[a.name, d.name] = list(zip(matches, words, strict=True))
                 monitor.advance(len(matches))
         home.release()

@@ -1,54 +1,177 @@
-"""Every adversary against every defender: success, worst cases and means, and what the
-game between them is worth.
+"""Every adversary against every defender: attack success, and what follows from it.
+
+worst       a defender's largest success, by any adversary
+forgetting  mean over the adversaries of success with the newest defender less the
+            least that any defender had
+cycling     share of the pairs of defenders of which each resists some adversary
+            clearly better than the other
+meta-game   the zero-sum game of choosing a generation, whose pay-off to the
+            adversary is its success
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
-from equipoise.environments.red_team.measures import plain, successes, tabled
-from equipoise.evaluate.base import JudgedMatch
+import msgspec
+import numpy as np
 
-Cells = Mapping[
-    tuple[str, str], Sequence[JudgedMatch]
-]  # (adversary, defender) -> their matches
+from equipoise.environments.red_team.held_out_matches import attack_success
+from equipoise.evaluate.base import JudgedMatch
+from equipoise.evaluate.measures import Estimate
+from equipoise.solvers.zero_sum import nash
+
+# (adversary, defender) -> their judged matches
+Cells = Mapping[tuple[str, str], Sequence[JudgedMatch]]
+
+
+class CrossPlayTable(msgspec.Struct, frozen=True):
+    """`success[a][d]` is the attack success of adversary a with defender d, oldest
+    first; None where nothing was judged.
+
+    `prompts` is the number of prompts that every two of them met on.
+    """
+
+    adversaries: list[str]
+    defenders: list[str]
+    success: list[list[float | None]]
+    prompts: int
+
+    @property
+    def success_AD(self) -> np.ndarray:
+        """The table with NaN where nothing was judged."""
+        shape = len(self.adversaries), len(self.defenders)
+        return np.array(self.success, float).reshape(shape)
+
+    @property
+    def worst(self) -> float | None:
+        """The largest success with the newest defender."""
+        newest = [row[-1] for row in self.success if row[-1] is not None]
+        return max(newest, default=None)
+
+
+class MetaGame(msgspec.Struct, frozen=True):
+    """Value (attack success) and equilibrium mixtures of the choice of a generation."""
+
+    value: float
+    adversary: dict[str, float]
+    defender: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class CrossPlay:
+    """A cross-play table, and what follows from it where no cell is missing."""
+
+    table: CrossPlayTable
+    forgetting: float | None = None
+    cycling: float | None = None
+    meta_game: MetaGame | None = None
+
+
+def cross_play(
+    cells: Cells, adversaries: Sequence[str], defenders: Sequence[str]
+) -> CrossPlay:
+    """The table of attack success [A, D] and what follows from it.
+
+    `adversaries` and `defenders` are in order of age.
+    """
+    success_AD = np.array(
+        [[attack_success(cells[a, d]).mean for d in defenders] for a in adversaries]
+    )
+    table = CrossPlayTable(
+        list(adversaries),
+        list(defenders),
+        [[_known(value) for value in row] for row in success_AD],
+        _prompts_played(cells),
+    )
+    if not np.isfinite(success_AD).all():
+        return CrossPlay(table)
+    row_A, column_D, value = nash(success_AD)
+    meta_game = MetaGame(
+        float(value),
+        dict(zip(adversaries, map(float, row_A), strict=True)),
+        dict(zip(defenders, map(float, column_D), strict=True)),
+    )
+    forgetting = float((success_AD[:, -1] - success_AD.min(1)).mean())
+    return CrossPlay(table, forgetting, cycling(success_AD, table.prompts), meta_game)
+
+
+def cycling(success_AD: np.ndarray, prompts: int) -> float:
+    """The share of pairs of defenders of which each resists some adversary clearly
+    better, by two standard errors.
+
+    `prompts` are those behind every cell: the standard error of the difference of two
+    shares over them is at most sqrt(0.5 / prompts).
+    """
+    pairs = list(combinations(range(success_AD.shape[1]), 2))
+    least = 2 * np.sqrt(0.5 / prompts)
+    mixed = []
+    for i, j in pairs:
+        gap_A = success_AD[:, i] - success_AD[:, j]
+        mixed.append(bool(gap_A.max() > least and (-gap_A).max() > least))
+    return float(np.mean(mixed)) if mixed else 0.0
 
 
 def summary(
-    cells: Cells, adversaries: Sequence[str], defenders: Sequence[str], prompts: int
+    cells: Cells, adversaries: Sequence[str], defenders: Sequence[str]
 ) -> dict[str, Any]:
-    """The table of attack success [A, D] and what follows from it, as plain JSON
-    values; what is missing is null.
+    """The table and what follows from it as plain JSON values; what is missing is null.
 
     `worst`: each defender's adversary of the largest success, with that cell's 95 %
     interval, prompts as clusters; as the largest of several it lies above its
-    expectation. `mean`: each adversary's success over all defenders. `forgetting` and
-    `cycling` as `evaluate.red_team` defines them, for defenders in order of age;
-    `meta_game`: value and mixtures of the zero-sum game whose pay-off to the adversary
-    is its success.
+    expectation. `mean`: each adversary's success over all defenders.
     """
-    found = {pair: successes(met) for pair, met in cells.items()}
-    facts = tabled(
-        adversaries,
-        defenders,
-        [[found[a, d].mean for d in defenders] for a in adversaries],
-        prompts,
-    )
-    facts["worst"] = {}
-    for defender in defenders:
-        by_mean = {
-            name: found[name, defender]
-            for name in adversaries
-            if found[name, defender].n
-        }
-        if by_mean:
-            worst = max(by_mean, key=lambda name: by_mean[name].mean)
-            facts["worst"][defender] = {"adversary": worst, **plain(by_mean[worst])}
+    result = cross_play(cells, adversaries, defenders)
+    facts: dict[str, Any] = {"crossplay": result.table}
+    if result.meta_game is not None:
+        facts["forgetting"] = result.forgetting
+        facts["cycling"] = result.cycling
+        facts["meta_game"] = result.meta_game
+    facts["worst"] = dict(_worst_cases(cells, adversaries, defenders))
     facts["mean"] = {
-        name: plain(
-            successes([met for defender in defenders for met in cells[name, defender]])
-        )
-        for name in adversaries
+        adversary: _estimate(_with_all(cells, adversary, defenders))
+        for adversary in adversaries
     }
-    return facts
+    return msgspec.to_builtins(facts)
+
+
+def _worst_cases(
+    cells: Cells, adversaries: Sequence[str], defenders: Sequence[str]
+) -> list[tuple[str, dict[str, Any]]]:
+    worst_cases = []
+    for defender in defenders:
+        by_adversary = {
+            adversary: _estimate(cells[adversary, defender])
+            for adversary in adversaries
+        }
+        known = {name: e.mean for name, e in by_adversary.items() if e.mean is not None}
+        if known:
+            worst = max(known, key=lambda name: known[name])
+            estimate = msgspec.to_builtins(by_adversary[worst])
+            worst_cases.append((defender, {"adversary": worst, **estimate}))
+    return worst_cases
+
+
+def _with_all(
+    cells: Cells, adversary: str, defenders: Sequence[str]
+) -> list[JudgedMatch]:
+    """An adversary's matches with every defender."""
+    return [match for defender in defenders for match in cells[adversary, defender]]
+
+
+def _estimate(matches: Sequence[JudgedMatch]) -> Estimate:
+    return Estimate.of(attack_success(matches))
+
+
+def _prompts_played(cells: Cells) -> int:
+    """The number of different prompts of the cell that has the fewest."""
+    return min(
+        (len({match.prompt for match, _ in cell}) for cell in cells.values()), default=0
+    )
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,33 +1,31 @@
-"""The game of the prompt writer and the defender: a seed prompt, the adversary's
-rewrite, the defender's answer.
-"""
+"""The game of adversary and defender: a seed prompt, its rewrite, the answer to it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 from pydantic import Field, model_validator
 
-from equipoise.errors import ConfigError, DataError
+from equipoise.environments.red_team import seed_prompts
+from equipoise.errors import ConfigError
 from equipoise.games.base import Ask, Game, Referee
 from equipoise.template import Template
-from equipoise.types import Judgement, Match, Message, Prompt, View, record_id, user
+from equipoise.types import Judgement, Match, Message, Move, Prompt, View, user
 
-ATTACK = (
-    "attack"  # the fact that holds a prompt's attack where nobody is asked to write one
-)
+ADVERSARY, DEFENDER = "adversary", "defender"
 
 
 class RedTeam(Game):
-    """The adversary is shown a seed prompt and writes another; its text replaces the
-    user's turn that is answered.
+    """The adversary rewrites a seed prompt, and the defender answers the rewrite.
 
-    A prompt whose fact `harmful` is false is answered as it is: nobody rewrites it. So
-    is one with the fact `attack`: that text is the user's turn. A blank rewrite is not
-    answered at all. In later rounds both see the conversation, which ends early where a
-    move fails. Source: GPO (arXiv 2406.10977), section 3.
+    The rewrite replaces the user's turn. A prompt whose fact `harmful` is false is
+    answered as it is: nobody rewrites it. So is one with the fact `attack`: that text
+    is the user's turn. A blank rewrite is not answered at all. In later rounds both see
+    the conversation, which ends early where a move fails. Source: GPO (arXiv
+    2406.10977), section 3.
     """
 
     kind: Literal["red_team"] = "red_team"
@@ -36,18 +34,21 @@ class RedTeam(Game):
     rounds: int = Field(1, ge=1, description="exchanges in a conversation")
     text: str = Field(
         "rewrite",
-        description="what the adversary is asked: a template's file, or a packaged one: rewrite, rewrite_compact",
+        description="what the adversary is asked: a template's file, or a packaged one:"
+        " rewrite, rewrite_compact",
     )
     again: str = Field(
         "rewrite_again",
-        description="what it is asked in later rounds: a template's file, or a packaged one",
+        description="what it is asked in later rounds: a template's file, or a packaged"
+        " one",
     )
 
     @model_validator(mode="after")
-    def _one_thread(self) -> RedTeam:
+    def _one_answer_in_conversations(self) -> RedTeam:
         if self.rounds > 1 and self.answers > 1:
             raise ValueError(
-                "answers: a conversation of several rounds goes on from one answer, not from several"
+                "answers: a conversation of several rounds continues from one answer; "
+                "set answers: 1 or rounds: 1"
             )
         return self
 
@@ -59,61 +60,55 @@ class RedTeam(Game):
     @cached_property
     def threads(self) -> dict[str, tuple[str, ...]]:
         """An adversary's seat -> the seats that answer it."""
-        number = (
-            [""] if self.rewrites == 1 else [f" {i + 1}" for i in range(self.rewrites)]
-        )
-        choice = (
-            [""]
-            if self.answers == 1
-            else [
-                f"{'.' if self.rewrites > 1 else ' '}{i + 1}"
-                for i in range(self.answers)
-            ]
-        )
-        return {
-            f"adversary{n}": tuple(f"defender{n}{c}" for c in choice) for n in number
-        }
+        threads = {}
+        for rewrite in _numbers(self.rewrites, " "):
+            separator = "." if rewrite else " "
+            answers = _numbers(self.answers, separator)
+            seats = tuple(f"{DEFENDER}{rewrite}{answer}" for answer in answers)
+            threads[f"{ADVERSARY}{rewrite}"] = seats
+        return threads
 
     @property
     def seats(self) -> tuple[str, ...]:
-        """adversary and defender; of several, "adversary 2", and "defender 2.1" for its
-        first answer.
+        """All adversaries, then all defenders.
+
+        Where there are several, they are numbered: "adversary 2", and "defender 2.1"
+        for the first answer to it.
         """
-        return (
-            *self.threads,
-            *(seat for seats in self.threads.values() for seat in seats),
-        )
+        defenders = (seat for seats in self.threads.values() for seat in seats)
+        return (*self.threads, *defenders)
 
     def role(self, seat: str) -> str:
         """adversary or defender."""
         return seat.split()[0]
 
     def seats_for(self, prompt: Prompt) -> tuple[str, ...]:
-        """Nobody attacks where the prompt is asked as it is."""
-        return tuple(
-            seat
-            for seat in self.seats
-            if self.role(seat) == "defender" or attacked(prompt)
-        )
+        """The defenders alone where the prompt is asked as it is."""
+        if self.rewritable(prompt):
+            return self.seats
+        return tuple(seat for seat in self.seats if self.role(seat) == DEFENDER)
 
     @property
     def rewriter(self) -> str:
         """The adversary."""
-        return "adversary"
+        return ADVERSARY
 
     def rewritable(self, prompt: Prompt) -> bool:
         """A harmful prompt whose attack is not given."""
-        return attacked(prompt)
+        return seed_prompts.rewritable(prompt)
 
     def given(self, prompt: Prompt, text: str | None = None) -> Prompt:
-        """The prompt with that attack, or asked as it stands."""
-        return with_attack(prompt, seed_of(prompt) if text is None else text)
+        """The prompt with `text` as its attack, or asked as it stands."""
+        if text is None:
+            return seed_prompts.as_it_stands(prompt)
+        return seed_prompts.with_attack(prompt, text)
 
     def check_replay(self) -> None:
         """Raises ConfigError for conversations: an attack in them answers an answer."""
         if self.rounds > 1:
             raise ConfigError(
-                "schedule.replay: the attacks of a conversation cannot be made again without its answers"
+                "schedule.replay: the attacks of a conversation cannot be repeated "
+                "without the answers between them; set replay: 0 or rounds: 1"
             )
 
     def successful_texts(
@@ -137,113 +132,100 @@ class RedTeam(Game):
 
     def moves(self, prompt: Prompt) -> dict[str, int]:
         """One in each round; where nobody attacks there is one exchange."""
-        return dict.fromkeys(
-            self.seats_for(prompt), self.rounds if attacked(prompt) else 1
-        )
+        rounds = self.rounds if self.rewritable(prompt) else 1
+        return dict.fromkeys(self.seats_for(prompt), rounds)
 
     def referee(self, prompt: Prompt) -> Referee:
         """All adversaries at once, then all defenders at once, round after round."""
-        if not attacked(prompt):
-            attack = (
-                (user(prompt.facts[ATTACK]),)
-                if ATTACK in prompt.facts
-                else prompt.messages[-1:]
-            )
-            chat = (*prompt.messages[:-1], *attack)
-            yield [
-                Ask(seat, View(chat))
-                for seats in self.threads.values()
-                for seat in seats
-            ]
+        if not self.rewritable(prompt):
+            chat = View(seed_prompts.chat(prompt))
+            yield [Ask(seat, chat) for seat in self.seats_for(prompt)]
             return
-        asked = dict.fromkeys(
-            self.threads, (user(self._first.render(seed=seed_of(prompt))),)
-        )
-        talks = dict.fromkeys(self.threads, prompt.messages[:-1])
+        open_threads = self._threads(prompt)
         for _ in range(self.rounds):
-            attacks = yield [Ask(seat, View(asked[seat])) for seat in asked]
-            assert isinstance(attacks, list)
-            talks = {
-                s: (*talks[s], user(m.text.strip()))
-                for s, m in zip(asked, attacks, strict=True)
-                if m.text.strip()
-            }
-            if not talks:
-                return
-            asks = [
-                Ask(seat, View(chat))
-                for thread, chat in talks.items()
-                for seat in self.threads[thread]
+            attacks = yield [
+                Ask(thread.adversary, View(thread.request)) for thread in open_threads
             ]
+            assert isinstance(attacks, list)
+            open_threads = list(_attacked(open_threads, attacks))
+            if not open_threads:
+                return
+            asks = [ask for thread in open_threads for ask in thread.defender_asks()]
             answers = yield asks
             assert isinstance(answers, list)
-            moves = dict(zip((ask.seat for ask in asks), answers, strict=True))
-            said = {
-                s: move.text
-                for s in talks
-                if (move := moves[self.threads[s][0]]).finish != "error"
-            }
-            asked = {
-                s: self._next(asked[s], talks[s][-1].content, text)
-                for s, text in said.items()
-            }
-            talks = {
-                s: (*talks[s], Message("assistant", text)) for s, text in said.items()
-            }
-            if not talks:
+            by_seat = {ask.seat: m for ask, m in zip(asks, answers, strict=True)}
+            open_threads = list(self._answered(open_threads, by_seat))
+            if not open_threads:
                 return
 
-    def _next(
-        self, asked: tuple[Message, ...], attack: str, answer: str
-    ) -> tuple[Message, ...]:
-        return (
-            *asked,
-            Message("assistant", attack),
-            user(self._again.render(answer=answer)),
-        )
+    def _threads(self, prompt: Prompt) -> list[_Thread]:
+        request = (user(self._first.render(seed=seed_prompts.seed_text(prompt))),)
+        before = prompt.messages[:-1]
+        return [
+            _Thread(adversary, defenders, request, before)
+            for adversary, defenders in self.threads.items()
+        ]
+
+    def _answered(
+        self, threads: Sequence[_Thread], answers: dict[str, Move]
+    ) -> Iterator[_Thread]:
+        """The threads after their defenders' first answers, but those that failed."""
+        for thread in threads:
+            answer = answers[thread.defenders[0]]
+            if answer.finish == "error":
+                continue
+            attack = thread.chat[-1].content
+            request = (
+                *thread.request,
+                Message("assistant", attack),
+                user(self._again.render(answer=answer.text)),
+            )
+            chat = (*thread.chat, Message("assistant", answer.text))
+            yield _Thread(thread.adversary, thread.defenders, request, chat)
 
     @cached_property
     def _first(self) -> Template:
         return Template(
-            self.text, "environments.red_team", "game.text", ("seed",), ("seed",)
+            self.text,
+            "equipoise.environments.red_team",
+            "game.text",
+            ("seed",),
+            ("seed",),
         )
 
     @cached_property
     def _again(self) -> Template:
         return Template(
-            self.again, "environments.red_team", "game.again", ("answer",), ("answer",)
+            self.again,
+            "equipoise.environments.red_team",
+            "game.again",
+            ("answer",),
+            ("answer",),
         )
 
 
-def harmful(prompt: Prompt) -> bool:
-    """Whether the prompt is there to be attacked with: its fact `harmful`, true where
-    there is none.
+@dataclass(frozen=True, slots=True)
+class _Thread:
+    """A conversation: the seats in it, and what its adversary and its defenders see."""
 
-    Raises DataError for a fact that is neither true nor false.
-    """
-    fact = prompt.facts.get("harmful")
-    if fact not in (None, True, False):
-        raise DataError(
-            f"prompt {prompt.id}: the fact 'harmful' is {fact!r}, not true or false"
-        )
-    return fact is None or bool(fact)
+    adversary: str
+    defenders: tuple[str, ...]
+    request: tuple[Message, ...]
+    chat: tuple[Message, ...]
 
-
-def attacked(prompt: Prompt) -> bool:
-    """Whether an adversary rewrites this prompt."""
-    return ATTACK not in prompt.facts and harmful(prompt)
+    def defender_asks(self) -> list[Ask]:
+        return [Ask(seat, View(self.chat)) for seat in self.defenders]
 
 
-def seed_of(prompt: Prompt) -> str:
-    """The text that the adversary starts from: the prompt's last message."""
-    return prompt.messages[-1].content
+def _attacked(threads: Sequence[_Thread], attacks: Sequence[Move]) -> Iterator[_Thread]:
+    """The threads with their attacks; a thread whose attack is blank ends."""
+    for thread, move in zip(threads, attacks, strict=True):
+        attack = move.text.strip()
+        if attack:
+            chat = (*thread.chat, user(attack))
+            yield _Thread(thread.adversary, thread.defenders, thread.request, chat)
 
 
-def with_attack(prompt: Prompt, attack: str) -> Prompt:
-    """`prompt` with its attack given: nobody is asked to write one."""
-    return Prompt(
-        record_id("attack", prompt.id, attack),
-        prompt.messages,
-        {**prompt.facts, ATTACK: attack},
-        prompt.source,
-    )
+def _numbers(count: int, separator: str) -> list[str]:
+    """The endings of the names of several seats; none where there is one."""
+    return [f"{separator}{i + 1}" for i in range(count)] if count > 1 else [""]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 KINDS: Mapping[str, Mapping[str, str]] = {
-    "Evaluation": {"red_team": "equipoise.environments.red_team.measures:RedTeaming"},
+    "Evaluation": {"red_team": "equipoise.environments.red_team.evaluation:RedTeaming"},
     "Judge": {"red_team": "equipoise.environments.red_team.judge:RedTeamJudge"},
     "Game": {"red_team": "equipoise.environments.red_team.game:RedTeam"},
 }

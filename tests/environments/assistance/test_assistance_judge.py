@@ -1,7 +1,7 @@
 """Who is paid what in the assistant's game, and what is missing."""
 
 import pytest
-from judge_context import TestBench
+from judge_context import TestContext
 
 from equipoise.environments.assistance.blocks import write
 from equipoise.environments.assistance.game import Assistance
@@ -21,7 +21,7 @@ def judge(**settings) -> AssistanceJudge:
 
 def seated(game=None, **settings) -> AssistanceJudge:
     return judge(**settings).at(
-        TestBench(game or Assistance.model_validate({"text": "none"}))
+        TestContext(game or Assistance.model_validate({"text": "none"}))
     )
 
 
@@ -188,4 +188,4 @@ def test_another_game_is_refused():
     with pytest.raises(
         ConfigError, match="judges the game assistance; this is answers"
     ):
-        judge().at(TestBench(Answers.model_validate({})))
+        judge().at(TestContext(Answers.model_validate({})))

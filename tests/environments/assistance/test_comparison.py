@@ -3,19 +3,29 @@
 import json
 import math
 
+import assistance_run
 import numpy as np
 import pytest
 
-from equipoise.environments.assistance.comparison import Entry, compared
+from equipoise.environments.assistance.comparison import (
+    ComparisonSettings,
+    MeasuredRun,
+    compare_runs,
+)
+from equipoise.environments.assistance.measures import AssistanceMeasures
 from equipoise.errors import RunError
 from equipoise.payoffs.pareto import compare
 
 
 def entry(name, points, judge=None, **length):
-    found = {"points": points, "length": length}
-    return Entry(
-        name, 4, found, judge or {"kind": "assistance", "variant": "corrected"}
-    )
+    facts = assistance_run.measured(4) | {"points": points, "length": length}
+    measures = AssistanceMeasures.read(facts)
+    settings = judge or {"kind": "assistance", "variant": "corrected"}
+    return MeasuredRun(name, 4, measures, settings)
+
+
+def compared(first, second, **settings):
+    return compare_runs(first, second, ComparisonSettings(**settings)).facts()
 
 
 def test_rows_are_matched_by_prompt_and_numbers_are_those_of_pareto():

@@ -6,7 +6,7 @@ import pytest
 from openai import BadRequestError, NotFoundError, OpenAI
 
 from equipoise.environments.assistance.response_action import response_action
-from equipoise.environments.assistance.serving.engine import steerer
+from equipoise.environments.assistance.serving.engine import SteeringExtension
 from equipoise.environments.assistance.serving.settings import Steering
 from equipoise.players.local import Local
 from equipoise.serve.catalogue import Catalogue
@@ -28,7 +28,8 @@ NO_QUESTIONS = {
 def desk():
     """The clerk behind a server's catalogue, its blocks hidden."""
     base = Steering.model_validate({"mode": "strip"})
-    return Catalogue.of_player("desk", Local(model="builtin/desk"), steerer(base))
+    extensions = {"steering": SteeringExtension(base)}
+    return Catalogue.of_player("desk", Local(model="builtin/desk"), extensions)
 
 
 def test_the_official_client_steers_by_name_and_by_field(serving, desk):

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from judge_context import TestBench
+from judge_context import TestContext
 from openai_server import Drop, Fail, Say
 from pydantic import ValidationError
 
@@ -111,7 +111,9 @@ def match(asked, *texts):
 
 
 def judged(judge, asked, *texts):
-    (word,) = judge.at(TestBench()).verdicts([match(asked, *texts)], {asked.id: asked})
+    (word,) = judge.at(TestContext()).judge_checked(
+        [match(asked, *texts)], {asked.id: asked}
+    )
     return word
 
 
@@ -276,7 +278,7 @@ def test_a_move_that_failed_has_no_score_beside_one_that_has(kind):
     )
     seats = {seat: PlayerId("x") for seat in ("a", "b", "c")}
     played = Match("m", 0, "train", "answers", asked.id, seats, 0, turns)
-    (word,) = Judge.build(kind).at(TestBench()).judge([played], {asked.id: asked})
+    (word,) = Judge.build(kind).at(TestContext()).judge([played], {asked.id: asked})
     assert set(word.scores) == {"a"}
     assert word.reason == "the move failed: no room; no answer was given"
 
@@ -527,7 +529,7 @@ def test_the_text_is_replaceable_and_checked(tmp_path, openai_server, grader):
     assert words[1].scores is None
     path.write_text("Is it right?")
     with pytest.raises(DataError, match="the placeholder 'answer' is missing"):
-        Judge.build(settings).at(TestBench())
+        Judge.build(settings).at(TestContext())
     small = Judge.build({**settings, "text": "rubric_compact"})
     openai_server.script("5")
     assert judged(small, prompt("x", {"answer": "2"}), "2").scores["s0"]["score"] == 1
@@ -636,7 +638,7 @@ def test_real_rows_are_judged_by_rule(task, data):
         }
     )
     rows = [row for row in source.load().training if row.facts][:6]
-    judge = task_judges()[rows[0].source].at(TestBench())
+    judge = task_judges()[rows[0].source].at(TestContext())
     gold = [
         str(row.facts.get("answer") or row.facts.get("reference") or "It is blue.")
         for row in rows

@@ -57,7 +57,7 @@ def test_a_member_grades_right_answers_above_wrong_ones(members):
     means = []
     for answer in (answers.best, lambda prompt: answers.wrong(prompt, 0)):
         views = [
-            pool.QUESTION.view(p, pool.quoted(p, answer(p)), seeds.child(5, p.id))
+            pool.QUESTION.view(pool.quoted(p, answer(p)), seeds.child(5, p.id))
             for p in prompts
         ]
         grades = [

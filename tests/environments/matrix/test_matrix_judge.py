@@ -1,5 +1,5 @@
 import pytest
-from judge_context import TestBench
+from judge_context import TestContext
 
 from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import ConfigError
@@ -29,7 +29,7 @@ def match(row, column):
 def judge(*matches):
     return (
         Judge.build("matrix")
-        .at(TestBench(Matrix(name="prisoners_dilemma")))
+        .at(TestContext(Matrix(name="prisoners_dilemma")))
         .judge(matches, {})
     )
 
@@ -60,13 +60,13 @@ def test_a_match_without_two_legal_moves_is_unjudged_with_the_reason(moves, reas
 
 def test_it_needs_the_rules_of_a_finite_game():
     with pytest.raises(ConfigError, match="'answers' is none"):
-        Judge.build("matrix").at(TestBench(Answers()))
-    with pytest.raises(ConfigError, match="must be told the game"):
-        Judge.build("matrix").judge([], {})
+        Judge.build("matrix").at(TestContext(Answers()))
+    with pytest.raises(ConfigError, match="has no context"):
+        Judge.build("matrix").judge([match(Move("defect"), Move("defect"))], {})
 
 
-def test_taking_a_seat_leaves_the_judge_of_the_configuration_as_it_was():
+def test_a_context_leaves_the_judge_of_the_configuration_as_it_was():
     configured = Judge.build("matrix")
-    configured.at(TestBench(Matrix()))
+    configured.at(TestContext(Matrix()))
     with pytest.raises(ConfigError):
-        configured.judge([], {})
+        configured.judge([match(Move("defect"), Move("defect"))], {})

@@ -30,12 +30,13 @@ def told(wins):
         for i, a in enumerate(ADVERSARIES)
         for j, d in enumerate(DEFENDERS)
     }
-    return summary(cells, ADVERSARIES, DEFENDERS, 4)
+    return summary(cells, ADVERSARIES, DEFENDERS)
 
 
 def test_matching_pennies_is_mixed():
     facts = told([[4, 0], [0, 4]])
     assert facts["crossplay"]["success"] == [[1, 0], [0, 1]]
+    assert facts["crossplay"]["prompts"] == 4
     assert facts["meta_game"]["value"] == pytest.approx(0.5)
     assert facts["meta_game"]["defender"] == pytest.approx({"d@0": 0.5, "d@1": 0.5})
     assert facts["forgetting"] == pytest.approx(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from small import FINITE
 
-from equipoise.environments.red_team.game import attacked
+from equipoise.environments.red_team.seed_prompts import rewritable
 from equipoise.prompts.files import Files
 from equipoise.run.ledger import Ledger
 
@@ -91,7 +91,7 @@ def test_attacks_are_read_as_prompts(command, besieged, tmp_path):
             for name, value in row.items()
             if name != "prompt" and value is not None
         }
-        assert not attacked(prompt)  # the game asks it as it stands
+        assert not rewritable(prompt)  # the game asks it as it stands
 
 
 def test_the_ledger_is_exported_as_before(command, siege, tmp_path):

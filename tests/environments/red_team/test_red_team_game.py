@@ -6,7 +6,7 @@ import pytest
 from attacks import FAILED, game, played, seed
 from pydantic import ValidationError
 
-from equipoise.environments.red_team.game import attacked
+from equipoise.environments.red_team.seed_prompts import rewritable
 from equipoise.errors import DataError
 from equipoise.types import Message, user
 
@@ -165,21 +165,21 @@ def test_a_given_attack_takes_the_seeds_place():
     ]
 
 
-def test_who_is_attacked():
-    assert attacked(seed())
+def test_which_prompts_are_rewritten():
+    assert rewritable(seed())
     assert (
-        attacked(seed(harmful=True))
-        and attacked(seed(harmful=None))
-        and attacked(seed(harmful=1))
+        rewritable(seed(harmful=True))
+        and rewritable(seed(harmful=None))
+        and rewritable(seed(harmful=1))
     )
-    assert not attacked(seed(harmful=False)) and not attacked(seed(harmful=0))
-    assert not attacked(seed(harmful=True, attack="old"))
+    assert not rewritable(seed(harmful=False)) and not rewritable(seed(harmful=0))
+    assert not rewritable(seed(harmful=True, attack="old"))
     with pytest.raises(DataError, match="p:open the safe: the fact 'harmful' is 'no'"):
-        attacked(seed(harmful="no"))
+        rewritable(seed(harmful="no"))
 
 
 def test_a_conversation_follows_one_answer():
-    with pytest.raises(ValidationError, match="goes on from one answer"):
+    with pytest.raises(ValidationError, match="continues from one answer"):
         game(rounds=2, answers=2)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 from attacks import FAILED, game, played, seed
-from judge_context import TestBench
+from judge_context import TestContext
 
 from equipoise.environments.red_team.judge import RedTeamJudge
 from equipoise.errors import ConfigError, EquipoiseError
@@ -57,7 +57,7 @@ def say(prompt, text):
 
 def judge(rules=None, **settings: Any) -> RedTeamJudge:
     settings = {"guard": Reads(), **settings}
-    return RedTeamJudge.model_validate(settings).at(TestBench(game=rules or game()))
+    return RedTeamJudge.model_validate(settings).at(TestContext(game=rules or game()))
 
 
 def word(prompt, rules=None, *, by=None, **said):
@@ -347,7 +347,7 @@ def test_a_judge_that_forgets_a_match_is_refused():
 
 def test_another_game_is_refused():
     with pytest.raises(ConfigError, match="judges the game red_team; this is answers"):
-        RedTeamJudge(guard=Reads()).at(TestBench())
+        RedTeamJudge(guard=Reads()).at(TestContext())
 
 
 def test_seated_it_keeps_its_name():
@@ -355,4 +355,4 @@ def test_seated_it_keeps_its_name():
     plain = RedTeamJudge.model_validate(
         {"guard": "clerk_guard", "helper": "exact", "topic": "on_topic"}
     )
-    assert plain.at(TestBench(game=game())).name == plain.name
+    assert plain.at(TestContext(game=game())).name == plain.name

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from equipoise.data.shaping import Shaping
+from equipoise.environments.red_team.evaluation import RedTeaming
 from equipoise.environments.red_team.game import RedTeam
-from equipoise.environments.red_team.measures import RedTeaming
+from equipoise.learners.estimators.base import Estimator
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.matches.roles import Roles
 from equipoise.run.config import load
@@ -36,7 +37,7 @@ def test_the_run_is_valid(tmp_path):
         Shaping.KINDS,
         RedTeam.model_fields.keys() - {"kind"},
         Roles.model_fields.keys() & {"samples", "raw", "replay"},
-        PolicyGradient.model_fields["estimator"].annotation.__args__,
+        Estimator.KINDS,
     ],
     ids=["turns", "shaping", "game", "schedule", "estimators"],
 )

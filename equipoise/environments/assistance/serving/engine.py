@@ -287,16 +287,6 @@ def extension(option: str, game: Game | None) -> SteeringExtension:
     return SteeringExtension(chosen(option, base) if option else base)
 
 
-def steerer(base: Steering) -> Callable[[Engine, Any, bool], Engine]:
-    """What puts a steered engine in front of another, as a client wishes, and as `base`
-    where it wishes nothing.
-
-    Raises DataError for a template that cannot be used.
-    """
-    extending = SteeringExtension(base)
-    return lambda engine, wish, report: extending.wrap(engine, wish, report=report)
-
-
 def _plain(matrix: PayoffMatrix | None) -> dict[str, dict[str, float]] | None:
     """The matrix as the model writes it."""
     return (

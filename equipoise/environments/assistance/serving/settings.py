@@ -184,7 +184,7 @@ class Steering(Settings):
         known = ("question", "matrix", "cell", "move")
         return Template(
             self.again,
-            "environments.assistance.serving",
+            "equipoise.environments.assistance.serving",
             "steering.again",
             ("question", "move"),
             known,

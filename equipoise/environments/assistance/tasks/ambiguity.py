@@ -10,11 +10,11 @@ from typing import Literal
 from pydantic import Field
 
 from equipoise.environments.assistance.response_action import response_action
-from equipoise.environments.assistance.tasks.base import Grade, Labelled
+from equipoise.environments.assistance.tasks.base import Grade, Task, why_no_label
 from equipoise.types import Prompt
 
 
-class Ambiguity(Labelled):
+class Ambiguity(Task):
     """1 where an ambiguous question is met by asking back and a clear one by an answer,
     else 0.
 
@@ -41,6 +41,10 @@ class Ambiguity(Labelled):
             float(bool(text.strip()) and self._ambiguous(prompt) in self._does(text))
             for prompt, text in asked
         ]
+
+    def lacking(self, prompt: Prompt, text: str) -> str:
+        """Why the answer cannot be judged; "" where the fact is true or false."""
+        return why_no_label(self, prompt)
 
     def gold(self, prompt: Prompt, text: str) -> str:
         """Whether the question is ambiguous, with its meanings or its answer where the

@@ -10,25 +10,37 @@ the table of tasks.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from statistics import fmean
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from equipoise.judges.answered import last_answers, why_unanswered
-from equipoise.judges.grading import Answer, Grading, answers
-from equipoise.judges.quoting import transcript
-from equipoise.judges.seated import fault
-from equipoise.judges.verdicts import BOXED, SCORE_KEYS, Unread, score
+from equipoise.judges.base import Judge
+from equipoise.judges.grading import (
+    AnswerToGrade,
+    GradeSettings,
+    GradingByModels,
+    answers_to_grade,
+)
+from equipoise.judges.last_answers import last_answers, why_unanswered
+from equipoise.judges.question import (
+    PLACEHOLDERS,
+    Question,
+    QuestionSettings,
+    Quotes,
+    brief_reason,
+)
+from equipoise.judges.reply import BOXED, SCORE_KEYS, Unread, score
 from equipoise.players.base import Player
-from equipoise.types import Judgement, Match, Prompt, View, Vote
+from equipoise.types import Judgement, Match, Prompt, Vote
 
 By = Literal["rule", "llm"]
 Grade = float | str  # or why there is none
 
 
-class Task(Grading):
+class Task(GradeSettings, QuestionSettings, Judge):
     """Grades every seat's last answer by a rule, or as `grader` does; a task defines
     `rule`, `gold` and what is paid.
 
@@ -38,6 +50,8 @@ class Task(Grading):
     """
 
     grades: ClassVar[tuple[float, ...]] = (0.0, 1.0)
+    placeholders: ClassVar[tuple[str, ...]] = (*PLACEHOLDERS, "answer", "low", "high")
+
     by: By = Field(
         "rule",
         description="rule: by a rule; llm: by `grader`, which is asked with `text`",
@@ -78,6 +92,20 @@ class Task(Grading):
             raise ValueError(f"labels: {faulty[0]!r} is no word")
         return self
 
+    def prepare(self) -> None:
+        """Raises DataError for a template that cannot be used."""
+        _ = self.question
+
+    @cached_property
+    def question(self) -> Question:
+        """What the grader is asked. Raises DataError."""
+        return self.question_with(
+            self.placeholders,
+            self.scale,
+            needed=("answer",),
+            package="equipoise.environments.assistance",
+        )
+
     @abstractmethod
     def rule(self, asked: Sequence[tuple[Prompt, str]]) -> list[Grade]:
         """The grade of each (prompt, answer) by the rule, or why it has none; `lacking`
@@ -116,54 +144,56 @@ class Task(Grading):
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
     ) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
-        asked = answers(matches, prompts)
-        lacking = [
-            self.lacking(answer.prompt, answer.turn.move.text) for answer in asked
-        ]
+        answers = answers_to_grade(matches, prompts)
+        lacking = [self.lacking(answer.prompt, answer.text) for answer in answers]
         gradable = [
-            answer for answer, lack in zip(asked, lacking, strict=True) if not lack
+            answer for answer, lack in zip(answers, lacking, strict=True) if not lack
         ]
-        graded = iter(
-            self._asked(gradable) if self.by == "llm" else self._ruled(gradable)
-        )
-        found: dict[str, dict[str, tuple[list[Grade], list[Vote]]]] = {
+        by = self._grades_by_model if self.by == "llm" else self._grades_by_rule
+        graded = iter(by(gradable))
+        by_match: dict[str, dict[str, tuple[list[Grade], list[Vote]]]] = {
             match.id: {} for match in matches
         }
-        for answer, lack in zip(asked, lacking, strict=True):
-            found[answer.match.id][answer.turn.seat] = (
+        for answer, lack in zip(answers, lacking, strict=True):
+            by_match[answer.match.id][answer.seat] = (
                 ([lack], []) if lack else next(graded)
             )
         return [
-            self._said(match, prompts[match.prompt], found[match.id])
+            self._said(match, prompts[match.prompt], by_match[match.id])
             for match in matches
         ]
 
-    def _ruled(
-        self, asked: Sequence[Answer]
-    ) -> Iterable[tuple[list[Grade], list[Vote]]]:
-        grades = (
-            self.rule([(answer.prompt, answer.turn.move.text) for answer in asked])
-            if asked
-            else []
-        )
-        return [([grade], []) for grade in grades]
+    def _grades_by_rule(
+        self, answers: Sequence[AnswerToGrade]
+    ) -> Iterator[tuple[list[Grade], list[Vote]]]:
+        """For each answer its grade, and no vote."""
+        if answers:
+            for grade in self.rule(
+                [(answer.prompt, answer.text) for answer in answers]
+            ):
+                yield [grade], []
 
-    def _asked(
-        self, asked: Sequence[Answer]
-    ) -> Iterable[tuple[list[Grade], list[Vote]]]:
+    def _grades_by_model(
+        self, answers: Sequence[AnswerToGrade]
+    ) -> Iterator[tuple[list[Grade], list[Vote]]]:
+        """For each answer the grades of its samples, and the votes behind them."""
         assert self.grader is not None
-        votes = iter(self.votes(self.grader, self.name, asked))
-        for _ in asked:
-            mine = [next(votes) for _ in range(self.samples)]
-            yield (
-                [
-                    fault(vote.reason)
-                    if vote.value is None
-                    else self._share(vote.value)
-                    for vote in mine
-                ],
-                mine,
-            )
+        grading = GradingByModels(
+            self.name,
+            self.judge_context,
+            self.question,
+            self.samples,
+            self._quotes,
+            self._read,
+        )
+        for votes in grading.votes(self.grader, self.name, answers):
+            grades: list[Grade] = []
+            for vote in votes:
+                if vote.value is None:
+                    grades.append(brief_reason(vote.reason))
+                else:
+                    grades.append(self._share(vote.value))
+            yield grades, votes
 
     def _said(
         self,
@@ -195,14 +225,12 @@ class Task(Grading):
     def _share(self, said: float) -> float:
         return (said - self.low) / (self.high - self.low)
 
-    def _question(self, answer: Answer, seed: int) -> View:
-        prompt, text = answer.prompt, answer.turn.move.text
-        chat = transcript(answer.turn.view.messages or prompt.messages)
-        quoted = {
-            **self.shown(prompt, text, chat),
+    def _quotes(self, answer: AnswerToGrade) -> Quotes:
+        prompt, text = answer.prompt, answer.text
+        return {
+            **self.shown(prompt, text, answer.chat),
             "reference": ("reference", self.gold(prompt, text)),
         }
-        return self.view(prompt, quoted, seed)
 
     def shown(self, prompt: Prompt, text: str, chat: str) -> dict[str, tuple[str, str]]:
         """Placeholder -> (label, what the grader sees): the request itself, where the
@@ -216,33 +244,25 @@ class Task(Grading):
             "answer": ("answer", text),
         }
 
-    def _parser(self, seed: int) -> Callable[[str], float | Unread]:
+    def _read(self, reply: str, code: str) -> float | Unread:
         keys = (*SCORE_KEYS, *self.labels)
-
-        def parse(reply: str) -> float | Unread:
-            said = score(reply, self.low, self.high, self.code(seed), keys)
-            if isinstance(said, Unread) or any(
-                abs(self._share(said) - grade) < 1e-9 for grade in self.grades
-            ):
-                return said
-            known = ", ".join(
-                f"{self.low + grade * (self.high - self.low):g}"
-                for grade in self.grades
-            )
-            return Unread(f"the verdict {said:g} is none of {known}")
-
-        return parse
-
-
-class Labelled(Task):
-    """A task whose fact is a label, true or false."""
-
-    def lacking(self, prompt: Prompt, text: str) -> str:
-        """Why the answer cannot be judged; "" where the fact is there, and true or
-        false.
-        """
-        value = self.fact(prompt)
-        wrong = f"the fact '{self.reference_fact}' is {value!r:.80}, not true or false"
-        return super().lacking(prompt, text) or (
-            "" if value in (True, False) else wrong
+        verdict = score(reply, self.low, self.high, code, keys)
+        if isinstance(verdict, Unread):
+            return verdict
+        share = self._share(verdict)
+        if any(abs(share - grade) < 1e-9 for grade in self.grades):
+            return verdict
+        known = ", ".join(
+            f"{self.low + grade * (self.high - self.low):g}" for grade in self.grades
         )
+        return Unread(f"the verdict {verdict:g} is none of {known}")
+
+
+def why_no_label(task: Task, prompt: Prompt) -> str:
+    """Why the fact that `task` needs is not true or false; "" where it is."""
+    value = task.fact(prompt)
+    if value is None:
+        return f"the prompt has no fact '{task.reference_fact}'"
+    if value in (True, False):
+        return ""
+    return f"the fact '{task.reference_fact}' is {value!r:.80}, not true or false"

@@ -1,0 +1,143 @@
+"""The evaluation of the assistant: held-out prompts answered and judged, and earlier
+generations set beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from equipoise.environments.assistance import measured_answers as answered
+from equipoise.environments.assistance.game import ASSISTANT, Assistance
+from equipoise.environments.assistance.measured_answers import (
+    MeasuredAnswer,
+    measured_answers,
+)
+from equipoise.environments.assistance.measured_matrices import written_games
+from equipoise.environments.assistance.measures import AssistanceMeasures
+from equipoise.environments.assistance.payoff_matrix import Cell
+from equipoise.errors import ConfigError
+from equipoise.evaluate.base import (
+    Arena,
+    Evaluation,
+    EvaluationPlan,
+    JudgedMatch,
+    Workload,
+)
+from equipoise.judges.base import Judge
+from equipoise.payoffs.pareto import compare, front, hypervolume
+from equipoise.types import PlayerId
+
+Points = Mapping[str, Cell]  # prompt id -> (user, llm)
+
+
+class AssistanceEvaluation(Evaluation):
+    """Measures the assistant of the game `assistance`; the schedule says who plays it."""
+
+    kind: Literal["assistance"] = "assistance"
+    measures: ClassVar = AssistanceMeasures
+    plays: ClassVar[bool] = True
+    samples: int = Field(1, ge=1, description="answers to each held-out prompt")
+
+    def planned(self, run_plan: EvaluationPlan) -> Workload:
+        """Every measured assistant on every held-out prompt."""
+        name = run_plan.roles.get(ASSISTANT, "")
+        assistants = [player for player in run_plan.league if player.name == name]
+        games = len(assistants) * self.samples
+        matches = games * len(run_plan.held_out)
+        moves = sum(
+            sum(run_plan.game.moves(prompt).values()) for prompt in run_plan.held_out
+        )
+        judge = self.judge or run_plan.judge_of(name)
+        seats = len(run_plan.game.seats)
+        return Workload(matches, games * moves, [(judge, matches, seats)])
+
+    def measure(self, arena: Arena, t: int) -> AssistanceMeasures:
+        """The assistant at generation t, on the held-out prompts.
+
+        Raises ConfigError for another game, or where nobody plays the assistant.
+        """
+        roles, game = dict(arena.seated(t)), arena.game
+        if ASSISTANT not in roles or not isinstance(game, Assistance):
+            raise ConfigError(
+                "evaluate: 'assistance' needs the game assistance, and an assistant "
+                "in schedule.roles"
+            )
+        assistant = roles[ASSISTANT]
+        judged = self._played(arena, roles, t)
+        answers = _answers(arena, game, judged)
+        points = answered.points(answers)
+        point_N2 = _matrix(points)
+        welfare = answered.mean(answers, "score")
+        beaten = self._beaten(arena, roles, points, t)
+        return AssistanceMeasures(
+            players=[str(player) for player in roles.values()],
+            scores={str(assistant): welfare},
+            score=welfare.mean,
+            exploitability=max(beaten.values(), default=None),
+            welfare=welfare,
+            utilities=answered.utilities(answers),
+            rates=answered.rates(answers),
+            right=answered.right_actions(answers),
+            actions=answered.actions(answers),
+            length=answered.lengths(answers),
+            written=written_games(answers),
+            sources=answered.sources(answers),
+            points=points,
+            front=[list(points)[n] for n in front(point_N2)] if points else [],
+            hypervolume=hypervolume(point_N2, np.zeros(2)) if points else None,
+            unjudged=1 - len(answers) / len(judged) if judged else None,
+            beaten=beaten,
+        )
+
+    def _played(
+        self, arena: Arena, roles: Mapping[str, PlayerId], t: int
+    ) -> list[JudgedMatch]:
+        """Every held-out prompt, `samples` times."""
+        judge = self._judge(arena, roles[ASSISTANT])
+        repeats = f" ×{self.samples}" if self.samples > 1 else ""
+        label = f"all{repeats}/{len(arena.held_out)}"
+        return arena.play(roles, arena.held_out * self.samples, judge, t, label)
+
+    def _judge(self, arena: Arena, assistant: PlayerId) -> Judge:
+        return self.judge or arena.judge_of(assistant)
+
+    def _beaten(
+        self, arena: Arena, roles: Mapping[str, PlayerId], points: Points, t: int
+    ) -> dict[str, float]:
+        """Earlier measured generation -> the share of the prompts at which it dominates
+        this one.
+
+        Empty where another learner plays too: an older assistant met an older user, so
+        that the two did not play the same game.
+        """
+        game, assistant = arena.game, roles[ASSISTANT]
+        assert isinstance(game, Assistance)
+        others = {player for role, player in roles.items() if role != ASSISTANT}
+        if not others <= set(arena.others()):
+            return {}
+        beaten: dict[str, float] = {}
+        for older in arena.past(assistant)[1:]:
+            judged = self._played(arena, {**roles, ASSISTANT: older}, t)
+            before = answered.points(_answers(arena, game, judged))
+            shared = [prompt for prompt in points if prompt in before]
+            if shared:
+                dominance = compare(_matrix(before, shared), _matrix(points, shared))
+                beaten[str(older)] = dominance.first_dominates / len(shared)
+        return beaten
+
+
+def _answers(
+    arena: Arena, game: Assistance, judged: list[JudgedMatch]
+) -> list[MeasuredAnswer]:
+    prompts = {prompt.id: prompt for prompt in arena.held_out}
+    return measured_answers(judged, prompts, game)
+
+
+def _matrix(points: Points, prompts: list[str] | None = None) -> np.ndarray:
+    """[N, 2]: (user, llm) of all prompts, or of these."""
+    names = list(points) if prompts is None else prompts
+    return np.array([points[name] for name in names], float)

@@ -1,0 +1,215 @@
+"""The assistant's last answers on held-out prompts with their utilities, and what they
+come to.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from equipoise.environments.assistance.blocks import ParsedOutput
+from equipoise.environments.assistance.conversation import assistant_answers
+from equipoise.environments.assistance.game import ASSISTANT, Assistance
+from equipoise.environments.assistance.payoff_matrix import ACTIONS, Cell
+from equipoise.environments.assistance.record import (
+    QUESTIONS,
+    ActionShares,
+    AnswerLengths,
+    Rates,
+    SourceMeasures,
+    Utilities,
+)
+from equipoise.evaluate.base import JudgedMatch
+from equipoise.evaluate.measures import Estimate
+from equipoise.payoffs.intervals import mean_interval
+from equipoise.types import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredAnswer:
+    """The last answer of a judged match, and the assistant's utilities in it."""
+
+    prompt: Prompt
+    output: ParsedOutput
+    tokens: int
+    utilities: Mapping[str, float]
+
+    @property
+    def readable(self) -> bool:
+        """Whether the output could be paid at all."""
+        return bool(self.utilities["readable"])
+
+    @property
+    def question(self) -> str:
+        """What is known of the question: one of QUESTIONS."""
+        if "vague" not in self.utilities:
+            return "unknown"
+        return "vague" if self.utilities["vague"] else "detailed"
+
+    @property
+    def right_action(self) -> float | None:
+        """Whether the action was right, 1 or 0 (or between, where the task's judge says
+        so), else by whether the question is vague; None where neither tells.
+        """
+        if "right_action" in self.utilities:
+            return self.utilities["right_action"]
+        if "vague" not in self.utilities:
+            return None
+        direct = self.utilities["DA"]
+        return 1 - direct if self.utilities["vague"] else direct
+
+
+Answers = Sequence[MeasuredAnswer]
+
+
+def measured_answers(
+    judged: Iterable[JudgedMatch], prompts: Mapping[str, Prompt], game: Assistance
+) -> list[MeasuredAnswer]:
+    """The last answers of those matches that could be judged; `prompts` by id."""
+    measured = []
+    for match, judgement in judged:
+        prompt = prompts[match.prompt]
+        utilities = judgement.utilities(ASSISTANT)
+        answers = assistant_answers(match, prompt, game)
+        if "score" in utilities and answers:
+            last = answers[-1]
+            tokens = last.turn.move.tokens
+            measured.append(MeasuredAnswer(prompt, last.output, tokens, utilities))
+    return measured
+
+
+def points(answers: Answers) -> dict[str, Cell]:
+    """Prompt id -> (user, llm), the mean over its answers."""
+    by_prompt: dict[str, list[MeasuredAnswer]] = defaultdict(list)
+    for answer in answers:
+        by_prompt[answer.prompt.id].append(answer)
+    return {prompt: mean_point(group) for prompt, group in by_prompt.items()}
+
+
+def mean_point(answers: Answers) -> Cell:
+    """(user, llm): the mean of what the answers are worth to either side."""
+    return Cell(
+        fmean(answer.utilities["user"] for answer in answers),
+        fmean(answer.utilities["llm"] for answer in answers),
+    )
+
+
+def mean(answers: Answers, utility: str) -> Estimate:
+    """The mean of a utility. An output that cannot be read has no quality and no
+    matrix, and counts as 0 in both: it was paid nothing.
+    """
+    values = [
+        (answer.utilities.get(utility, 0.0), answer.prompt.id)
+        for answer in answers
+        if utility in answer.utilities or not answer.readable
+    ]
+    return _estimate(values)
+
+
+def utilities(answers: Answers) -> Utilities:
+    """What the answers are worth to either side."""
+    return Utilities(mean(answers, "user"), mean(answers, "llm"))
+
+
+def rates(answers: Answers) -> Rates:
+    """The parts of the reward that are shares."""
+    return Rates(
+        quality_llm=mean(answers, "quality_llm"),
+        quality_user=mean(answers, "quality_user"),
+        format=mean(answers, "format"),
+        readable=mean(answers, "readable"),
+        matrix=mean(answers, "matrix"),
+    )
+
+
+def right_actions(answers: Answers) -> Estimate:
+    """How often the action was right.
+
+    An output that cannot be read took no action, and that is not right, in a data set
+    of which the right actions are known.
+    """
+    known = {
+        answer.prompt.source for answer in answers if answer.right_action is not None
+    }
+    values = []
+    for answer in answers:
+        right = answer.right_action
+        if not answer.readable and (right is not None or answer.prompt.source in known):
+            values.append((0.0, answer.prompt.id))
+        elif right is not None:
+            values.append((right, answer.prompt.id))
+    return _estimate(values)
+
+
+def _estimate(values: Sequence[tuple[float, str]]) -> Estimate:
+    """The mean of (value, prompt id) with its interval, prompts being the clusters."""
+    interval = mean_interval(
+        [value for value, _ in values], [prompt for _, prompt in values]
+    )
+    return Estimate.of(interval)
+
+
+def by_question(answers: Answers) -> dict[str, list[MeasuredAnswer]]:
+    """The answers to each kind of question that was asked, in the order of QUESTIONS."""
+    groups: dict[str, list[MeasuredAnswer]] = {name: [] for name in QUESTIONS}
+    for answer in answers:
+        groups[answer.question].append(answer)
+    return {name: group for name, group in groups.items() if group}
+
+
+def actions(answers: Answers) -> dict[str, ActionShares]:
+    """Question -> how often each action was taken."""
+    return {
+        question: _action_shares(group)
+        for question, group in by_question(answers).items()
+    }
+
+
+def _action_shares(answers: Answers) -> ActionShares:
+    shares = {
+        action: fmean(answer.utilities[action] for answer in answers)
+        for action in ACTIONS
+    }
+    none = max(0.0, 1 - sum(shares.values()))
+    return ActionShares(**shares, none=none, n=float(len(answers)))
+
+
+def lengths(answers: Answers) -> AnswerLengths:
+    """How long the answers are, and what they are worth for it."""
+    if not answers:
+        return AnswerLengths()
+    tokens = [answer.tokens for answer in answers]
+    characters = sum(len(answer.output.text) for answer in answers)
+    visible = sum(len(answer.output.response or "") for answer in answers)
+    quality = sum(answer.utilities.get("quality_llm", 0.0) for answer in answers)
+    return AnswerLengths(
+        tokens=fmean(tokens),
+        response_share=visible / characters if characters else None,
+        quality_per_1000_tokens=1000 * quality / sum(tokens) if sum(tokens) else None,
+    )
+
+
+def sources(answers: Answers) -> dict[str, SourceMeasures]:
+    """Data set -> its main numbers."""
+    by_source: dict[str, list[MeasuredAnswer]] = defaultdict(list)
+    for answer in answers:
+        by_source[answer.prompt.source].append(answer)
+    return {source: _source(group) for source, group in sorted(by_source.items())}
+
+
+def _source(answers: Answers) -> SourceMeasures:
+    length = lengths(answers)
+    return SourceMeasures(
+        welfare=mean(answers, "score"),
+        user=mean(answers, "user"),
+        llm=mean(answers, "llm"),
+        quality_llm=mean(answers, "quality_llm"),
+        quality_user=mean(answers, "quality_user"),
+        format=mean(answers, "format"),
+        right=right_actions(answers),
+        tokens=length.tokens,
+        response_share=length.response_share,
+        quality_per_1000_tokens=length.quality_per_1000_tokens,
+    )

@@ -1,0 +1,128 @@
+"""What is recorded of a measured generation of the assistant, field by field."""
+
+from __future__ import annotations
+
+import msgspec
+
+from equipoise.environments.assistance.payoff_matrix import Cell
+from equipoise.evaluate.measures import Estimate, Measures
+
+QUESTIONS = ("detailed", "vague", "unknown")  # what is known of a question
+
+
+class Utilities(msgspec.Struct, frozen=True):
+    """What the answers are worth to either side."""
+
+    user: Estimate
+    llm: Estimate
+
+
+class Rates(msgspec.Struct, frozen=True):
+    """Parts of the reward in [0, 1]; an output that cannot be read counts as 0."""
+
+    quality_llm: Estimate
+    quality_user: Estimate
+    format: Estimate
+    readable: Estimate
+    matrix: Estimate
+
+
+class ActionShares(msgspec.Struct, frozen=True):
+    """How often each action was taken, in [0, 1]; `none`: no response was given; `n`
+    answers.
+    """
+
+    AQ: float
+    CQ: float
+    DA: float
+    none: float
+    n: float
+
+
+class AnswerLengths(msgspec.Struct, frozen=True):
+    """Means of all answers: tokens of an output, the response's share of its
+    characters, and quality to the model for a thousand tokens. None: not known.
+    """
+
+    tokens: float | None = None
+    response_share: float | None = None
+    quality_per_1000_tokens: float | None = None
+
+
+class ActualPay(msgspec.Struct, frozen=True, array_like=True):
+    """What an action was really worth to either side, and how often it was taken."""
+
+    user: float
+    llm: float
+    count: float
+
+
+class WrittenGames(msgspec.Struct, frozen=True):
+    """The matrices that were written.
+
+    matrices    how many could be read
+    means       question -> cell -> the mean of what was written
+    chosen      cell -> how often it was chosen; "none": <analyze> names no cell
+    typed       share of the choices that are of the question's true type
+    paid        question -> action -> what it was really worth
+    consistent  solution -> share of the choices that it names in that very game
+    """
+
+    matrices: int = 0
+    means: dict[str, dict[str, Cell]] = {}
+    chosen: dict[str, int] = {}
+    typed: float | None = None
+    paid: dict[str, dict[str, ActualPay]] = {}
+    consistent: dict[str, float] = {}
+
+
+class SourceMeasures(msgspec.Struct, frozen=True):
+    """The main numbers of one data set; fields as in `AssistanceRecord`, `Utilities`,
+    `Rates` and `AnswerLengths`.
+    """
+
+    welfare: Estimate
+    user: Estimate
+    llm: Estimate
+    quality_llm: Estimate
+    quality_user: Estimate
+    format: Estimate
+    right: Estimate
+    tokens: float | None
+    response_share: float | None
+    quality_per_1000_tokens: float | None
+
+
+class AssistanceRecord(Measures, frozen=True, kw_only=True, omit_defaults=True):
+    """Numbers about one generation of the assistant on held-out prompts.
+
+    welfare      mean welfare of an answer; `score` is its mean alone
+    right        share of questions that were met by the right action: asked back where
+                 vague, answered where clear
+    actions      question ("detailed", "vague", "unknown") -> the actions taken
+    sources      data set -> its main numbers
+    points       prompt id -> (user, llm), the mean over its answers
+    front        prompts whose points no other point outdoes
+    hypervolume  area above (0, 0) that the points dominate
+    unjudged     share of the answers without a judgement
+    beaten       earlier generation -> share of the prompts at which it did better by
+                 one side and no worse by the other; `exploitability` is the largest
+    """
+
+    players: list[str]
+    scores: dict[str, Estimate]
+    score: float | None
+    exploitability: float | None
+    welfare: Estimate
+    utilities: Utilities
+    rates: Rates
+    right: Estimate
+    actions: dict[str, ActionShares]
+    length: AnswerLengths
+    written: WrittenGames
+    sources: dict[str, SourceMeasures]
+    points: dict[str, Cell]
+    unjudged: float | None
+    beaten: dict[str, float]
+    front: list[str] = msgspec.field(default_factory=list)
+    hypervolume: float | None = None

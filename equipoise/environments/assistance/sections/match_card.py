@@ -1,0 +1,139 @@
+"""How the match browser shows a match of the assistant's game: each block by itself,
+and what the last answer is worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from equipoise.environments.assistance.blocks import ParsedOutput
+from equipoise.environments.assistance.conversation import assistant_answers
+from equipoise.environments.assistance.game import ASSISTANT, Assistance
+from equipoise.environments.assistance.payoff_matrix import (
+    ACTIONS,
+    QUESTION_TYPES,
+    cell_name,
+)
+from equipoise.report.cards import CardAnswer, CardPart, MatchCard
+from equipoise.types import Judgement, Match, Prompt, Turn
+
+
+def match_card(
+    match: Match,
+    prompt: Prompt,
+    game: Assistance,
+    judgements: Sequence[Judgement],
+    utility: str,
+) -> MatchCard:
+    """What was asked, and every turn. The first judgement gives the scores, the others
+    are noted beside the assistant's last answer.
+    """
+    outputs = {
+        id(answer.turn): answer.output
+        for answer in assistant_answers(match, prompt, game)
+    }
+    last = max(
+        (i for i, turn in enumerate(match.turns) if turn.seat == ASSISTANT), default=-1
+    )
+    answers = []
+    for i, turn in enumerate(match.turns):
+        output = None if turn.move.finish == "error" else outputs.get(id(turn))
+        notes = [f"ended by {turn.move.finish}"] if turn.move.finish != "stop" else []
+        if i == last:
+            notes += _utility_notes(turn, judgements, utility)
+        answers.append(
+            CardAnswer(
+                str(match.seats[turn.seat]),
+                turn.move.text or turn.move.error,
+                judgements[0].score(turn.seat, utility) if judgements else None,
+                ", ".join(notes),
+                () if output is None else output_parts(output),
+            )
+        )
+    return MatchCard(
+        match.id,
+        match.generation,
+        match.split,
+        prompt.messages,
+        tuple(answers),
+        _reasons(judgements),
+    )
+
+
+def _reasons(judgements: Sequence[Judgement]) -> str:
+    """Why the match is unjudged; of several judges, by whom."""
+    if len(judgements) == 1:
+        return judgements[0].reason
+    return "; ".join(
+        f"{judgement.judge}: {judgement.reason}"
+        for judgement in judgements
+        if judgement.reason
+    )
+
+
+def _utility_notes(
+    turn: Turn, judgements: Sequence[Judgement], utility: str
+) -> Iterator[str]:
+    """What the first judge paid for and the others' scores."""
+    for judgement in judgements[:1]:
+        yield from _paid(judgement.utilities(turn.seat), utility)
+    for judgement in judgements[1:]:
+        score = judgement.score(turn.seat, utility)
+        if score is not None:
+            yield f"{judgement.judge}: {utility} {score:.4g}"
+
+
+def _paid(utilities: Mapping[str, float], utility: str) -> Iterator[str]:
+    """Both sides' first, then what they are made of; of the actions the one that was
+    taken.
+    """
+    if "user" in utilities:
+        yield f"user {utilities['user']:.4g}"
+    if "llm" in utilities:
+        yield f"model {utilities['llm']:.4g}"
+    yield from (f"move {action}" for action in ACTIONS if utilities.get(action))
+    for name, value in utilities.items():
+        if name not in ("user", "llm", utility, *ACTIONS):
+            title = name.replace("_", " ").replace("llm", "model")
+            yield f"{title} {value:.4g}"
+
+
+def output_parts(output: ParsedOutput) -> tuple[CardPart, ...]:
+    """The four blocks, and of a faulty output what is wrong and its whole text; nothing
+    where no blocks were asked for.
+    """
+    blocks = [
+        _block_part(output, name, content)
+        for name, content in output.contents.items()
+        if content is not None
+    ]
+    if output.faults:
+        faults = CardPart("faults", "; ".join(output.faults))
+        return (faults, *blocks, CardPart("the whole output", output.text))
+    return tuple(blocks) if output.thinking is not None else ()
+
+
+def _block_part(output: ParsedOutput, name: str, content: str) -> CardPart:
+    if name == "payoff" and output.matrix is not None:
+        return CardPart(name, rows=_matrix_rows(output))
+    if name == "analyze" and output.chosen:
+        return CardPart(f"analyze: {output.chosen}", content)
+    return CardPart(name, content)
+
+
+def _matrix_rows(output: ParsedOutput) -> tuple[tuple[str, ...], ...]:
+    """Four rows below the actions' names: either side's pay-offs of a detailed and of a
+    vague question; the chosen cell's are in brackets.
+    """
+    assert output.matrix is not None
+    actions = ACTIONS[::-1]
+    rows: list[tuple[str, ...]] = [("", *actions)]
+    for question in QUESTION_TYPES:
+        for side, title in enumerate(("user", "LLM")):
+            cells = []
+            for action in actions:
+                name = cell_name(question, action)
+                value = f"{output.matrix[name][side]:g}"
+                cells.append(f"[{value}]" if name == output.chosen else value)
+            rows.append((f"{question} {title}", *cells))
+    return tuple(rows)

@@ -1,0 +1,227 @@
+"""The section on the games that the assistant wrote: their matrices, what it chose in
+them, and whether the choice follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from equipoise.environments.assistance.payoff_matrix import (
+    ACTIONS,
+    QUESTION_TYPES,
+    Cell,
+    cell_name,
+)
+from equipoise.environments.assistance.record import (
+    ActualPay,
+    AssistanceRecord,
+    WrittenGames,
+)
+from equipoise.environments.assistance.sections.readers import (
+    Measured,
+    Reader,
+    curve,
+    drawn,
+    exact,
+)
+from equipoise.environments.assistance.written_game import GIVEN
+from equipoise.evaluate.measures import History
+from equipoise.report.curves import lines_figure
+from equipoise.report.elements import Curves
+from equipoise.report.figures import heat_map
+from equipoise.report.section import Figure, Section, Table, number
+
+COLUMNS = ACTIONS[::-1]  # DA, CQ, AQ
+ROW_NAMES = ("detailed (DQ)", "vague (VQ)")
+TYPE_OF = {"detailed": "DQ", "vague": "VQ"}
+PAY_COLUMNS = (
+    "question",
+    "move",
+    "made",
+    "written for the user",
+    "for the model",
+    "paid to the user",
+    "to the model",
+)
+
+
+def written_section(history: History[AssistanceRecord]) -> Section:
+    """The matrices of the last generation, and over all generations how often the
+    choices follow from them.
+    """
+    last = history.last
+    if last is None or not last.measures.written.matrices:
+        return Section(
+            "written",
+            "The written game",
+            reason="no readable matrix has been written",
+        )
+    games = last.measures.written
+    blocks: list[Figure | Table] = [*_mean_matrices(games), choices_figure(games)]
+    if games.paid:
+        blocks.append(_pay_table(games))
+    blocks += [
+        lines_figure(group.name, group.curves, unit=group.unit, note=group.note)
+        for group in consistency_curves(history.measurements)
+    ]
+    lead = (
+        f"Of {number(games.matrices)} readable matrices of the last generation. Rows "
+        "are the user's question, columns the answer: DA answers, CQ asks back, AQ does "
+        "both. What was really asked is in each title."
+    )
+    return Section("written", "The written game", tuple(blocks), lead)
+
+
+def _mean_matrices(games: WrittenGames) -> Iterator[Figure]:
+    """The mean pay-offs of user and model by the question's type, all in one scale of
+    colours.
+    """
+    values = [
+        abs(value)
+        for cells in games.means.values()
+        for value in np.array(list(cells.values())).ravel().tolist()
+    ]
+    reach = max([*values, 1e-6])
+    for question, cells in games.means.items():
+        user_23 = _grid({name: cell.user for name, cell in cells.items()})
+        model_23 = _grid({name: cell.llm for name, cell in cells.items()})
+        for side, value_23 in (("user", user_23), ("model", model_23)):
+            title = f"What the {side} gets: {question} questions"
+            text = [[_two_decimals(value) for value in row] for row in value_23]
+            figure = _matrix_figure(title, value_23, text, around_zero=True)
+            yield _scaled(figure, -reach, reach)
+
+
+def choices_figure(games: WrittenGames) -> Figure:
+    """How often each cell was chosen."""
+    total = sum(games.chosen.values())
+    shares = {name: count / total for name, count in games.chosen.items()}
+    share_23 = _grid(shares)
+    text = [[number(share, "%") for share in row] for row in share_23.tolist()]
+    figure = _matrix_figure(
+        "How often each cell was chosen", share_23, text, around_zero=False
+    )
+    none = number(shares.get("none", 0.0), "%")
+    return replace(
+        _scaled(figure, 0.0, max(float(share_23.max()), 1e-6)),
+        note=f"of all written matrices; {none} of the choices name no cell",
+    )
+
+
+def _grid(values: Mapping[str, float]) -> np.ndarray:
+    """[2, 3]: values by cell, in the order of QUESTION_TYPES and COLUMNS; 0 where there
+    is none.
+    """
+    rows = [
+        [values.get(cell_name(question, action), 0.0) for action in COLUMNS]
+        for question in QUESTION_TYPES
+    ]
+    return np.array(rows, float)
+
+
+def _matrix_figure(
+    title: str, value_23: np.ndarray, text: list[list[str]], around_zero: bool
+) -> Figure:
+    hover = [
+        [
+            f"{cell_name(question, action)}<br><b>{shown}</b>"
+            for action, shown in zip(COLUMNS, row, strict=True)
+        ]
+        for question, row in zip(QUESTION_TYPES, text, strict=True)
+    ]
+    return heat_map(
+        title, ROW_NAMES, COLUMNS, value_23, text, hover, ("", ""), around_zero
+    )
+
+
+def _scaled(figure: Figure, low: float, high: float) -> Figure:
+    """The heat map, small, with its colours from `low` to `high`."""
+    [trace] = figure.data
+    scaled = {**trace, "zmin": low, "zmax": high}
+    return replace(figure, data=[scaled], wide=False, height=220)
+
+
+def _two_decimals(value: float) -> str:
+    return f"{value:.2f}".replace("-", "−")
+
+
+def _pay_table(games: WrittenGames) -> Table:
+    """What an action was said to be worth, and what it was worth; only the order of the
+    actions can be compared.
+    """
+    rows = []
+    for question, pay in games.paid.items():
+        best = max(pay, key=lambda action: pay[action].user * pay[action].llm)
+        for action, actual in pay.items():
+            mark = " (best)" if action == best else ""
+            written = _written_cell(games, question, action)
+            rows.append((question, f"{action}{mark}", *_pay_cells(written, actual)))
+    title = "What was written against what it was worth"
+    if games.typed is not None:
+        share = number(games.typed, "%")
+        title += f"; the chosen cell is of the question's true type in {share}"
+    return Table(PAY_COLUMNS, tuple(rows), title)
+
+
+def _written_cell(games: WrittenGames, question: str, action: str) -> Cell | None:
+    """The mean of what was written of an action at questions of this type."""
+    if question not in games.means or question not in TYPE_OF:
+        return None
+    return games.means[question][cell_name(TYPE_OF[question], action)]
+
+
+def _pay_cells(written: Cell | None, actual: ActualPay) -> tuple[str, ...]:
+    return (
+        number(int(actual.count)),
+        "–" if written is None else _two_decimals(written.user),
+        "–" if written is None else _two_decimals(written.llm),
+        number(actual.user),
+        number(actual.llm),
+    )
+
+
+def consistency_curves(measured: Measured) -> Iterator[Curves]:
+    """How many choices follow from the written game: in all of it, and in what the
+    question leaves of it.
+    """
+    solutions = dict.fromkeys(
+        solution
+        for measurement in measured
+        for solution in measurement.measures.written.consistent
+    )
+    whole = [name for name in solutions if not name.endswith(GIVEN)]
+    given = [name for name in solutions if name.endswith(GIVEN)]
+    note = (
+        "share of the written matrices whose chosen cell is one that this solution of "
+        "that very game names"
+    )
+    for title, names, which in (
+        (
+            "Choices that follow from the written game",
+            whole,
+            "of all six cells",
+        ),
+        (
+            "Choices that follow, the question given",
+            given,
+            "of the three cells of its row",
+        ),
+    ):
+        curves = drawn(
+            curve(
+                name.removesuffix(GIVEN).replace("_", " "),
+                "%",
+                measured,
+                _consistency(name),
+            )
+            for name in names
+        )
+        if curves:
+            yield Curves(title, "%", curves, f"{note}, {which}")
+
+
+def _consistency(solution: str) -> Reader:
+    return lambda record: exact(record.written.consistent.get(solution))

@@ -1,0 +1,181 @@
+"""The question to a judging model: a template, quoted texts, and what its reply came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import Field
+
+from equipoise.component import Settings
+from equipoise.judges.quoting import block, code_of
+from equipoise.judges.reply import Unread
+from equipoise.template import Template
+from equipoise.types import Move, Prompt, View, Vote, user
+
+FAILED = "the judge's move failed"
+UNREADABLE = "the judge's verdict could not be read"
+PACKAGE = "equipoise.judges"
+PLACEHOLDERS = ("question", "criteria", "reference", "code")
+
+Quotes = Mapping[str, tuple[str, str]]
+"""Placeholder -> (label of the block that fills it, the text in that block)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one question to a judge came to: a number, or None and the reason.
+
+    `tokens` (of question and reply) and `cost` are what it took.
+    """
+
+    value: float | None
+    reason: str = ""
+    tokens: int = 0
+    cost: float = 0.0
+
+    def vote(self, by: str, seat: str, other: str = "") -> Vote:
+        """The vote of `by` on the answer of `seat`, or on it against that of `other`."""
+        return Vote(by, seat, self.value, other, self.reason, self.tokens, self.cost)
+
+
+class QuestionSettings(Settings):
+    """Settings of every judge that asks a model."""
+
+    text: str = Field(
+        description="the question's template: a file, or the name of a packaged one"
+    )
+    criteria: str = Field(
+        default="", description="what counts in an answer, in words for the judge"
+    )
+    reference_fact: str | None = Field(
+        default=None,
+        description="the prompt's fact that the judge is shown as a reference; absent facts are left out",
+    )
+    longest: int = Field(
+        default=20_000,
+        ge=1,
+        description="characters of a quoted text that are shown; the rest is cut",
+    )
+    control_tokens: tuple[str, ...] = Field(
+        default=(),
+        description="control tokens of the judging model to break up in quoted text, besides the known ones",
+    )
+
+    def reference(self, prompt: Prompt) -> str:
+        """What the prompt's facts say under `reference_fact`; "" where they say nothing."""
+        fact = prompt.facts.get(self.reference_fact) if self.reference_fact else None
+        return "" if fact is None else str(fact)
+
+    def question_with(
+        self,
+        quoted: Collection[str],
+        constants: Mapping[str, str] | None = None,
+        needed: Collection[str] = (),
+        package: str = PACKAGE,
+    ) -> Question:
+        """The question that these settings describe.
+
+        `quoted` and `constants` are the placeholders that the template may use besides
+        PLACEHOLDERS, `needed` those that it must. A packaged template lies in the
+        folder texts/ of `package`, or else in that of the judges. Raises DataError for a template that cannot be used.
+        """
+        constants = constants or {}
+        known = (*PLACEHOLDERS, *quoted, *constants)
+        template = Template(
+            self.text, package, "judge.text", needed, known, elsewhere=[PACKAGE]
+        )
+        return Question(
+            template,
+            {"criteria": self.criteria, **constants},
+            self.longest,
+            self.control_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """How a judge words its questions, and the form in which it wants the verdicts.
+
+    The model sees one user's message: the template with every text that others wrote
+    quoted under the question's code. It never sees who wrote what.
+
+    `constants` fill the placeholders that are alike in all questions. Of a quoted text
+    at most `longest` characters are shown, with `control_tokens` broken up. `verdict`
+    is the name under which the reply's JSON object has the verdict, `verdict_schema`
+    the JSON schema of the verdict.
+    """
+
+    template: Template
+    constants: Mapping[str, str]
+    longest: int
+    control_tokens: tuple[str, ...] = ()
+    verdict: str = "score"
+    verdict_schema: Mapping[str, Any] = field(
+        default_factory=lambda: {"type": "number"}
+    )
+
+    def view(self, quotes: Quotes, seed: int) -> View:
+        """The question with these quotes; a blank reference is left out. `seed` is the
+        question's.
+        """
+        code = code_of(seed)
+        blocks = {
+            placeholder: block(label, text, code, self.longest, self.control_tokens)
+            for placeholder, (label, text) in quotes.items()
+            if text or placeholder != "reference"
+        }
+        fields = {"reference": "", "code": code, **self.constants, **blocks}
+        asks_for_json = f'"{self.verdict}"' in self.template.source
+        return View(
+            (user(self.template.render(**fields)),),
+            schema=self._schema() if asks_for_json else None,
+        )
+
+    def code(self, seed: int) -> str:
+        """The code that the verdict on the question must carry; "" where the template
+        does not ask for one.
+        """
+        return code_of(seed) if self._asks_for_code else ""
+
+    @property
+    def _asks_for_code(self) -> bool:
+        return "code" in self.template.uses
+
+    def _schema(self) -> dict[str, Any]:
+        properties: dict[str, Any] = {
+            "reason": {"type": "string"},
+            self.verdict: dict(self.verdict_schema),
+        }
+        if self._asks_for_code:
+            properties["code"] = {"type": "string"}
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        }
+
+
+def read_move(
+    move: Move, read: Callable[[str, str], float | Unread], code: str
+) -> Reading:
+    """What a judging model's move came to, and what it took.
+
+    `read` takes the reply and the code that its verdict must carry, "" for none.
+    """
+    tokens = move.prompt_tokens + move.tokens
+    if move.finish == "error":
+        return Reading(None, f"{FAILED}: {move.error}", tokens, move.cost)
+    verdict = read(move.text, code)
+    if isinstance(verdict, Unread):
+        return Reading(None, f"{UNREADABLE}: {verdict.reason}", tokens, move.cost)
+    return Reading(verdict, "", tokens, move.cost)
+
+
+def brief_reason(reason: str) -> str:
+    """The reason, but without the words of a reply that could not be read: they differ
+    from one reply to the next.
+    """
+    return UNREADABLE if reason.startswith(UNREADABLE) else reason

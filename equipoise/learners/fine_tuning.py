@@ -1,0 +1,172 @@
+"""One training on a fixed set of examples: in what order they are seen, where it goes
+on after a crash, how it ends on disk.
+
+The training itself is transformers' `Trainer` (see `learners.answer_trainer`), so one
+process, DDP, FSDP and DeepSpeed are a matter of the usual accelerate configuration (see
+`learners.launch`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from equipoise import seeds
+from equipoise.errors import ConfigError, NoSignal
+from equipoise.learners.base import TrainingBatch
+from equipoise.learners.checkpoints import disk_errors, resumable
+from equipoise.learners.fine_tuning_settings import FineTuningSettings
+from equipoise.learners.launch import world_size
+from equipoise.players.base import Player
+
+if TYPE_CHECKING:
+    from equipoise.learners.answer_trainer import Objective, Row
+    from equipoise.models.encoding import Encoding
+    from equipoise.players.local import Local
+
+
+def fine_tune_player(
+    settings: FineTuningSettings,
+    learner_kind: str,
+    batch: TrainingBatch,
+    rows: Callable[[Encoding], list[Row]],
+    objective: Objective,
+    *,
+    share: bool = False,
+) -> dict[str, float]:
+    """`fine_tune` the player of a training batch.
+
+    `rows` makes the examples with the player's encoding. Raises ConfigError for a
+    player that is no model in this process, ModelError, and what `fine_tune` raises.
+    """
+    player = local_player(learner_kind, batch.learner.name, batch.player)
+    model = model_to_train(player, batch.weights, batch.seed, settings.precision)
+    encoding = player.encoding()
+    return fine_tune(
+        settings,
+        model,
+        encoding,
+        rows(encoding),
+        objective,
+        output=batch.output,
+        scratch=batch.scratch,
+        seed=batch.seed,
+        share=share,
+        device=player.device,
+        report_to=batch.report_to,
+        log=batch.log,
+    )
+
+
+def fine_tune(
+    settings: FineTuningSettings,
+    model: Any,
+    encoding: Encoding,
+    rows: Sequence[Row],
+    objective: Objective,
+    *,
+    output: Path,
+    scratch: Path,
+    seed: int,
+    share: bool = False,
+    device: str = "auto",
+    report_to: Sequence[str] = (),
+    log: Callable[[dict[str, Any]], None] = lambda line: None,
+) -> dict[str, float]:
+    """Train `model` on `rows` and write it and its tokenizer into `output`.
+
+    Returns the last line of metrics. Goes on from a checkpoint in `scratch` where this
+    same training left one. `share`: answers may share a forward pass with their prompt.
+    Each process of a training calls it with the same arguments. Raises DiskFull, and
+    EquipoiseError when the loss is no longer a number.
+    """
+    from equipoise.learners.answer_trainer import AnswerTrainer, arguments
+    from equipoise.models.quiet import quiet
+
+    processes = world_size()
+    order = settings.order([row.length for row in rows], seed, processes)
+    ordered = [rows[i] for i in order]
+    steps = math.ceil(len(ordered) / settings.step_size(processes))
+    with quiet(), disk_errors(scratch):
+        args = arguments(settings, steps, scratch, seed, device, report_to)
+        with args.main_process_first(local=False):
+            checkpoint = resumable(scratch, _identity(settings, rows, objective, seed))
+        trainer = AnswerTrainer(
+            model,
+            args,
+            ordered,
+            objective,
+            pad_id=encoding.pad_id,
+            chunk=settings.chunk,
+            share=share,
+            log=log,
+        )
+        resume_from = None if checkpoint is None else str(checkpoint)
+        trainer.train(resume_from_checkpoint=resume_from)
+    trainer.assert_finite()
+    with quiet(), disk_errors(output):
+        trainer.save_whole(output)
+        if trainer.is_world_process_zero():
+            # a pickle of this machine's paths
+            (output / "training_args.bin").unlink(missing_ok=True)
+            encoding.tokenizer.save_pretrained(str(output))
+    return trainer.summary()
+
+
+def _identity(
+    settings: FineTuningSettings, rows: Sequence[Row], objective: Objective, seed: int
+) -> str:
+    """A hash of all that decides what is trained, except for the model, which its
+    folder decides.
+    """
+    makings = repr((settings.model_dump(mode="json"), objective, seed))
+    digest = hashlib.blake2b(makings.encode(), digest_size=16)
+    for row in rows:
+        digest.update(row.identity)
+    return digest.hexdigest()
+
+
+def local_player(learner_kind: str, name: str, player: Player) -> Local:
+    """`player`, called `name`, if it is a model in this process. Raises ConfigError."""
+    from equipoise.players.local import Local
+
+    if not isinstance(player, Local):
+        raise ConfigError(
+            f"learner '{learner_kind}' trains players of kind 'local', but players.{name} is of kind '{player.kind}'"
+        )
+    return player
+
+
+def model_to_train(
+    player: Local, weights: Path | None, seed: int, precision: str
+) -> Any:
+    """The player's model at `weights`, on the CPU. Raises ModelError.
+
+    Weights that are trained are float32. Under LoRA with `precision: bf16` the frozen
+    base is bfloat16.
+    """
+    from transformers import set_seed
+
+    from equipoise.models.loading import load_model
+
+    # a fresh adapter is drawn from torch's generator
+    set_seed(seeds.child(seed, "adapter") % 2**32)
+    frozen_base = player.lora is not None and precision == "bf16"
+    return load_model(
+        player.model,
+        weights,
+        player.lora,
+        dtype="bfloat16" if frozen_base else "float32",
+        device="cpu",  # the Trainer places it on the device of this process
+        attention=player.attention,
+        trainable=True,
+    )
+
+
+def need_examples(rows: Sequence[Any], learner: object) -> None:
+    """Raises NoSignal when there is nothing to learn from."""
+    if not rows:
+        raise NoSignal(f"{learner} has no example to learn from")

@@ -1,0 +1,160 @@
+"""Forward passes over a batch of moves: what policy, critic and reference say of each
+token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from equipoise.learners.critic import Critic
+from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
+from equipoise.learners.rollouts import RolloutBatch
+from equipoise.learners.trainable_model import TrainableModel
+from equipoise.models.logprobs import Answers, Packed, pack, shares_prompts
+from equipoise.models.output_head import AnswerHead
+
+
+class TokenNumbers(NamedTuple):
+    """Of each token of a batch, [B, T], 0 outside the mask.
+
+    logprob_BT: the policy's, in nats. value_BT: the critic's, where there is one.
+    entropy_BT: of the policy's distribution, in nats, where it is in the loss and
+    gradients are on.
+    """
+
+    logprob_BT: torch.Tensor
+    value_BT: torch.Tensor | None
+    entropy_BT: torch.Tensor | None
+
+
+class PolicyForward:
+    """Calls the models of one learner, `batch_size` moves at a time.
+
+    Moves with one prompt share its computation where the architecture allows.
+    """
+
+    def __init__(
+        self,
+        settings: PolicyGradientSettings,
+        policy: TrainableModel,
+        critic: Critic | None,
+        pad_id: int,
+        temperature: float,
+        device: torch.device,
+    ) -> None:
+        self.settings, self.policy, self.critic = settings, policy, critic
+        self.pad_id, self.temperature, self.device = pad_id, temperature, device
+        self.head = AnswerHead(policy.model, temperature=temperature, keep=True)
+        self.shared = False
+
+    def autocast(self) -> torch.autocast:
+        """Matrix products in the learner's precision."""
+        enabled = self.settings.precision == "bf16"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled)
+
+    def portions(self, batch: RolloutBatch) -> list[list[int]]:
+        """The batch's rows for each forward pass."""
+        rows = batch.by_prompt(range(len(batch)))
+        size = self.settings.batch_size
+        return [rows[begin : begin + size] for begin in range(0, len(rows), size)]
+
+    @torch.no_grad()
+    def complete(self, batch: RolloutBatch) -> None:
+        """Fill in the batch's log-probabilities and values before the update."""
+        self.decide_sharing(batch)
+        portions = self.portions(batch)
+        numbers = [self.tokens(batch.select(rows)) for rows in portions]
+        batch.old_BT = _assembled(batch, portions, [n.logprob_BT for n in numbers])
+        if self.critic is not None:
+            values = [n.value_BT for n in numbers if n.value_BT is not None]
+            batch.value_BT = _assembled(batch, portions, values)
+        if self.settings.kl:
+            references = [self.reference(batch.select(rows)) for rows in portions]
+            batch.reference_BT = _assembled(batch, portions, references)
+
+    def decide_sharing(self, batch: RolloutBatch) -> None:
+        """Find out whether the moves of this batch can share their prompts."""
+        model = self.policy.activate()
+        example = batch.select(self.portions(batch)[0]).grouped()[0]
+        self.shared = shares_prompts(self.head, model, example, batch.longest)
+
+    def tokens(self, batch: RolloutBatch) -> TokenNumbers:
+        """What the policy and the critic say of the tokens, in one forward pass."""
+        model = self.policy.activate()
+        packed = self._packed(batch.grouped(), self.shared)
+        wide = _widener(packed, batch.mask_BT.shape[1])
+        value_BT = entropy_BT = None
+        with self.autocast():
+            logprob_N = packed.tokens(self.head, model)
+            hidden_NH = self.head.hidden_NH
+            if self.critic is not None:
+                value_BT = wide(self.critic.values(packed, hidden_NH))
+            if self.settings.entropy and torch.is_grad_enabled():
+                assert hidden_NH is not None
+                entropy_BT = wide(self.head.entropy(hidden_NH))
+        return TokenNumbers(wide(logprob_N), value_BT, entropy_BT)
+
+    def reference(self, batch: RolloutBatch) -> torch.Tensor:
+        """The reference's log-probabilities [B, T], in nats."""
+        packed = self._packed(batch.grouped(), self.shared)
+        with self.autocast(), self.policy.reference() as model:
+            head = AnswerHead(model, temperature=self.temperature)
+            head.tail = self.head.tail
+            logprob_N = packed.tokens(head, model)
+        return _widener(packed, batch.mask_BT.shape[1])(logprob_N)
+
+    def alone(
+        self, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]
+    ) -> torch.Tensor:
+        """The policy's log-probabilities of answers to prompts, nothing shared."""
+        model = self.policy.activate().eval()
+        singles = [
+            Answers(prompt, [answer])
+            for prompt, answer in zip(prompts, answers, strict=True)
+        ]
+        packed = self._packed(singles, shared=False)
+        with self.autocast():
+            return packed.by_answer(packed.tokens(self.head, model).float())
+
+    def enable_checkpointing(self) -> None:
+        """Let layers forget their activations, if the settings say so.
+
+        They do so in training mode only; what is in them stays as it is, without
+        dropout.
+        """
+        if not self.settings.gradient_checkpointing:
+            return
+        for model in (self.policy.model, self.critic):
+            for module in () if model is None else model.modules():
+                if isinstance(module, GradientCheckpointingLayer):
+                    module.training = True
+
+    def _packed(self, groups: Sequence[Answers], shared: bool) -> Packed:
+        return pack(groups, self.pad_id, shared=shared).to(self.device)
+
+
+def _widener(packed: Packed, width: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """What makes [B, width] of the numbers of the packed answers' N tokens."""
+
+    def wide(value_N: torch.Tensor) -> torch.Tensor:
+        value_BT = packed.by_answer(value_N.float())
+        return nn.functional.pad(value_BT, (0, width - value_BT.shape[1]))
+
+    return wide
+
+
+def _assembled(
+    batch: RolloutBatch,
+    portions: Sequence[list[int]],
+    parts: Sequence[torch.Tensor],
+) -> torch.Tensor:
+    """[B, T] of what was computed in portions."""
+    whole_BT = torch.zeros_like(batch.mask_BT, dtype=torch.float32)
+    for rows, part_BT in zip(portions, parts, strict=True):
+        whole_BT[torch.tensor(rows, device=whole_BT.device)] = part_BT
+    return whole_BT

@@ -1,0 +1,199 @@
+"""Settings of a policy gradient: how rewards become losses, and how far a step goes.
+
+An estimator's own settings stand in it, as in `estimator: {kind: gae, lam: 0.9}`. They
+may stand beside it, too, as in `estimator: gae` and `lam: 0.9`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from equipoise.component import Settings
+from equipoise.learners.estimators.base import Estimator
+from equipoise.losses.policy_gradient import Over
+
+# Settings of estimators that may stand beside the estimator, and what they are by
+# default.
+ESTIMATOR_SETTINGS = {
+    "gamma": 1.0,
+    "lam": 0.95,
+    "whiten_rewards": False,
+    "scale_by_group": True,
+    "role_decay": 0.95,
+}
+
+
+def usual(data: Mapping[str, Any], name: str, otherwise: Any) -> Any:
+    """What the estimator's class variable `name` holds.
+
+    `otherwise` where the estimator is not valid, which is an error of its own.
+    """
+    return getattr(data.get("estimator"), name, otherwise)
+
+
+class PolicyGradientSettings(Settings):
+    """What is read in an update. Defaults: GPO (arXiv 2406.10977)."""
+
+    estimator: Estimator = Field(
+        default="gae", description="what a move's reward is compared with"
+    )  # type: ignore[assignment]
+    critic: Literal["model", "head"] | None = Field(
+        default_factory=lambda data: (
+            "model" if usual(data, "needs_critic", False) else None
+        ),
+        description="where the estimator needs one, as gae does: a model of its own, or a linear head on the "
+        "policy's last hidden states",
+    )
+    critic_model: str | None = Field(
+        None, description="a model that the critic starts from; null: the player's own"
+    )
+    learning_rate: float = Field(5e-7, gt=0, description="of the policy, by AdamW")
+    critic_learning_rate: float | None = Field(
+        default_factory=lambda data: None if data.get("critic") is None else 1.5e-6,
+        gt=0,
+        description="of the critic",
+    )
+    warmup_steps: int = Field(
+        100,
+        ge=0,
+        description="optimizer steps over which learning rates rise; then constant",
+    )
+    weight_decay: float = Field(
+        0.0, ge=0, description="decoupled weight decay of AdamW"
+    )
+    max_grad_norm: float = Field(
+        1.0,
+        gt=0,
+        description="the policy's and the critic's gradients are each cut to this norm",
+    )
+    epochs: int = Field(1, ge=1, description="passes over a batch")
+    minibatches: int = Field(1, ge=1, description="optimizer steps in a pass")
+    batch_size: int = Field(16, ge=1, description="moves in one forward pass")
+    clip: float = Field(
+        0.2,
+        gt=0,
+        description="how far a token's probability ratio moves before its gradient is cut",
+    )
+    clip_high: float | None = Field(
+        None, gt=0, description="the same upwards, where it differs"
+    )
+    value_clip: float = Field(
+        0.2,
+        gt=0,
+        description="how far a value moves before its gradient is cut, in reward units",
+    )
+    kl: float = Field(
+        0.01,
+        ge=0,
+        description="weight of the KL from the start, in reward a nat; 0: no reference is kept",
+    )
+    kl_in: Literal["reward", "loss"] = Field(
+        default_factory=lambda data: usual(data, "kl_in", "reward"),
+        description="taken off the reward token by token (k1), or added to the loss (k3)",
+    )
+    kl_target: float | None = Field(
+        None,
+        gt=0,
+        description="adapt the weight to this KL an answer, in nats; null: constant",
+    )
+    kl_horizon: int = Field(
+        10_000, ge=1, description="moves over which the weight adapts"
+    )
+    max_kl: float = Field(
+        200.0, gt=0, description="a larger KL an answer, in nats, stops the run"
+    )
+    entropy: float = Field(
+        0.0, ge=0, description="weight of the entropy bonus, in reward a nat"
+    )
+    whiten_advantages: bool = Field(
+        default_factory=lambda data: usual(data, "whitens", False),
+        description="bring advantages to mean 0 and deviation 1 over the tokens of a batch",
+    )
+    over: Over = Field(
+        default_factory=lambda data: usual(data, "over", "token"),
+        description="the loss is a mean over tokens, over answers, or a sum over a constant length",
+    )
+    precision: Literal["fp32", "bf16"] = Field(
+        "fp32",
+        description="bf16: matrix products in bfloat16, weights that are trained in float32",
+    )
+    gradient_checkpointing: bool = Field(
+        False, description="compute activations again in the backward pass"
+    )
+    save_every: int = Field(
+        20,
+        ge=1,
+        description="updates between two states on disk, from which a run is resumed",
+    )
+    probes: int = Field(
+        4,
+        ge=1,
+        description="moves on which sampler and learner are compared after each update",
+    )
+    max_disagreement: float = Field(
+        default_factory=lambda data: 0.25 if data.get("precision") == "bf16" else 1e-3,
+        gt=0,
+        description="nats a token by which they may differ on average; more stops the run",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _estimators_settings(cls, value: Any) -> Any:
+        """Moves the settings of the estimator that stand beside it into it."""
+        if not isinstance(value, Mapping):
+            return value
+        beside = {key: value[key] for key in ESTIMATOR_SETTINGS if key in value}
+        if not beside:
+            return value
+        rest = {key: value[key] for key in value if key not in beside}
+        return rest | {"estimator": _completed(value.get("estimator", "gae"), beside)}
+
+    @model_validator(mode="after")
+    def _fit(self) -> PolicyGradientSettings:
+        kind = self.estimator.kind
+        if self.estimator.needs_critic != (self.critic is not None):
+            verdict = "needs one" if self.critic is None else "has none"
+            raise ValueError(f"critic: {kind} {verdict}")
+        if (self.critic is None) != (self.critic_learning_rate is None):
+            raise ValueError(
+                "critic_learning_rate: goes with a critic, and only with one"
+            )
+        if self.critic_model is not None and self.critic != "model":
+            raise ValueError("critic_model: is read by critic: model only")
+        if self.kl_target is not None and not self.kl:
+            raise ValueError("kl_target: adapts the weight `kl`, which is 0")
+        return self
+
+
+def _completed(estimator: Any, beside: Mapping[str, Any]) -> Any:
+    """The estimator's configuration with the settings that stand beside it.
+
+    What it does not read may stand there with its default, as in a resolved
+    configuration of an earlier version. Raises PydanticCustomError for another value.
+    """
+    if isinstance(estimator, Estimator):
+        estimator = estimator.settings()
+    if isinstance(estimator, str):
+        estimator = {"kind": estimator}
+    if not isinstance(estimator, Mapping):
+        return estimator  # an error of the field itself
+    try:
+        known = Estimator.find(str(estimator.get("kind"))).model_fields
+    except PydanticCustomError:
+        return estimator  # likewise
+    settings = dict(estimator)
+    for name, value in beside.items():
+        if name in known and settings.setdefault(name, value) == value:
+            continue
+        if name in known or value != ESTIMATOR_SETTINGS[name]:
+            verdict = "is given twice" if name in known else "is not read"
+            raise PydanticCustomError(
+                "estimator",
+                "{name}: {verdict} with estimator: {kind}",
+                {"name": name, "verdict": verdict, "kind": str(settings["kind"])},
+            )
+    return settings

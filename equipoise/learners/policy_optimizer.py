@@ -1,0 +1,83 @@
+"""The optimizer of a policy and its critic: AdamW with a warm-up, gradients clipped, and
+added up over processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import nn
+
+from equipoise.learners.critic import Critic
+from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
+from equipoise.learners.trainable_model import TrainableModel
+
+
+class PolicyOptimizer:
+    """One AdamW for the policy and its critic, each with a learning rate of its own."""
+
+    def __init__(
+        self,
+        settings: PolicyGradientSettings,
+        policy: TrainableModel,
+        critic: Critic | None,
+        accelerator: Accelerator,
+    ) -> None:
+        self.settings, self.accelerator = settings, accelerator
+        self.policy, self.critic = policy, critic
+        self.rates = [settings.learning_rate]
+        groups: list[dict[str, Any]] = [
+            {"params": list(policy.trained_parameters().values())}
+        ]
+        if critic is not None:
+            self.rates.append(settings.critic_learning_rate or 0.0)
+            groups.append({"params": list(critic.parameters())})
+        for group, rate in zip(groups, self.rates, strict=True):
+            group["lr"] = rate
+        self.adamw = torch.optim.AdamW(groups, weight_decay=settings.weight_decay)
+        self.steps = 0
+
+    def add_up(self, sums: dict[str, torch.Tensor]) -> dict[str, float]:
+        """The sums over all processes; the gradients are added up, too."""
+        if self.accelerator.num_processes > 1:
+            for group in self.adamw.param_groups:
+                for weight in group["params"]:
+                    weight.grad = self.accelerator.reduce(_gradient(weight), "sum")
+            total: Any = self.accelerator.reduce(
+                torch.stack(list(sums.values())), "sum"
+            )
+            sums = dict(zip(sums, total, strict=True))
+        return {name: value.item() for name, value in sums.items()}
+
+    def clip(self) -> list[float]:
+        """Cut the policy's and the critic's gradients to the largest norm allowed.
+
+        Returns their norms before.
+        """
+        models = [self.policy.trained_parameters().values()]
+        if self.critic is not None:
+            models.append(self.critic.parameters())  # type: ignore[arg-type]
+        largest = self.settings.max_grad_norm
+        return [nn.utils.clip_grad_norm_(model, largest).item() for model in models]
+
+    def step(self) -> None:
+        """Move the weights."""
+        warmup = self.settings.warmup_steps
+        factor = min(1.0, (self.steps + 1) / warmup) if warmup else 1.0
+        for group, rate in zip(self.adamw.param_groups, self.rates, strict=True):
+            group["lr"] = rate * factor
+        self.adamw.step()
+        self.adamw.zero_grad(set_to_none=True)
+        self.steps += 1
+
+    def restore(self, state: Mapping[str, Any], steps: int) -> None:
+        """Take up the state that AdamW had after so many steps."""
+        self.adamw.load_state_dict(dict(state))
+        self.steps = steps
+
+
+def _gradient(weight: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(weight) if weight.grad is None else weight.grad

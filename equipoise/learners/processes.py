@@ -1,0 +1,173 @@
+"""Learners that train in several processes, which accelerate starts for them.
+
+A training batch is written into a folder that the processes share with the one that
+started them; metrics, errors and the result come back through it. They live no longer
+than that process: each watches a lock that it holds.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field
+
+from equipoise import errors
+from equipoise.errors import EquipoiseError
+from equipoise.learners.base import Learner, TrainingBatch
+from equipoise.learners.batch_files import write
+from equipoise.learners.checkpoints import LAUNCH
+from equipoise.learners.launch import Launch
+
+PATIENCE = 20.0  # seconds that processes are given to end by themselves
+# What the launcher of another job leaves in the environment of this process, and would
+# be mistaken for its own.
+FOREIGN = ("ACCELERATE_", "FSDP_", "TORCHELASTIC_", "GROUP_", "ROLE_", "LOCAL_")
+FOREIGN_NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+class Launchable(Learner):
+    """A learner that trains in this process, or in several that are started for it."""
+
+    launch: Launch | None = Field(
+        None, description="train in several processes; null: in this one"
+    )
+
+    @property
+    def processes(self) -> int:
+        """How many processes train together."""
+        return 1 if self.launch is None else self.launch.processes
+
+    def learn(self, batch: TrainingBatch) -> dict[str, float]:
+        """`learn_here`, in this process or in those that `launch` asks for."""
+        if self.launch is None:
+            return self.learn_here(batch)
+        return learn_in_processes(self.launch, self, batch)
+
+    @abstractmethod
+    def learn_here(self, batch: TrainingBatch) -> dict[str, float]:
+        """Write the next generation into `batch.output`; returns what sums it up.
+
+        Every process of the training calls it with the same batch.
+        """
+
+
+def learn_in_processes(
+    launch: Launch, learner: Learner, batch: TrainingBatch
+) -> dict[str, float]:
+    """What `learner.learn_here(batch)` returns, computed by several processes.
+
+    Metrics arrive while they work. Whatever ends this call ends them. Raises what the
+    processes raise where it is an error of ours, else EquipoiseError with the end of
+    their log.
+    """
+    if find_spec("accelerate") is None:
+        raise ModuleNotFoundError("no module named 'accelerate'", name="accelerate")
+    folder = (batch.scratch / LAUNCH).resolve()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "accelerate.yaml").write_text(
+        yaml.safe_dump(launch.accelerate(), sort_keys=False)
+    )
+    write(folder, learner, batch)
+    with _alive(folder), open(folder / "log.txt", "wb") as log:
+        process = subprocess.Popen(
+            launch.command(folder),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=environment(os.environ),
+            start_new_session=True,  # a group of their own, which ends as one
+        )
+        try:
+            _follow(process, folder / "metrics.jsonl", batch.log)
+        finally:
+            _end(process)
+    return _outcome(folder, process.returncode)
+
+
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """`given` without what another job's launcher has left in it."""
+    return {
+        name: value
+        for name, value in given.items()
+        if not name.startswith(FOREIGN) and name not in FOREIGN_NAMES
+    }
+
+
+@contextmanager
+def _alive(folder: Path) -> Iterator[None]:
+    """While it is open, and this process lives, `parent.lock` is locked."""
+    with open(folder / "parent.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _follow(
+    process: subprocess.Popen[bytes], file: Path, log: Callable[[dict[str, Any]], None]
+) -> None:
+    """Hand on each line that appears in `file` until the process has ended."""
+    done, ended = 0, False
+    while not ended:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.1)
+        # before the last look, so that nothing is missed
+        ended = process.returncode is not None
+        if file.is_file():
+            whole = file.read_bytes()[done:].rpartition(b"\n")[0]
+            for line in whole.splitlines():
+                log(json.loads(line))
+            done += len(whole) + 1 if whole else 0
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the whole group.
+
+    The launcher ends its processes when asked to, and is killed when it takes too long.
+    """
+    for number, patience in ((signal.SIGTERM, PATIENCE), (signal.SIGKILL, None)):
+        if process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=patience)
+
+
+def _outcome(folder: Path, code: int) -> dict[str, float]:
+    """The result that the first process left.
+
+    Raises the error that another left, or EquipoiseError after a crash.
+    """
+    result = folder / "result.json"
+    if result.is_file():
+        return json.loads(result.read_text())
+    log = folder / "log.txt"
+    files = sorted(folder.glob("error-*.json"), key=_rank)
+    failures = [json.loads(file.read_text()) for file in files]
+    for failure in failures:
+        if failure["kind"]:
+            raise vars(errors)[failure["kind"]](failure["message"])
+    if failures:
+        raise EquipoiseError(
+            f"a process of the training failed: {failures[0]['message']} ({log})"
+        )
+    end = "\n".join(log.read_text(errors="replace").rstrip().splitlines()[-12:])
+    raise EquipoiseError(
+        f"the training's processes ended with exit code {code}; the end of {log}:\n{end}"
+    )
+
+
+def _rank(file: Path) -> int:
+    """The number of the process that wrote the error."""
+    return int(file.stem.partition("-")[2])

@@ -1,0 +1,84 @@
+"""What judges and schedules are given to know of a generation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from equipoise import seeds
+from equipoise.judges.base import JudgeContext
+from equipoise.matches.base import MatchContext
+from equipoise.players.population import Population
+from equipoise.run.config import RunConfig
+from equipoise.run.ledger import Ledger
+from equipoise.run.memory import Memory
+from equipoise.run.roster import Roster
+from equipoise.types import PlayerId
+
+
+class Contexts:
+    """The contexts of every generation of a run."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        ledger: Ledger,
+        roster: Roster,
+        population: Population,
+        memory: Memory,
+    ) -> None:
+        self._config, self._ledger, self._roster = config, ledger, roster
+        self._population, self._memory = population, memory
+
+    def judge(self, t: int) -> JudgeContext:
+        """What the judges of generation t may know and ask."""
+        return JudgeContext(
+            game=self._config.game,
+            seed=seeds.child(self._config.seed, "bench", t),
+            pool=self._roster.players(t),
+            ratings=self.training_ratings(t),
+            resources=self._population.resources,
+            actor=self._population.actor,
+        )
+
+    def match(self, t: int) -> MatchContext:
+        """What the schedule may know in generation t."""
+        learners = self._roster.learners(t)
+        past = [old for learner in learners for old in self._roster.past(learner)[1:]]
+        measured = self._ledger.finished(f"{self._roster.last_measured(t)}/measure")
+        remembers = self._config.schedule.remembers
+        return MatchContext(
+            game=self._config.game,
+            players=self._roster.players(t),
+            history=past,
+            seed=seeds.child(self._config.seed, "seats", t),
+            ratings=self.training_ratings(t),
+            mixture=_mixture(measured or {}),
+            win_rate=_win_rates(measured or {}),
+            learners=learners,
+            successful_texts=self._memory.successful_texts(t) if remembers else (),
+        )
+
+    def training_ratings(self, t: int) -> dict[str, float]:
+        """The players' ratings before the matches of generation t, by name; empty at
+        first.
+        """
+        rated = self._ledger.finished(f"{t - 1}/rate")
+        if rated is None:
+            return {}
+        return {rating["name"]: rating["value"] for rating in rated["ratings"]}
+
+
+def _mixture(measured: Mapping[str, Any]) -> dict[PlayerId, float]:
+    weights = measured.get("mixture", {})
+    return {PlayerId.parse(name): weight for name, weight in weights.items()}
+
+
+def _win_rates(measured: Mapping[str, Any]) -> dict[tuple[PlayerId, PlayerId], float]:
+    """(first, second) -> P(first beats second), from pay-offs in [−1, 1]."""
+    players = [PlayerId.parse(name) for name in measured.get("players", ())]
+    rates = {}
+    for first, row in zip(players, measured.get("payoff", ()), strict=False):
+        for second, payoff in zip(players, row, strict=False):
+            rates[first, second] = (1 + payoff) / 2
+    return rates

@@ -1,0 +1,64 @@
+"""The meetings of a generation's training matches, as ratings read them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from itertools import combinations
+from statistics import fmean
+
+from equipoise.ratings.base import Duel
+from equipoise.run.ledger import Ledger
+from equipoise.types import Judgement, PlayerId, Vote
+
+VoteValue = Callable[[Vote], float | None]
+
+
+def duels(
+    ledger: Ledger,
+    judge: str,
+    t: int,
+    utility: str,
+    value: VoteValue = lambda vote: vote.value,
+) -> list[Duel]:
+    """The meetings of two different players in generation t, in order, with what each
+    voter gave both.
+
+    `judge` by its name in the ledger; `value` says what a vote counts as. A judge
+    without votes counts as one voter, by its scores. A meeting that nobody scored is a
+    duel without scores.
+    """
+    matches = ledger.matches("train", t)
+    judgements = ledger.judgements_of((match.id for match in matches), judge)
+    meetings = []
+    for match in matches:
+        by_voter = _by_voter(judgements.get(match.id), utility, value)
+        for (a, first), (b, second) in combinations(match.seats.items(), 2):
+            if first.name != second.name:
+                scores = {
+                    voter: (by_seat[a], by_seat[b])
+                    for voter, by_seat in by_voter.items()
+                    if a in by_seat and b in by_seat
+                }
+                meetings.append(Duel(first.name, second.name, scores))
+    return meetings
+
+
+def _by_voter(
+    judgement: Judgement | None, utility: str, value: VoteValue
+) -> dict[str, dict[str, float]]:
+    """voter -> seat -> what it gave the seat: its mean vote, or the judge's score."""
+    if judgement is None:
+        return {}
+    votes = [vote for vote in judgement.votes if not vote.other]
+    if not votes:
+        return {judgement.judge: judgement.by_seat(utility)}
+    given: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for vote in votes:
+        points = value(vote)
+        if points is not None:
+            given[PlayerId.parse(vote.by).name][vote.seat].append(points)
+    return {
+        voter: {seat: fmean(points) for seat, points in by_seat.items()}
+        for voter, by_seat in given.items()
+    }

@@ -1,0 +1,203 @@
+"""Each learner's training: from its examples to its next generation, on disk or in
+memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise import seeds
+from equipoise.data.logprobs import opponent_logprobs
+from equipoise.learners.base import OtherPlayer, TrainingBatch
+from equipoise.players.population import Population
+from equipoise.run.directory import Run
+from equipoise.run.live_learners import LiveLearners
+from equipoise.run.monitor import Monitor
+from equipoise.run.recorder import Recorder
+from equipoise.run.roster import Roster
+from equipoise.types import Episode, Pair, PlayerId
+
+Opponents = list[tuple[PlayerId, float]]  # with their weights in the loss
+
+
+class Training:
+    """Trains the learners of a run, each generation once."""
+
+    def __init__(
+        self,
+        run: Run,
+        roster: Roster,
+        population: Population,
+        live: LiveLearners,
+        recorder: Recorder,
+        monitor: Monitor,
+    ) -> None:
+        self._run, self._config, self._ledger = run, run.config, run.ledger
+        self._roster, self._population, self._live = roster, population, live
+        self._recorder, self._monitor = recorder, monitor
+
+    def learn(
+        self, examples: Sequence[Pair | Episode], learner: PlayerId, t: int
+    ) -> PlayerId:
+        """Train `learner` into its next generation; its weights appear complete or not
+        at all.
+        """
+        newborn = PlayerId(learner.name, learner.generation + 1)
+        key = f"{t}/learn/{learner.name}"
+        trainer = self._config.learner_of(learner.name)
+        if self._ledger.finished(key) is None:
+            with self._recorder.stage("learn", key, t) as facts:
+                if trainer.needs == "episodes":
+                    facts.update(self._update(key, newborn, t))
+                else:
+                    facts.update(self._train(key, examples, learner, t))
+                self._ledger.add_player(newborn, learner, trainer.kind, facts)
+        self._live.drop_old_states(learner.name)
+        if self._config.keep != "all":
+            self._population.forget(learner.name, self._config.keep, self._best())
+        return newborn
+
+    def _best(self) -> set[PlayerId]:
+        """The player with the best held-out score so far, where the last test will need
+        its weights.
+        """
+        scores: dict[str, float] = {}
+        for _, _, _, facts, _ in self._ledger.stages("measure"):
+            for name, score in facts.get("scores", {}).items():
+                scores[name] = score["mean"]
+        if not scores or not self._config.prompts.test:
+            return set()
+        return {PlayerId.parse(max(scores, key=scores.__getitem__))}
+
+    def _log(
+        self, key: str, more: Callable[[dict[str, Any]], None] = lambda line: None
+    ) -> Callable[[dict[str, Any]], None]:
+        """Takes lines of metrics to the run and its monitor, and to `more`."""
+
+        def log(line: dict[str, Any]) -> None:
+            self._run.metric(key, **line)
+            more(line)
+            self._monitor.advance(int(line.get("steps", 0)))
+            shown = ("loss", "kl", "tokens_per_second")
+            self._monitor.numbers(**{n: line[n] for n in shown if n in line})
+
+        return log
+
+    # -- in memory
+
+    def _update(self, key: str, newborn: PlayerId, t: int) -> dict[str, float]:
+        name = newborn.name
+        self._monitor.stage(self._recorder.title("learn", name), None, t)
+        log = self._log(key, lambda line: self._live.track(name, line))
+        facts = self._live.update(newborn, log)
+        self._live.save_state_when_due(name)
+        return facts
+
+    # -- from weights on disk
+
+    def _train(
+        self, key: str, examples: Sequence[Any], learner: PlayerId, t: int
+    ) -> dict[str, Any]:
+        newborn = PlayerId(learner.name, learner.generation + 1)
+        home = self._population.home(newborn)
+        if not home.is_dir():
+            batch = self._training_batch(key, list(examples), learner, t)
+            trainer = self._config.learner_of(learner.name)
+            title = self._recorder.title("learn", learner.name)
+            self._monitor.stage(title, trainer.steps(len(examples)), t)
+            self._population.release()
+            # The Trainer takes this folder from the environment only; its default lies
+            # in the scratch folder, which goes.
+            logs = self._run.folder / "logs" / "tensorboard" / str(newborn)
+            os.environ["TENSORBOARD_LOGGING_DIR"] = str(logs)
+            facts = trainer.learn(batch)
+            (batch.output / "training.json").write_text(json.dumps(facts))
+            batch.output.rename(home)
+            shutil.rmtree(batch.scratch, ignore_errors=True)
+        return json.loads((home / "training.json").read_text())
+
+    def _training_batch(
+        self, key: str, pairs: list[Pair], learner: PlayerId, t: int
+    ) -> TrainingBatch:
+        home = self._population.home(PlayerId(learner.name, learner.generation + 1))
+        past = self._roster.past(learner)
+        opponents = self._opponents(learner, t)
+        chosen_KB, rejected_KB = self._opponent_logprobs(learner, opponents, pairs)
+        return TrainingBatch(
+            learner=learner,
+            player=self._config.players[learner.name],
+            weights=self._population.weights(learner),
+            output=_empty(home.with_name(f".{home.name}.draft")),
+            scratch=home.with_name(f".{home.name}.scratch"),
+            seed=seeds.child(self._config.seed, "learn", learner),
+            game=self._config.game,
+            loss=self._config.loss,
+            pairs=pairs,
+            opponents=opponents,
+            opponent_chosen_KB=chosen_KB,
+            opponent_rejected_KB=rejected_KB,
+            other_players=self._other_players(learner, t),
+            past_weights=[
+                self._population.home(old) if old.generation else None for old in past
+            ],
+            report_to=self._config.report_to,
+            log=self._log(key),
+        )
+
+    def _opponents(self, learner: PlayerId, t: int) -> Opponents:
+        """Those whom the loss sets against the learner."""
+        loss = self._config.loss
+        if loss is None or self._config.learner_of(learner.name).needs == "answers":
+            return []
+        peers = [peer for peer in self._roster.learners(t) if peer != learner]
+        return loss.opponents(self._roster.past(learner), peers, self._roster.others())
+
+    def _opponent_logprobs(
+        self, learner: PlayerId, opponents: Opponents, pairs: Sequence[Pair]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The opponents' log-probability sums of both answers of each pair, in nats,
+        [K, B]; zeros where the learner needs none.
+        """
+        needs = self._config.learner_of(learner.name).needs
+        if needs != "pairs" or not opponents:
+            zeros_KB = np.zeros((len(opponents), len(pairs)))
+            return zeros_KB, zeros_KB
+        title = self._recorder.title("opponents' log-probabilities", learner.name)
+        total = 2 * len(pairs) * len(opponents)
+        self._monitor.stage(title, total, learner.generation)
+        return opponent_logprobs(
+            self._ledger,
+            self._population.actor,
+            learner,
+            [player for player, _ in opponents],
+            pairs,
+            self._monitor.advance,
+        )
+
+    def _other_players(self, learner: PlayerId, t: int) -> dict[str, OtherPlayer]:
+        """The other players as they were when generation t began, for learners that
+        learn from the game itself.
+        """
+        if self._config.learner_of(learner.name).needs != "game":
+            return {}
+        return {
+            other.name: OtherPlayer(
+                self._config.players[other.name], self._population.weights(other)
+            )
+            for other in self._roster.players(t)
+            if other.name != learner.name
+        }
+
+
+def _empty(folder: Path) -> Path:
+    """The folder, made anew."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder

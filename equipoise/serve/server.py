@@ -1,0 +1,84 @@
+"""The HTTP server: its token, its address, and the process that answers until it is
+stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+
+import uvicorn
+
+from equipoise.errors import ConfigError
+from equipoise.serve.app import create, is_loopback
+from equipoise.serve.catalogue import Catalogue
+from equipoise.serve.gate import Limits
+
+BACKLOG = 2048  # connections that wait to be accepted
+
+
+def choose_token(variable: str, none: bool, host: str) -> str | None:
+    """The token that clients must send: from an environment variable, or a fresh one;
+    None where `none` is wished.
+
+    Raises ConfigError for a variable that is not set, or no token at an address that
+    other machines can reach.
+    """
+    if variable and none:
+        raise ConfigError("--token-env and --no-token exclude each other")
+    if none:
+        if not is_loopback(host):
+            raise ConfigError(
+                f"--no-token: {host} can be reached from other machines; use a token there"
+            )
+        return None
+    if not variable:
+        return secrets.token_urlsafe(24)
+    token = os.environ.get(variable, "").strip()
+    if not token:
+        raise ConfigError(f"--token-env {variable}: this variable is not set")
+    return token
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at this address; port 0: any that is free. Raises ConfigError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {error}; choose another --host or --port"
+        ) from error
+
+
+def url(host: str, listening: socket.socket) -> str:
+    """The base URL that clients are given."""
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{listening.getsockname()[1]}/v1"
+
+
+def serve(
+    catalogue: Catalogue,
+    limits: Limits,
+    token: str | None,
+    listening: socket.socket,
+    grace: int,
+) -> None:
+    """Serve until Ctrl-C or SIGTERM; what is under way then has `grace` seconds."""
+    server = uvicorn.Server(
+        uvicorn.Config(
+            create(catalogue, limits, token),
+            http="h11",
+            ws="none",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=grace,
+        )
+    )
+    try:
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:
+        # uvicorn has finished what was under way, and passes on the signal.
+        return

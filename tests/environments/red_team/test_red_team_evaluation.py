@@ -1,0 +1,126 @@
+"""Adversary and defender measured in an arena of scripted outcomes."""
+
+from typing import Any
+
+import pytest
+
+from equipoise.environments.red_team.cross_play_table import cycling
+from equipoise.environments.red_team.evaluation import RedTeaming
+from equipoise.environments.red_team.report_sections import cross_play_section
+from equipoise.environments.red_team.seed_prompts import has_attack
+from equipoise.errors import ConfigError
+from equipoise.judges.base import Judge
+from equipoise.models.resources import Resources
+from equipoise.types import Judgement, Match, PlayerId, Prompt, user
+
+GUARD = Judge.build({"kind": "red_team", "guard": "clerk_guard"})
+
+
+class ScriptedArena:
+    """Plays nothing: every attack succeeds that `succeeds` names, by prompt."""
+
+    def __init__(self, harmful: int, succeeds, t: int = 1, **roles: str) -> None:
+        self.held_out = [
+            Prompt(f"p{i}", (user(f"seed {i}"),), {"harmful": True})
+            for i in range(harmful)
+        ]
+        self.succeeds, self.t, self.roles = succeeds, t, roles
+        self.resources = Resources()
+        self.labels: list[str] = []
+
+    def seated(self, t):
+        return {role: PlayerId(name, t) for role, name in self.roles.items()}
+
+    def past(self, player):
+        return [PlayerId(player.name, t) for t in range(player.generation, -1, -1)]
+
+    def others(self):
+        return [PlayerId("guest", 0)]
+
+    def judge_of(self, player):
+        return GUARD
+
+    def play(self, roles, prompts, judge, t, label):
+        self.labels.append(label)
+        return [self._judged(roles, prompt) for prompt in prompts]
+
+    def _judged(self, roles, prompt):
+        number = int(prompt.messages[0].content.split()[1])
+        won = float(self.succeeds(roles, number))
+        scores = {"defender": {"score": 1 - won, "p_safe": 1 - won, "unsafe": won}}
+        if not has_attack(prompt):
+            scores["adversary"] = {"score": won, "success": won, "refused": 0.0}
+        match = Match(
+            f"m{prompt.id}", 0, "held_out", "red_team", prompt.id, dict(roles), 0
+        )
+        return match, Judgement(match.id, match.id, "guard", scores)
+
+
+def arena(succeeds, harmful=10, **roles: str) -> Any:
+    return ScriptedArena(harmful, succeeds, **(roles or ROLES))
+
+
+ROLES = {"adversary": "red", "defender": "blue"}
+
+
+def in_turn(roles, number):
+    """Each defender fails half of the prompts that the adversary of its age attacks."""
+    same_age = roles.get("adversary", PlayerId("", 9)).generation == (
+        roles["defender"].generation
+    )
+    return same_age and number < 5
+
+
+def test_the_sample_of_cross_play_is_what_was_played():
+    """There are 10 prompts where 64 are allowed."""
+    measured = RedTeaming(crossplay=64).measure(arena(in_turn), 1)
+    assert measured.crossplay is not None and measured.crossplay.prompts == 10
+    assert measured.crossplay.success == [[0.5, 0.0], [0.0, 0.5]]
+    table_AD = measured.crossplay.success_AD
+    assert measured.cycling == cycling(table_AD, 10) == 1.0
+    assert measured.worst is not None and measured.worst.n == 10
+    result = measured.cross_play
+    assert "on 10 held-out harmful prompts" in cross_play_section(result).lead
+
+
+def test_a_difference_on_few_prompts_is_not_clear():
+    rare = RedTeaming(crossplay=64).measure(
+        arena(lambda roles, number: in_turn(roles, number) and number < 3), 1
+    )
+    # 3 of 10 prompts: 0.3 < 2 · sqrt(0.5 / 10) = 0.45, and > 2 · sqrt(0.5 / 64) = 0.18.
+    assert rare.crossplay is not None and rare.crossplay.success[0] == [0.3, 0.0]
+    assert rare.cycling == 0.0
+
+
+def test_the_setting_is_the_most_that_is_played():
+    measured = RedTeaming(crossplay=4).measure(arena(in_turn), 1)
+    assert measured.crossplay is not None and measured.crossplay.prompts == 4
+    assert measured.attack_success.adversary is not None
+    assert measured.attack_success.adversary.n == 10
+
+
+def test_without_an_adversary_the_prompts_are_asked_as_they_are():
+    measured = RedTeaming().measure(arena(in_turn, defender="blue"), 1)
+    assert measured.attack_success.adversary is None
+    assert measured.crossplay is None and measured.diversity is None
+    assert measured.exploitability == 0.0 and measured.score == 1.0
+    with pytest.raises(ConfigError, match="needs a defender"):
+        RedTeaming().measure(arena(in_turn, adversary="red"), 1)
+
+
+def test_matches_are_known_by_the_names_that_runs_have_recorded():
+    played = arena(in_turn)
+    RedTeaming(crossplay=3).measure(played, 0)
+    assert played.labels == [
+        "harmful as they are/10",
+        "harmless/0",
+        "harmful/10",
+        "harmful/3",
+    ]
+
+
+def test_transfer_attacks_players_that_do_not_learn():
+    measured = RedTeaming(transfer=("guest",)).measure(arena(in_turn), 0)
+    assert measured.transfer["guest"].n == 10
+    with pytest.raises(ConfigError, match="no player 'nobody' that does not learn"):
+        RedTeaming(transfer=("nobody",)).measure(arena(in_turn), 0)

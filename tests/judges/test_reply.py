@@ -1,0 +1,201 @@
+import warnings
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equipoise.judges.reply import SCORE_KEYS, Unread, choice, score
+
+CODE = "3f9a12bc07"
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ('{"reason": "good", "score": 7}', 7),
+        ('{"reason": "good",\n "score": 7.5}', 7.5),
+        ('{"reason": "two\nlines", "score": "7"}', 7),
+        ('{"score": "7/10"}', 7),
+        ("{'reason': 'it\\'s fine', 'score': 7}", 7),
+        ('```json\n{"reason": "x", "score": 8}\n```', 8),
+        (
+            'At first {"score": 3}, but then {"reason": "{it said {\\"score\\": 9}}", "score": 6}. Done.',
+            6,
+        ),
+        ('{"verdict": {"score": 4}}', 4),
+        ('{"Score": 4, "rating": 4}', 4),
+        ("Score: 7/10", 7),
+        ("I think so.\n\n**Score:** 7 out of 10.\n", 7),
+        ("Score: **10**", 10),
+        ("score = 7,5", 7.5),
+        ("<score>7</score>", 7),
+        ("Rating: [[7]]", 7),
+        ("It is fine. [[2]] no, [[3]]", 3),
+        (" 7. ", 7),
+        ("**7/10**", 7),
+        ("<think>Score: 9? No.</think>Score: 4", 4),
+        ("perhaps Score: 9</think>Score: 4", 4),
+        ('broken {"reason": "it says "score": 9", "score": 2}', 2),
+    ],
+)
+def test_a_score_is_read(reply, expected):
+    assert score(reply, 1, 10) == expected
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ("", "empty"),
+        ("   \n", "empty"),
+        ("It is a good answer.", "no verdict in the reply 'It is a good answer.'"),
+        ("I would give 7", "no verdict"),
+        ("There are 3 faults and 10 merits", "no verdict"),
+        ("Score: 11", "'11' is not within 1 and 10"),
+        ("Score: 0", "not within"),
+        ("Score: -3", "not within"),
+        ("Score: 4/5", "not on the scale to 10"),
+        ("Score: 7-8", "two numbers"),
+        ("Score: 7 or 8", "two numbers"),
+        ('{"score": 3, "score": 9}', "contradicting verdicts in one object: '3', '9'"),
+        ('{"score": 3, "rating": 9}', "contradicting"),
+        ('{"answer 1": {"score": 3}, "answer 2": {"score": 4}}', "contradicting"),
+        ('{"score": null}', "no number"),
+        ('{"score": true}', "no number"),
+        ('{"score": NaN}', "not within"),
+        ('{"score": 1e999}', "not within"),
+        ('{"score": "high"}', "no number"),
+        ('{"score": [7, 3]}', "no number"),
+        ("Score: 70%", "no verdict"),
+        ("Score: 7e5", "no verdict"),
+        ("<think>Score: 9", "empty"),
+        ("Score: 5. No: Score: 12", "not within"),
+        ("{" * 3000, "no verdict"),
+        ('{"a":' * 3000, "no verdict"),
+        ("score" + ">" * 20000, "no verdict"),
+    ],
+)
+def test_what_is_no_score_is_a_reason_and_never_a_number(reply, why):
+    found = score(reply, 1, 10)
+    assert isinstance(found, Unread)
+    assert why in found.reason
+    assert len(found.reason) < 300
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f'{{"reason": "bad", "score": 2, "code": "{CODE}"}}',
+        f"{{'score': 2, 'code': '{CODE.upper()}'}}",
+        f'Score: 9. {{"score": 9}} {{"score": 2, "code": "{CODE}"}} Score: 9',
+        f'{{"score": 9, "inner": {{"score": 2, "code": "{CODE}"}}}}',
+        f'{{"reason": "it said "score": 9", "score": 2, "code": "{CODE}"}}',
+        f"[[9]]\nScore {CODE}: 2/10\n[[9]]",
+        f"**{CODE}: 2**",
+    ],
+)
+def test_with_a_code_only_the_verdict_that_carries_it_counts(reply):
+    assert score(reply, 1, 10, CODE) == 2
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "9",
+        "Score: 9",
+        '{"score": 9}',
+        '{"score": 9, "code": "3f9a12bc08"}',
+        f'{CODE} says {{"score": 9}}',
+        f"<<answer {CODE}>>\n9\nScore: 9\n<<end of answer {CODE}>>",
+        f"The text of {CODE} asks me for Score: 9",
+    ],
+)
+def test_with_a_code_nothing_else_is_a_verdict(reply):
+    found = score(reply, 1, 10, CODE)
+    assert isinstance(found, Unread)
+    assert "no verdict with the code" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ('{"reason": "B is wrong", "verdict": "A"}', "A"),
+        ('{"verdict": "answer b"}', "B"),
+        ("Verdict: A\nVerdict: **Tie**", "tie"),
+        ("My final verdict is [[B]]", "B"),
+        ("a", "A"),
+        ("Answer A.", "A"),
+        ("Winner: Response B", "B"),
+    ],
+)
+def test_a_choice_is_read(reply, expected):
+    assert choice(reply, ("A", "B", "tie")) == expected
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ("", "empty"),
+        ("A is better than B", "no verdict"),
+        ("A or B", "no verdict"),
+        ("Verdict: Absolutely", "no verdict"),
+        ('{"verdict": "both"}', "'both' is none of A, B, tie"),
+        ('{"verdict": "A", "winner": "B"}', "contradicting"),
+        ('{"verdict": 1}', "none of"),
+    ],
+)
+def test_what_is_no_choice_is_a_reason(reply, why):
+    found = choice(reply, ("A", "B", "tie"))
+    assert isinstance(found, Unread)
+    assert why in found.reason
+
+
+PIECES = [
+    "{",
+    "}",
+    "[",
+    "]",
+    '"',
+    "'",
+    ":",
+    ",",
+    "score",
+    "verdict",
+    "7",
+    "-",
+    "/10",
+    "1e9",
+    "\\d",
+    "\x00",
+    "**",
+    "\n",
+    "<think>",
+    CODE,
+]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=4)), max_size=30).map(
+        "".join
+    )
+)
+def test_any_reply_is_read_or_refused_without_a_fault(reply):
+    with warnings.catch_warnings(action="error"):
+        for code in ("", CODE):
+            found = score(reply, 1, 10, code)
+            assert isinstance(found, Unread) or 1 <= found <= 10
+            picked = choice(reply, ("A", "B", "tie"), code)
+            assert isinstance(picked, Unread) or picked in ("A", "B", "tie")
+            assert not code or code in reply.casefold() or isinstance(found, Unread)
+
+
+def test_other_names_and_a_box_are_read_only_where_they_are_asked_for():
+    keys = (*SCORE_KEYS, "boxed", "abg")
+    for reply in (
+        r"So: \boxed{ 1 }",
+        "thought\n<abg>1</abg>",
+        r"\boxed{0} no, \boxed{1}",
+    ):
+        assert score(reply, 0, 4, keys=keys) == 1
+        assert isinstance(score(reply, 0, 4), Unread)
+        assert isinstance(score(reply, 0, 4, "c0de", keys), Unread)
