@@ -1,5 +1,5 @@
 """The command `equipoise`: one file per verb. A verb imports what it needs when it
-runs; `--help` loads no torch.
+runs, so that `--help` is fast and loads no torch.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ import sys
 import warnings
 from importlib import import_module
 from types import FrameType
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from equipoise import __version__
 from equipoise.component import added, imported
 from equipoise.errors import DiskFull, EquipoiseError, UserError
 
@@ -47,32 +50,65 @@ VERBS = (
     "chat",
     "doctor",
 )
+DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+
+
+class VerbGroup(TyperGroup):
+    """Verbs, of which some have two words: `export attacks` stands beside `export`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The verb that the arguments begin with, and the rest of them."""
+        two_words = " ".join(args[:2])
+        if two_words in self.commands:
+            args = [two_words, *args[2:]]
+        return super().resolve_command(ctx, args)
 
 
 def app() -> typer.Typer:
-    """The command with all its verbs."""
+    """The command with all its verbs, those of environments included."""
     command = typer.Typer(
-        help="Align language models by letting them play: run a recipe, then read its report.",
+        cls=VerbGroup,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
+    command.callback()(equipoise)
     for verb in VERBS:
-        command.command(verb.replace("_", "-"))(
-            vars(import_module(f"equipoise.cli.{verb}"))[verb]
-        )
+        module = import_module(f"equipoise.cli.{verb}")
+        command.command(verb.replace("_", "-"))(vars(module)[verb])
     for verb, path in added("COMMANDS").items():
         command.command(verb)(imported(path))
     return command
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"equipoise {__version__}")
+        raise typer.Exit
+
+
+def equipoise(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="print the version and exit",
+        ),
+    ] = False,
+) -> None:
+    """Align language models by letting them play games: run a recipe, then read its
+    report.
+    """
 
 
 def main() -> None:
     """Run the command. An error of ours is one message on standard error and its exit
     code, without a traceback.
     """
-    os.environ.setdefault(
-        "OMP_WAIT_POLICY", "PASSIVE"
-    )  # threads that wait leave the cores to others
+    # Threads that wait should leave the cores to others.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # PEFT asks transformers in a way that transformers will drop; nobody who runs a
     # recipe can act on it.
     warnings.filterwarnings("ignore", ".*is_gradient_checkpointing.*", FutureWarning)
@@ -83,10 +119,7 @@ def main() -> None:
     except EquipoiseError as error:
         _fail(str(error), error.exit_code)
     except ModuleNotFoundError as error:
-        extra = next(
-            (extra for extra, packages in EXTRAS.items() if error.name in packages),
-            None,
-        )
+        extra = _extra_with(error.name)
         if extra is None:
             raise
         _fail(
@@ -94,12 +127,20 @@ def main() -> None:
             UserError.exit_code,
         )
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+        if error.errno not in DISK_FULL:
             raise
         _fail(
             f"{error.filename or 'disk'}: cannot write ({error.strerror}); free some space",
             DiskFull.exit_code,
         )
+
+
+def _extra_with(package: str | None) -> str | None:
+    """The extra of ours that brings a package."""
+    for extra, packages in EXTRAS.items():
+        if package in packages:
+            return extra
+    return None
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

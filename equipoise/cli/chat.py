@@ -4,7 +4,6 @@ serve.
 
 from __future__ import annotations
 
-import asyncio
 import json as js
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.cli.options import Set
 from equipoise.cli.serving_options import (
     Adapter,
     ExtensionChoice,
@@ -25,27 +23,35 @@ from equipoise.cli.serving_options import (
     option_texts,
     with_extensions,
 )
+from equipoise.options import Set
 from equipoise.serve.extension import offered
 
 if TYPE_CHECKING:
+    import asyncio
+
     from equipoise.serve.conversation import Conversation, Exchange
     from equipoise.serve.engine import EngineRequest
 
 PlayerName = Annotated[
     str,
     typer.Option(
-        help="who answers, as the server names it: policy@3, mixture [default: the newest]"
+        help="who answers, as the server names it: policy@3, mixture",
+        show_default="the newest",
     ),
 ]
 System = Annotated[str, typer.Option(help="the system message")]
 Seed = Annotated[int, typer.Option(min=0, help="seed of the answers")]
 Temperature = Annotated[
     float | None,
-    typer.Option(min=0, help="sampling temperature [default: the player's]"),
+    typer.Option(min=0, help="sampling temperature", show_default="the player's"),
 ]
 MaxTokens = Annotated[
     int | None,
-    typer.Option(min=1, help="most tokens of an answer, hidden ones included"),
+    typer.Option(
+        min=1,
+        help="most tokens of an answer, hidden ones included",
+        show_default="the player's",
+    ),
 ]
 JsonLines = Annotated[
     bool, typer.Option("--json", help="print one JSON object per answer, one per line")
@@ -204,9 +210,13 @@ def chat(
     max_tokens: MaxTokens = None,
     json: JsonLines = False,
 ) -> None:
-    """Talk with a trained player, a mixture of players, or a model. Lines that are
-    piped in are answered one by one.
+    """Talk with a player or a model.
+
+    The player can be a mixture, as `serve` offers it. Lines that are piped in are
+    answered one by one.
     """
+    import asyncio
+
     from equipoise.serve.conversation import Conversation
     from equipoise.serve.extension import extensions
     from equipoise.serve.source import Source

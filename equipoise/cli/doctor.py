@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from equipoise.cli.options import Json, show
+from equipoise.options import Json, show
 
 
 def doctor(json: Json = False) -> None:
-    """Check this machine: versions, cores, memory, disk, device, ledger, built-in
-    model.
+    """Check what this machine has, and that the parts work on it.
+
+    Versions, cores, memory, disk, device, ledger, and the built-in model.
     """
     from rich.console import Console
     from rich.table import Table

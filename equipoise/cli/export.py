@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from equipoise.cli.options import Json, show
+from equipoise.options import Json, show
 
 if TYPE_CHECKING:
     from equipoise.run.directory import Run

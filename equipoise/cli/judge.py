@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.cli.options import Json, RunFolder, Set, show
+from equipoise.options import Json, RunFolder, Set, show
 
 if TYPE_CHECKING:
     from equipoise.report.terminal import Value
@@ -28,13 +28,14 @@ def judge(
     part: Annotated[str, typer.Option(help="train, held_out or test")] = "held_out",
     generation: Annotated[
         int | None,
-        typer.Option(min=0, help="judge this generation only [default: all]"),
+        typer.Option(min=0, help="judge this generation only", show_default="all"),
     ] = None,
     set: Set = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Have another judge judge a run's matches. Nothing is played; its judgements are
-    recorded beside the run's.
+    """Have another judge judge a run's matches.
+
+    Nothing is played; its judgements are recorded beside the run's.
     """
     from rich.console import Console
 

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.options import Json, show
 from equipoise.errors import ConfigError
+from equipoise.options import Json, show
 
 
 def new_model(
@@ -35,13 +35,14 @@ def new_model(
         int, typer.Option(min=16, help="longest text the model can read, in tokens")
     ] = 512,
     hidden: Annotated[
-        int | None, typer.Option(min=2, help="width [default: the size's]")
+        int | None, typer.Option(min=2, help="width", show_default="the size's")
     ] = None,
     layers: Annotated[
-        int | None, typer.Option(min=1, help="depth [default: the size's]")
+        int | None, typer.Option(min=1, help="depth", show_default="the size's")
     ] = None,
     heads: Annotated[
-        int | None, typer.Option(min=1, help="attention heads [default: the size's]")
+        int | None,
+        typer.Option(min=1, help="attention heads", show_default="the size's"),
     ] = None,
     column: Annotated[
         list[str] | None,
@@ -53,7 +54,7 @@ def new_model(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Fit a tokenizer to a corpus and draw a small Llama's weights at random."""
+    """Make a small untrained model and its tokenizer from a corpus."""
     from equipoise.models import new_model as model
     from equipoise.models.corpus import read_texts
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from equipoise.cli.options import Json, Recipe, Set, show
+from equipoise.options import Json, Recipe, Set, show
 
 if TYPE_CHECKING:
     from equipoise.run.cost import Cost
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B006
-    """Print the resolved configuration, what the run would do, and an estimate of its
-    memory and time.
+    """Print what a run would do, and estimate its memory and time.
+
+    The resolved configuration comes first. No model is loaded.
     """
     from equipoise.run import config
     from equipoise.run.plan import plan

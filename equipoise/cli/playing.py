@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from equipoise.cli.options import show
+from equipoise.options import show
 
 if TYPE_CHECKING:
     from rich.console import Console

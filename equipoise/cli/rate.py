@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.cli.options import Json, RunFolder, Set, show
+from equipoise.options import Json, RunFolder, Set, show
 
 if TYPE_CHECKING:
     from equipoise.ratings.base import Rating
@@ -22,27 +22,32 @@ def rate(
     by: Annotated[
         str,
         typer.Option(
-            help="a kind of rating, a YAML file, or YAML: {kind: elo, k: 8} [default: the run's]"
+            help="a kind of rating, a YAML file, or YAML: {kind: elo, k: 8}",
+            show_default="the run's",
         ),
     ] = "",
     of: Annotated[
         str,
         typer.Option(
             help="matches: the players, by their training matches; league: every "
-            "generation, by held-out pay-offs"
+            "generation, by held-out pay-offs",
+            show_default="matches, where several players met in training",
         ),
     ] = "",
     judge: Annotated[
         str,
         typer.Option(
-            help="whose judgements count, as the ledger names the judge [default: the run's]"
+            help="whose judgements count, as the ledger names the judge",
+            show_default="the run's",
         ),
     ] = "",
     set: Set = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Rate a run's players anew: by the training matches after every generation, or the
-    whole league by held-out pay-offs.
+    """Rate a run's players anew, from its ledger.
+
+    By the training matches, after every generation, or the whole league by held-out
+    pay-offs.
     """
     from equipoise.errors import ConfigError
     from equipoise.ratings.base import Ratings

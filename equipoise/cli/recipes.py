@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from equipoise.cli.options import Json, show
+from equipoise.options import Json, show
 
 
 def recipes(json: Json = False) -> None:
@@ -12,11 +12,11 @@ def recipes(json: Json = False) -> None:
 
     from equipoise.run import config
 
-    found = config.recipes()
+    descriptions = config.recipes()
     if json:
-        show(found)
+        show(descriptions)
         return
     table = Table(box=None, show_header=False, pad_edge=False)
-    for name, text in found.items():
-        table.add_row(f"[bold]{name}[/]", text)
+    for name, description in descriptions.items():
+        table.add_row(f"[bold]{name}[/]", description)
     Console().print(table)

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.options import RunFolder, at_generation, names
+from equipoise.options import RunFolder
+from equipoise.run.reference import at_generation, short_names
 
 
 def report(
@@ -41,7 +42,7 @@ def report(
             )  # other runs' planes have their place only beside a plane of its own
         others = []
         for name, (other, generation) in zip(
-            names([one for one, _ in asked]), asked, strict=True
+            short_names([one for one, _ in asked]), asked, strict=True
         ):
             found = measured_run(stack.enter_context(Run.read(other)), name, generation)
             others.append(plane(f"{name}@{found.generation}", found.measures.facts({})))

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import os
 
-from equipoise.cli.options import Json, RunFolder, Set
+from equipoise.options import Json, RunFolder, Set
 
 
 def resume(folder: RunFolder, set: Set = [], json: Json = False) -> None:  # noqa: B006
-    """Go on where a run stopped. What is recorded is not done again; a finished run
-    only prints its result.
+    """Go on with a run that was stopped.
 
-    `-s` may raise what limits a run without changing what it computes: budgets,
-    time-outs, concurrency, addresses.
+    What is recorded is not done again; a finished run only prints its result. `-s` may
+    raise what limits a run without changing what it computes: budgets, time-outs,
+    concurrency, addresses.
     """
     from equipoise.cli.playing import play_and_print
     from equipoise.run.directory import Run
 
     with Run.open(folder.resolve()) as opened:
-        os.chdir(
-            opened.ledger.meta("directory")
-        )  # relative paths in the configuration mean what they meant
+        # Relative paths in the configuration mean what they meant at the start.
+        os.chdir(opened.ledger.meta("directory"))
         if set:
             opened.allow(set)
         play_and_print(opened, json)

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.options import Json, Recipe, Set
+from equipoise.options import Json, Recipe, Set
 
 
 def run(
     recipe: Recipe,
     set: Set = [],  # noqa: B006
     out: Annotated[
-        Path | None, typer.Option(help="the run directory [default: runs/RECIPE]")
+        Path | None, typer.Option(help="the run directory", show_default="runs/RECIPE")
     ] = None,
     overwrite: Annotated[
         bool,
@@ -22,9 +22,7 @@ def run(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Play a recipe: players meet, judges judge, learners learn, and a report says what
-    came of it.
-    """
+    """Play a recipe, train its learners, and report what came of it."""
     from equipoise.cli.playing import play_and_print
     from equipoise.run import config
     from equipoise.run.directory import Run

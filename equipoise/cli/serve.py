@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.cli.options import Json, Set, show
 from equipoise.cli.serving_options import (
     Adapter,
     ExtensionChoice,
@@ -19,6 +18,7 @@ from equipoise.cli.serving_options import (
     option_texts,
     with_extensions,
 )
+from equipoise.options import Json, Set, show
 
 if TYPE_CHECKING:
     from equipoise.serve.catalogue import Catalogue
@@ -72,8 +72,9 @@ def serve(
     grace: Grace = 30,
     json: Json = False,
 ) -> None:
-    """Serve trained players, a mixture of them, or a model to any OpenAI client, until
-    Ctrl-C or SIGTERM.
+    """Serve players or a model to any OpenAI client.
+
+    Serves trained players, a mixture of them, or one model, until Ctrl-C or SIGTERM.
     """
     from equipoise.serve import server
     from equipoise.serve.extension import extensions

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.options import Json, show
+from equipoise.options import Json, show
 
 
 def sft(
@@ -28,7 +28,7 @@ def sft(
     batch_size: Annotated[int, typer.Option(help="examples per step")] = 16,
     max_length: Annotated[
         int | None,
-        typer.Option(help="tokens of prompt and answer [default: the model's]"),
+        typer.Option(help="tokens of prompt and answer", show_default="the model's"),
     ] = None,
     seed: Annotated[int, typer.Option(help="seed of the data's order")] = 0,
     overwrite: Annotated[
@@ -36,7 +36,10 @@ def sft(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Fine-tune a model on answers. Only answer tokens are trained on."""
+    """Fine-tune a model on answers.
+
+    Only the tokens of answers are trained on.
+    """
     from rich.console import Console
 
     from equipoise.learners.sft import SFT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from equipoise.cli.options import Json, RunFolder, show
+from equipoise.options import Json, RunFolder, show
 
 
 def status(folder: RunFolder, json: Json = False) -> None:

@@ -10,58 +10,56 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.options import Json, Recipe, Set, show
 from equipoise.component import added
+from equipoise.options import Json, Recipe, Set, show
 
-TEACHERS = list(added("TEACHERS"))
+Teacher = Annotated[
+    str,
+    typer.Option(
+        help=f"who plays the learner's part: {', '.join(added('TEACHERS'))}, a YAML "
+        "file, or YAML: {kind: …}"
+    ),
+]
+Out = Annotated[
+    Path,
+    typer.Option(help="the folder for traces.jsonl, candidates.jsonl and the ledger"),
+]
+Candidates = Annotated[
+    int, typer.Option(min=1, help="plays on each prompt; the best one is kept")
+]
+Count = Annotated[
+    int | None,
+    typer.Option(min=1, help="prompts to play on", show_default="all training prompts"),
+]
+Least = Annotated[float, typer.Option(help="the least pay-off of a play that is kept")]
+Train = Annotated[
+    str | None,
+    typer.Option(help="also train this model on the traces: hub id, folder, builtin"),
+]
+Epochs = Annotated[float, typer.Option(help="with --train: passes over the traces")]
+LearningRate = Annotated[float, typer.Option(help="with --train: peak learning rate")]
+BatchSize = Annotated[int, typer.Option(help="with --train: traces per step")]
 
 
 def traces(
     recipe: Recipe,
-    teacher: Annotated[
-        str,
-        typer.Option(
-            help="who plays the learner's part: "
-            f"{', '.join(TEACHERS)}, a YAML file, or YAML: {{kind: …}}"
-        ),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="the folder for traces.jsonl, candidates.jsonl and the ledger"
-        ),
-    ],
-    candidates: Annotated[
-        int, typer.Option(min=1, help="plays on each prompt; the best one is kept")
-    ] = 4,
-    count: Annotated[
-        int | None,
-        typer.Option(min=1, help="prompts to play on [default: all training prompts]"),
-    ] = None,
-    least: Annotated[
-        float, typer.Option(help="the least pay-off of a play that is kept")
-    ] = 0.0,
-    train: Annotated[
-        str | None,
-        typer.Option(
-            help="also train this model on the traces: hub id, folder, builtin"
-        ),
-    ] = None,
-    epochs: Annotated[
-        float, typer.Option(help="with --train: passes over the traces")
-    ] = 1.0,
-    learning_rate: Annotated[
-        float, typer.Option(help="with --train: peak learning rate")
-    ] = 1e-5,
-    batch_size: Annotated[int, typer.Option(help="with --train: traces per step")] = 16,
+    teacher: Teacher,
+    out: Out,
+    candidates: Candidates = 4,
+    count: Count = None,
+    least: Least = 0.0,
+    train: Train = None,
+    epochs: Epochs = 1.0,
+    learning_rate: LearningRate = 1e-5,
+    batch_size: BatchSize = 16,
     set: Set = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Have a teacher play a recipe's game on its training prompts, keep the best plays,
-    and train a model on them to start from.
+    """Have a teacher play a recipe's game, and keep its best plays.
 
-    Run again, it goes on where it stopped: what was played and judged is in
-    DIR/ledger.sqlite.
+    It plays on the training prompts; with --train, a model is trained on the best plays
+    to start from. Run again, it goes on where it stopped: what was played and judged is
+    in DIR/ledger.sqlite.
     """
     from rich.console import Console
 
@@ -86,7 +84,8 @@ def traces(
             monitor=display,
         )
     if json:
-        show({k: v for k, v in asdict(started).items() if v is not None})
+        facts = asdict(started)
+        show({name: value for name, value in facts.items() if value is not None})
         return
     typer.echo(
         f"{started.traces}  {started.kept} of {started.played} plays, "

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from equipoise.component import added, imported
-from equipoise.serve.engine import Engine
 
 if TYPE_CHECKING:
     from equipoise.games.base import Game
+    from equipoise.serve.engine import Engine
 
 
 class Extension(ABC):

@@ -130,3 +130,10 @@ def test_the_command_is_installed():
         check=False,
     )
     assert done.returncode == 0 and "quickstart" in done.stdout
+
+
+def test_the_version_is_printed(command):
+    from equipoise import __version__
+
+    shown = command("--version")
+    assert shown.code == 0 and shown.out == f"equipoise {__version__}\n"

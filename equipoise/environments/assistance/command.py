@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from equipoise.cli.options import Json, at_generation, names, show
+from equipoise.options import Json, show
+from equipoise.run.reference import at_generation, short_names
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -95,7 +96,7 @@ def welfare(
         )
     folder_a, a = at_generation(run_a, generation_a, "--generation-a")
     folder_b, b = at_generation(run_b, generation_b, "--generation-b")
-    title_a, title_b = names([folder_a, folder_b])
+    title_a, title_b = short_names([folder_a, folder_b])
     with Run.read(folder_a) as opened_a, Run.read(folder_b) as opened_b:
         comparison = compare_runs(
             measured_run(opened_a, title_a, a),

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from equipoise.cli.options import Json, Set, show
+from equipoise.options import Json, Set, show
 
 
 def crossplay(

@@ -1,0 +1,31 @@
+"""Options that verbs of the command share, those of environments among them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Recipe = Annotated[
+    str,
+    typer.Argument(
+        help="a packaged recipe's name (see `equipoise recipes`) or a YAML file"
+    ),
+]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run directory")]
+Set = Annotated[
+    list[str],
+    typer.Option(
+        "-s", "--set", metavar="KEY=VALUE", help="override a setting: loss=dpo"
+    ),
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="print facts as JSON, and nothing else")
+]
+
+
+def show(facts: Any) -> None:
+    """Print facts as JSON."""
+    typer.echo(json.dumps(facts, indent=2, ensure_ascii=False, default=str))
