@@ -28,7 +28,15 @@ from functools import cache
 from types import ModuleType
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    ValidatorFunctionWrapHandler,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 
@@ -60,7 +68,7 @@ def wings() -> tuple[ModuleType, ...]:
     """The `wing` module of every environment, in the order of their folders' names."""
     home = importlib.import_module("equipoise.environments")
     folders = sorted(
-        found.name for found in pkgutil.iter_modules(home.__path__) if found.ispkg
+        module.name for module in pkgutil.iter_modules(home.__path__) if module.ispkg
     )
     return tuple(
         importlib.import_module(f"{home.__name__}.{folder}.wing") for folder in folders
@@ -114,13 +122,30 @@ class Settings(BaseModel):
 
 
 class Component(Settings):
-    """Base of every pluggable part. A room's base class sets `KINDS`; each part sets
-    `kind: Literal["its_name"]`.
+    """Base of every pluggable part.
+
+    A room's base class sets `KINDS`, and makes abstract what each of its parts must
+    define. Each part sets `kind: Literal["its_name"]`; one that a configuration names
+    by its import path keeps that as its `kind`.
     """
 
     KINDS: ClassVar[Mapping[str, str]] = {}
 
     kind: Any  # each part narrows it to its own Literal
+
+    @field_validator("kind", mode="wrap")
+    @classmethod
+    def _own_kind_or_import_path(
+        cls, kind: Any, validate: ValidatorFunctionWrapHandler
+    ) -> Any:
+        """The kind as the class narrows it, or the import path of the class itself."""
+        if isinstance(kind, str) and ":" in kind and imported(kind) is cls:
+            return kind
+        return validate(kind)
+
+    @field_serializer("kind")
+    def _kind_as_configured(self, kind: Any) -> Any:
+        return kind
 
     @classmethod
     def __get_pydantic_core_schema__(
@@ -152,12 +177,12 @@ class Component(Settings):
             raise PydanticCustomError(
                 "kind",
                 "needs a mapping with 'kind', or a kind's name; known: {known}",
-                {"known": ", ".join(sorted(cls.kinds()))},
+                {"known": ", ".join(sorted(cls.known_kinds()))},
             )
         return cls.find(str(value["kind"])).model_validate(dict(value))
 
     @classmethod
-    def kinds(cls) -> dict[str, str]:
+    def known_kinds(cls) -> dict[str, str]:
         """kind -> "module:Class": the room's own, and those that environments add."""
         tables = [getattr(wing, "KINDS", {}) for wing in wings()]
         kinds = dict(cls.KINDS)
@@ -170,7 +195,7 @@ class Component(Settings):
         """The class for `kind`: one of this room's, or an import path
         `package.module:Class`. A class that lacks an abstract method is an error here.
         """
-        kinds = cls.kinds()
+        kinds = cls.known_kinds()
         if kind not in kinds and ":" not in kind:
             hint = nearest(kind, list(kinds))
             raise PydanticCustomError(
@@ -178,18 +203,17 @@ class Component(Settings):
                 "unknown kind '{kind}'; {hint}",
                 {"kind": kind, "hint": hint},
             )
-        found = imported(kinds.get(kind, kind))
-        if not (isinstance(found, type) and issubclass(found, cls)):
+        part = imported(kinds.get(kind, kind))
+        if not (isinstance(part, type) and issubclass(part, cls)):
             raise PydanticCustomError(
                 "wrong_room",
                 "'{kind}' is not a {room}",
                 {"kind": kind, "room": cls.__name__},
             )
-        missing = sorted(getattr(found, "__abstractmethods__", ()))
-        if missing:
+        if missing := sorted(part.__abstractmethods__):
             raise PydanticCustomError(
                 "unfinished_component",
                 "'{kind}' does not define {methods}, which every {room} must have",
                 {"kind": kind, "methods": ", ".join(missing), "room": cls.__name__},
             )
-        return found
+        return part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -22,6 +23,7 @@ class PairMaker(Component):
         """How many pairs a match of so many seats can give at most."""
         return seats * (seats - 1) // 2
 
+    @abstractmethod
     def make(
         self,
         matches: Sequence[Match],
@@ -31,4 +33,3 @@ class PairMaker(Component):
         """(the pairs in the order of the matches, how many matches gave none by why);
         `utility` is what is compared.
         """
-        raise TypeError(f"{type(self).__name__} must define make()")

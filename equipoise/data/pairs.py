@@ -14,6 +14,7 @@ was wrong:
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -75,9 +76,9 @@ class Ranked(PairMaker):
         )
         return [pair for pair in pairs if pair.id in kept], dict(dropped)
 
+    @abstractmethod
     def choose(self, answers: Contest) -> list[tuple[Answer, Answer]]:
         """(better, worse) answers of one contest, whose first and last scores differ."""
-        raise TypeError(f"{type(self).__name__} must define choose()")
 
     def _of_match(
         self, match: Match, judgement: Judgement | None, utility: str

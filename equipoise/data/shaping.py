@@ -7,6 +7,7 @@ role in the run so far.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar, Literal, Protocol
@@ -51,9 +52,9 @@ class Shaping(Component):
         description="what the measure is multiplied with before it is taken off the reward",
     )
 
+    @abstractmethod
     def open(self, resources: Resources) -> Term:
         """The term, without memories."""
-        raise TypeError(f"{type(self).__name__} must define open()")
 
 
 class Diversity(Shaping):

@@ -4,6 +4,7 @@ generations looks like.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -217,6 +218,6 @@ class Evaluation(Component):
         """The record of a measurement from the JSON of its stage."""
         return self.measures.read(facts)
 
+    @abstractmethod
     def measure(self, arena: Arena, t: int) -> Measures:
         """What is known of generation `t`, as a record of type `measures`."""
-        raise TypeError(f"{type(self).__name__} must define measure()")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+import msgspec
 import numpy as np
 
 from equipoise.component import Component
-from equipoise.types import Judgement, Match, Move, Prompt, View
+from equipoise.types import Judgement, Match, Move, Prompt, View, user
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,9 @@ class Game(Component):
     }
 
     @property
+    @abstractmethod
     def seats(self) -> tuple[str, ...]:
         """The seats' names in order."""
-        raise TypeError(f"{type(self).__name__} must define seats")
 
     @property
     def symmetric(self) -> bool:
@@ -76,9 +78,9 @@ class Game(Component):
         """seat -> how often it moves in a match on `prompt`, at most."""
         return dict.fromkeys(self.seats_for(prompt), 1)
 
+    @abstractmethod
     def referee(self, prompt: Prompt) -> Referee:
         """The rules of one match on `prompt`."""
-        raise TypeError(f"{type(self).__name__} must define referee()")
 
     @property
     def rewriter(self) -> str | None:
@@ -95,7 +97,11 @@ class Game(Component):
         """`prompt` with `text` in its place (None: its own), so that nobody is asked to
         write one.
         """
-        raise TypeError(f"{type(self).__name__} must define given()")
+        if text is None:
+            return prompt
+        return msgspec.structs.replace(
+            prompt, messages=(*prompt.messages[:-1], user(text))
+        )
 
     def check_replay(self) -> None:
         """Raises ConfigError where a text of an earlier match cannot be given again."""

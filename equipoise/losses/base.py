@@ -4,6 +4,7 @@ answers of each pair.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -60,6 +61,7 @@ class PreferenceLoss(Component):
         }.items()
     }
 
+    @abstractmethod
     def opponents(
         self,
         past: Sequence[PlayerId],
@@ -72,7 +74,6 @@ class PreferenceLoss(Component):
         first, the start π_0 last; `peers` are the other learners as they are now,
         `outsiders` the players that do not learn.
         """
-        raise TypeError(f"{type(self).__name__} must define opponents()")
 
     def rivals(
         self,
@@ -100,10 +101,10 @@ class PreferenceLoss(Component):
             default=0,
         )
 
+    @abstractmethod
     def rows(self, batch: PairBatch) -> torch.Tensor:
         """loss_B, one value a pair."""
-        raise TypeError(f"{type(self).__name__} must define rows()")
 
+    @abstractmethod
     def logged(self, batch: PairBatch) -> dict[str, torch.Tensor]:
         """Numbers worth watching, each [B], detached: `margin`, `accuracy`, rewards."""
-        raise TypeError(f"{type(self).__name__} must define logged()")

@@ -4,6 +4,7 @@ whose product is a cosine.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -35,11 +36,11 @@ class Embedding(Component):
         "sentence_transformer": "equipoise.models.embedding:SentenceTransformer",
     }
 
+    @abstractmethod
     def open(self, resources: Resources) -> Embed:
         """A function from B texts to unit vectors [B, D]; what it loads is shared
         through the shelf.
         """
-        raise TypeError(f"{type(self).__name__} must define open()")
 
 
 class Hashed(Embedding):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -53,10 +54,10 @@ class Prompts(Component):
         description="start over, newly shuffled, when the prompts run out (else: an error)",
     )
 
+    @abstractmethod
     def load(self, folder: Path = Path()) -> Source:
         """Every prompt of the source; a part of its own that the source lacks is drawn
         from `training` later.
 
         Relative paths are relative to `folder`. Raises DataError naming file and line.
         """
-        raise TypeError(f"{type(self).__name__} must define load()")

@@ -9,6 +9,7 @@ steering at inference.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -88,11 +89,11 @@ class Pricing(Component):
         }.items()
     }
 
+    @abstractmethod
     def cost(self, action: str) -> Cost:
         """What `action` ("AQ", "CQ", "DA") takes from either side, in units of the
         pay-off.
         """
-        raise TypeError(f"{type(self).__name__} must define cost()")
 
     def edit(self, matrix: PayoffMatrix) -> PayoffMatrix:
         """The matrix with each cell's costs taken off, to one decimal as matrices are
