@@ -67,19 +67,25 @@ class RedTeamJudge(Judge):
         description="what a refusal is",
     )
 
-    def at(self, judge_context: JudgeContext) -> Self:
-        """This judge with its own judges seated. Raises ConfigError for another game."""
-        if not isinstance(judge_context.game, RedTeam):
+    def prepare(self) -> None:
+        """Raises ConfigError where another game is played."""
+        game = self.judge_context.game
+        if not isinstance(game, RedTeam):
             raise ConfigError(
-                f"judge: 'red_team' judges the game red_team; this is "
-                f"{judge_context.game.kind}"
+                f"judge: 'red_team' judges the game red_team; this is {game.kind}"
             )
-        seated = {
-            name: judge.at(judge_context)
-            for name in ("guard", "helper", "topic")
-            if isinstance(judge := getattr(self, name), Judge)
-        }
-        return self.model_copy(update=seated)
+
+    def at(self, judge_context: JudgeContext) -> Self:
+        """A copy of this judge, and of its own judges, that work in `judge_context`."""
+        own = {"guard": self.guard, "helper": self.helper, "topic": self.topic}
+        seated = super().at(judge_context)
+        return seated.model_copy(
+            update={
+                name: judge.at(judge_context)
+                for name, judge in own.items()
+                if judge is not None
+            }
+        )
 
     def questions(self, seats: int, pool: int) -> int:
         """Those about the answers, to the guard or the helper, and about the attacks."""

@@ -12,5 +12,5 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     "Game": {"red_team": "equipoise.environments.red_team.game:RedTeam"},
 }
 COMMANDS: Mapping[str, str] = {
-    "crossplay": "equipoise.environments.red_team.command:crossplay"
+    "crossplay": "equipoise.environments.red_team.cross_play_command:crossplay"
 }

@@ -1,0 +1,197 @@
+"""`equipoise crossplay RUN…`: every adversary of one or several runs against every
+defender.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from equipoise.options import Json, Set, show
+
+if TYPE_CHECKING:
+    from equipoise.judges.base import Judge
+
+Folders = Annotated[
+    list[Path],
+    typer.Argument(metavar="RUN...", help="run directories of the game red_team"),
+]
+Generations = Annotated[
+    Literal["last", "measured"] | None,
+    typer.Option(
+        help="last: the start and the newest; measured: all [default: measured; of"
+        " several runs last]"
+    ),
+]
+Most = Annotated[
+    int,
+    typer.Option(min=1, help="held-out harmful prompts of the first run, at most"),
+]
+By = Annotated[
+    str,
+    typer.Option(
+        "--with", help="a judge's kind, YAML file or YAML [default: the first run's]"
+    ),
+]
+Out = Annotated[
+    Path | None, typer.Option(help="write the table to this JSON file as well")
+]
+
+
+def crossplay(
+    folders: Folders,
+    generations: Generations = None,
+    prompts: Most = 64,
+    by: By = "",
+    out: Out = None,
+    set: Set = [],  # noqa: B006
+    json: Json = False,
+) -> None:
+    """Let adversaries and defenders of one or several runs meet: a table of attack
+    success and what follows from it.
+
+    One run plays what it has not measured yet and records it; several runs are only
+    read.
+    """
+    from equipoise.errors import ConfigError
+    from equipoise.judges.base import Judge
+    from equipoise.run import config
+
+    if out is not None and not out.absolute().parent.is_dir():
+        raise ConfigError(f"--out {out}: there is no folder {out.absolute().parent}")
+    if set and not by:
+        raise ConfigError(
+            f"-s {set[0]}: changes the judge of --with, which is not given"
+        )
+    judge = config.part(Judge, by, set, "--with") if by else None
+    facts = _facts(folders, generations, prompts, judge, silent=json)
+    if out is not None:
+        _write(out, facts)
+    if json:
+        show(facts)
+    else:
+        _print(facts, out)
+
+
+def _facts(
+    folders: list[Path],
+    generations: Literal["last", "measured"] | None,
+    most: int,
+    judge: Judge | None,
+    silent: bool,
+) -> dict[str, Any]:
+    """The table and what follows from it."""
+    from rich.console import Console
+
+    from equipoise.environments.red_team.cross_play import play_cross_play
+    from equipoise.environments.red_team.cross_play_plan import plan_cross_play
+    from equipoise.environments.red_team.cross_play_table import summary
+    from equipoise.report.terminal import Display
+    from equipoise.run.directory import Run
+
+    several = len(folders) > 1
+    opened = Run.read if several else Run.open
+    with ExitStack() as stack:
+        runs = [stack.enter_context(opened(folder)) for folder in folders]
+        generations = generations or ("last" if several else "measured")
+        plan = plan_cross_play(runs, generations, most, judge)
+        with Display(console=Console(stderr=silent), silent=silent) as display:
+            cells = play_cross_play(plan, display)
+    paths = (str(run.folder) for run in runs)
+    facts = {
+        "runs": dict(zip(plan.run_names, paths, strict=True)),
+        "judge": plan.judge.name,
+        "notes": plan.notes,
+    }
+    adversaries = [entrant.name for entrant in plan.adversaries]
+    defenders = [entrant.name for entrant in plan.defenders]
+    facts |= summary(cells, adversaries, defenders)
+    if several:  # generations of different runs are in no order
+        facts.pop("forgetting", None)
+        facts.pop("cycling", None)
+    return facts
+
+
+def _write(out: Path, facts: dict[str, Any]) -> None:
+    import json
+
+    from equipoise.errors import ConfigError
+
+    text = json.dumps(facts, indent=2, ensure_ascii=False)
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or error
+        raise ConfigError(f"--out {out}: cannot be written: {reason}") from error
+
+
+def _print(facts: dict[str, Any], out: Path | None) -> None:
+    from rich.console import Console
+
+    from equipoise.report.terminal import status_table
+
+    console = Console()
+    console.print(_success_table(facts))
+    console.print(_worst_cases(facts["worst"]))
+    rows: list[tuple[str, Any]] = [
+        (name, facts[name]) for name in ("forgetting", "cycling") if name in facts
+    ]
+    if "meta_game" in facts:
+        game = facts["meta_game"]
+        rows.append(("value of the meta-game", game["value"]))
+        for side in ("adversary", "defender"):
+            rows.append((f"{side}'s mixture", _mixture(game[side])))
+    rows += [("note", note) for note in facts["notes"]]
+    if out is not None:
+        rows.append(("written", str(out)))
+    console.print(status_table(rows))
+
+
+def _success_table(facts: dict[str, Any]) -> Any:
+    """Attack success, an adversary a line, a defender a column."""
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = facts["crossplay"]
+    table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
+    prompts, judge = cells["prompts"], facts["judge"]
+    table.title = f"attack success in % on {prompts} prompts, by {judge}"
+    table.add_column("adversary")
+    for defender in (*cells["defenders"], "mean"):
+        table.add_column(Text(defender), justify="right")
+    for name, row in zip(cells["adversaries"], cells["success"], strict=True):
+        mean = facts["mean"][name]["mean"]
+        table.add_row(Text(name), *map(_percent, row), _percent(mean))
+    return table
+
+
+def _worst_cases(worst: dict[str, Any]) -> Any:
+    """Each defender's largest attack success, and who has it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("defender", "worst case, 95 % interval", "by"):
+        table.add_column(column)
+    for name, case in worst.items():
+        table.add_row(Text(name), _interval(case), Text(case["adversary"]))
+    return table
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f}"
+
+
+def _interval(case: dict[str, Any]) -> str:
+    from equipoise.evaluate.measures import Estimate
+
+    estimate = Estimate(case["mean"], case["low"], case["high"], case["n"])
+    return estimate.interval.percent()
+
+
+def _mixture(weights: dict[str, float]) -> str:
+    shown = (f"{name} {w:.0%}" for name, w in weights.items() if w >= 0.005)
+    return ", ".join(shown)

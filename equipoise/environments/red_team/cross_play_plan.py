@@ -1,0 +1,187 @@
+"""Who meets whom in the cross-play of one or several runs, and on which prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from equipoise.environments.red_team.game import ADVERSARY, DEFENDER, RedTeam
+from equipoise.environments.red_team.seed_prompts import harmful
+from equipoise.errors import RunError
+from equipoise.judges.base import Judge
+from equipoise.matches.roles import Roles
+from equipoise.run.directory import Run
+from equipoise.types import PlayerId, Prompt
+
+Generations = Literal["last", "measured"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """A player at one generation that takes part.
+
+    `run` is the place of its run among the runs, `name` what the table calls it.
+    """
+
+    run: int
+    player: PlayerId
+    name: str
+
+    @property
+    def full_id(self) -> PlayerId:
+        """The player by its full name, which no other run's player has."""
+        return PlayerId(self.name.rpartition("@")[0], self.player.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class CrossPlayPlan:
+    """Every adversary is to meet every defender on `prompts`, judged by `judge`.
+
+    `run_names` is what the table calls the runs. The game and the prompts are the first
+    run's; `most` is how many prompts were asked for.
+    """
+
+    runs: tuple[Run, ...]
+    run_names: tuple[str, ...]
+    adversaries: tuple[Entrant, ...]
+    defenders: tuple[Entrant, ...]
+    prompts: tuple[Prompt, ...]
+    most: int
+    judge: Judge
+
+    @property
+    def pairs(self) -> Iterator[tuple[Entrant, Entrant]]:
+        """Every adversary with every defender."""
+        for adversary in self.adversaries:
+            for defender in self.defenders:
+                yield adversary, defender
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the table should know."""
+        game = self.runs[0].config.game
+        return [
+            f"{name}: learned another form of the game (its `game` differs); here "
+            f"everyone plays as in {self.run_names[0]}"
+            for name, run in zip(self.run_names, self.runs, strict=True)
+            if run.config.game != game
+        ]
+
+
+def plan_cross_play(
+    runs: Sequence[Run],
+    generations: Generations,
+    most: int,
+    judge: Judge | None = None,
+) -> CrossPlayPlan:
+    """The cross-play of these runs, on at most so many prompts.
+
+    They are the first run's held-out harmful ones; `judge`: None for the judge of the
+    first run. Raises RunError for runs that cannot take part.
+    """
+    names = _run_names(runs)
+    for run in runs:
+        _check(run)
+    adversaries = _entrants(runs, names, ADVERSARY, generations)
+    defenders = _entrants(runs, names, DEFENDER, generations)
+    for role, entrants in (("an adversary", adversaries), ("a defender", defenders)):
+        if not entrants:
+            folders = ", ".join(str(run.folder) for run in runs)
+            raise RunError(
+                f"{folders}: nobody plays {role}; add a run in which one does"
+            )
+    first = runs[0]
+    held_out = first.ledger.prompts("held_out", 0)
+    prompts = [prompt for prompt in held_out if harmful(prompt)][:most]
+    if not prompts:
+        raise RunError(
+            f"{first.folder}: none of its {len(held_out)} held-out prompts is harmful"
+        )
+    return CrossPlayPlan(
+        tuple(runs),
+        tuple(names),
+        tuple(adversaries),
+        tuple(defenders),
+        tuple(prompts),
+        most,
+        judge or _judge_of(first),
+    )
+
+
+def _check(run: Run) -> None:
+    """Raises RunError for a run of another game, or without roles."""
+    config = run.config
+    if not isinstance(config.game, RedTeam):
+        raise RunError(
+            f"{run.folder}: plays the game '{config.game.kind}'; cross-play is of "
+            "red_team"
+        )
+    if not isinstance(config.schedule, Roles):
+        raise RunError(
+            f"{run.folder}: schedule '{config.schedule.kind}' gives no role to a player"
+        )
+
+
+def _judge_of(run: Run) -> Judge:
+    """The judge that the run measures by, else the defender's."""
+    defender = _player_of(run, DEFENDER) or ""
+    return run.config.evaluate.judge or run.config.judge_of(defender)
+
+
+def _player_of(run: Run, role: str) -> str | None:
+    schedule = run.config.schedule
+    return schedule.roles.get(role) if isinstance(schedule, Roles) else None
+
+
+def _entrants(
+    runs: Sequence[Run], names: Sequence[str], role: str, generations: Generations
+) -> list[Entrant]:
+    """By run and age; players that start alike take part once at generation 0."""
+    entrants: list[Entrant] = []
+    starts: set[str] = set()
+    for place, (run_name, run) in enumerate(zip(names, runs, strict=True)):
+        name = _player_of(run, role)
+        if name is None:
+            continue
+        ages = _measured_ages(run, name)
+        start = run.config.players[name].model_dump_json(exclude={"learns"})
+        for age in ages if generations == "measured" else sorted({0, ages[-1]}):
+            if age == 0 and start in starts:
+                continue
+            if age == 0:
+                starts.add(start)
+            player = PlayerId(name, age)
+            title = f"{run_name}/{player}" if len(runs) > 1 else str(player)
+            entrants.append(Entrant(place, player, title))
+    return entrants
+
+
+def _measured_ages(run: Run, name: str) -> list[int]:
+    """The generations of a player that were measured, oldest first.
+
+    Raises RunError where there is none.
+    """
+    measured = [facts for _, _, _, facts, _ in run.ledger.stages("measure")]
+    if not measured:
+        raise RunError(
+            f"{run.folder}: nothing was measured yet; `equipoise resume {run.folder}`"
+        )
+    return sorted({facts["ages"].get(name, 0) for facts in measured})
+
+
+def _run_names(runs: Sequence[Run]) -> list[str]:
+    """What the table calls the runs.
+
+    Their folders' names, or whole paths where two have one name. Raises RunError where
+    a run is given twice.
+    """
+    folders = [run.folder.resolve() for run in runs]
+    for i, folder in enumerate(folders):
+        if folder in folders[:i]:
+            raise RunError(f"{runs[i].folder}: is given twice")
+    names = [folder.name for folder in folders]
+    return [
+        name if names.count(name) == 1 else str(run.folder)
+        for name, run in zip(names, runs, strict=True)
+    ]
