@@ -38,7 +38,8 @@ from transformers import (
 )
 
 from equipoise.models.device import choose_device
-from equipoise.models.sampling import SamplingSettings, sample
+from equipoise.models.sampling import sample
+from equipoise.models.token_choice import SamplingSettings
 
 SHAPES: dict[str, dict[str, Any]] = {
     "small": {

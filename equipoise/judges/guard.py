@@ -24,7 +24,7 @@ from equipoise.types import Message, Prompt, user
 
 if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding
-    from equipoise.models.next_token import Next
+    from equipoise.models.next_token import NextToken
 
 PLACEHOLDERS = ("question", "answer", "code", "safe", "unsafe")
 
@@ -237,7 +237,7 @@ class Guard(Pointwise):
             self.model, dtype=self.dtype, device=self.device, attention=self.attention
         )
 
-    def _verdict(self, said: Next, encoding: Encoding) -> Verdict:
+    def _verdict(self, said: NextToken, encoding: Encoding) -> Verdict:
         safe, unsafe = self.words
         if not said.known:
             return "the guard's logits are not numbers"

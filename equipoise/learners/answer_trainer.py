@@ -31,7 +31,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from equipoise.errors import ConfigError, EquipoiseError
 from equipoise.learners.checkpoints import COMPLETE
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
-from equipoise.models.logprobs import Answers, pack, shares_prompts
+from equipoise.models.packing import PromptAnswers, pack, shares_prompts
 from equipoise.models.output_head import AnswerHead
 
 # what a line of metrics repeats of the Trainer's own log
@@ -46,7 +46,7 @@ class Row:
     process has to go through the model equally often.
     """
 
-    answers: Answers
+    answers: PromptAnswers
     columns: tuple[float, ...] = ()
     counts: bool = True
 

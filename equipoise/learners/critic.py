@@ -10,7 +10,7 @@ from torch import nn
 from equipoise import seeds
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.models.loading import load_model
-from equipoise.models.logprobs import Packed
+from equipoise.models.packing import PackedBatch
 from equipoise.players.local import Local
 
 
@@ -52,7 +52,7 @@ class Critic(nn.Module):
             body.activation_checkpointing_enable({"use_reentrant": False})
         return cls(body.base_model, body.config.get_text_config().hidden_size)
 
-    def values(self, packed: Packed, hidden_NH: torch.Tensor | None) -> torch.Tensor:
+    def values(self, packed: PackedBatch, hidden_NH: torch.Tensor | None) -> torch.Tensor:
         """V before each answer token of the batch, float32 [N].
 
         `hidden_NH`: the policy's hidden states there.

@@ -15,7 +15,7 @@ from equipoise.learners.critic import Critic
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.learners.rollouts import RolloutBatch
 from equipoise.learners.trainable_model import TrainableModel
-from equipoise.models.logprobs import Answers, Packed, pack, shares_prompts
+from equipoise.models.packing import PromptAnswers, PackedBatch, pack, shares_prompts
 from equipoise.models.output_head import AnswerHead
 
 
@@ -114,7 +114,7 @@ class PolicyForward:
         """The policy's log-probabilities of answers to prompts, nothing shared."""
         model = self.policy.activate().eval()
         singles = [
-            Answers(prompt, [answer])
+            PromptAnswers(prompt, [answer])
             for prompt, answer in zip(prompts, answers, strict=True)
         ]
         packed = self._packed(singles, shared=False)
@@ -134,11 +134,11 @@ class PolicyForward:
                 if isinstance(module, GradientCheckpointingLayer):
                     module.training = True
 
-    def _packed(self, groups: Sequence[Answers], shared: bool) -> Packed:
+    def _packed(self, groups: Sequence[PromptAnswers], shared: bool) -> PackedBatch:
         return pack(groups, self.pad_id, shared=shared).to(self.device)
 
 
-def _widener(packed: Packed, width: int) -> Callable[[torch.Tensor], torch.Tensor]:
+def _widener(packed: PackedBatch, width: int) -> Callable[[torch.Tensor], torch.Tensor]:
     """What makes [B, width] of the numbers of the packed answers' N tokens."""
 
     def wide(value_N: torch.Tensor) -> torch.Tensor:

@@ -117,7 +117,7 @@ def pair_rows(batch: TrainingBatch, encoding: Encoding) -> list[Row]:
     numbers.
     """
     from equipoise.learners.answer_trainer import Row
-    from equipoise.models.logprobs import Answers
+    from equipoise.models.packing import PromptAnswers
 
     _check_opponents(batch)
     rows = []
@@ -130,7 +130,7 @@ def pair_rows(batch: TrainingBatch, encoding: Encoding) -> list[Row]:
         for k in range(len(batch.opponents)):
             columns.append(float(batch.opponent_chosen_KB[k, b]))
             columns.append(float(batch.opponent_rejected_KB[k, b]))
-        rows.append(Row(Answers(prompt, answers), tuple(columns)))
+        rows.append(Row(PromptAnswers(prompt, answers), tuple(columns)))
     return rows
 
 

@@ -14,7 +14,7 @@ import torch
 from equipoise.errors import ConfigError, NoSignal
 from equipoise.losses import kl
 from equipoise.models.encoding import Encoding
-from equipoise.models.logprobs import LONGEST_SHARED, Answers
+from equipoise.models.packing import LONGEST_SHARED, PromptAnswers
 from equipoise.types import Episode, Turn
 
 
@@ -83,18 +83,18 @@ class RolloutBatch:
         """
         return sorted(rows, key=lambda b: (len(self.prompts[b]), self.prompts[b], b))
 
-    def grouped(self) -> list[Answers]:
+    def grouped(self) -> list[PromptAnswers]:
         """Prompts with the answers that are to share a forward pass with them, in
         order.
         """
-        groups: list[Answers] = []
+        groups: list[PromptAnswers] = []
         length = 0
         for prompt, answer in zip(self.prompts, self.answers, strict=True):
             length += len(answer)
             if groups and groups[-1].prompt == prompt and length <= LONGEST_SHARED:
-                groups[-1] = Answers(prompt, [*groups[-1].answers, answer])
+                groups[-1] = PromptAnswers(prompt, [*groups[-1].answers, answer])
             else:
-                groups.append(Answers(prompt, [answer]))
+                groups.append(PromptAnswers(prompt, [answer]))
                 length = len(prompt) + len(answer)
         return groups
 

@@ -138,10 +138,10 @@ def answer_rows(
 ) -> list[Row]:
     """A row for each (chat, answer)."""
     from equipoise.learners.answer_trainer import Row
-    from equipoise.models.logprobs import Answers
+    from equipoise.models.packing import PromptAnswers
 
     rows = []
     for messages, text in examples:
         ids, start = encoding.join(messages, text)
-        rows.append(Row(Answers(ids[:start], [ids[start:]])))
+        rows.append(Row(PromptAnswers(ids[:start], [ids[start:]])))
     return rows

@@ -1,7 +1,7 @@
-"""LoRA adapters on a base model: made, read, and held against the base they were made
-for.
+"""Names of models and adapters, packaged ones included, and LoRA adapters on a base
+model: made, read, and checked against the base that they were made for.
 
-Nothing here imports torch before a model is asked for.
+Nothing here imports torch before a model is needed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Lora(Settings):
     )
     target_modules: str | list[str] = Field(
         "all-linear",
-        description="'all-linear' (all but the output head) or the names of modules, as PEFT reads them",
+        description="'all-linear' (all but the output head) or the names of modules, as in PEFT",
     )
 
 
@@ -47,7 +47,7 @@ def packaged_adapters() -> dict[str, Path]:
 
 
 def _folders(table: str) -> dict[str, Path]:
-    """What the environments' tables name, as folders below their own."""
+    """The entries of the environments' tables, as folders below the environments' own."""
     folders: dict[str, Path] = {}
     for wing in wings():
         home = Path(str(wing.__file__)).parent
@@ -85,47 +85,45 @@ def resolve_adapter(adapter: str) -> Path:
     """
     folder = packaged_adapters().get(adapter, Path(adapter).expanduser().resolve())
     if not (folder / "adapter_config.json").is_file():
-        known = sorted(packaged_adapters())
-        hint = (
-            nearest(adapter, known)
-            if adapter.startswith("builtin/")
-            else NOT_AN_ADAPTER
-        )
-        raise ModelError(f"adapter '{adapter}' is none; {hint}")
+        hint = NOT_AN_ADAPTER
+        if adapter.startswith("builtin/"):
+            hint = nearest(adapter, sorted(packaged_adapters()))
+        raise ModelError(f"there is no adapter '{adapter}'; {hint}")
     return folder
 
 
 def holds_adapter(weights: Path, lora: Lora | None) -> bool:
     """Whether a generation folder holds an adapter, not a whole model. Raises
-    ModelError unless `lora` says so too.
+    ModelError unless `lora` agrees.
     """
     adapter = (weights / "adapter_config.json").is_file()
     if not adapter and not (weights / "config.json").is_file():
         raise ModelError(
-            f"{weights} holds neither a model (config.json) nor an adapter (adapter_config.json)"
+            f"{weights} holds neither a model (config.json) "
+            "nor an adapter (adapter_config.json)"
         )
     if adapter != (lora is not None):
-        found, asked = (
-            ("an adapter", "full weights")
-            if adapter
-            else ("full weights", "an adapter (lora)")
-        )
-        raise ModelError(
-            f"{weights} holds {found}, but the player is configured for {asked}"
-        )
+        if adapter:
+            difference = "an adapter, but the player is configured for full weights"
+        else:
+            difference = (
+                "full weights, but the player is configured for an adapter (lora)"
+            )
+        raise ModelError(f"{weights} holds {difference}")
     return adapter
 
 
 def add_adapter(base: Any, lora: Lora, name: str = "default") -> Any:
-    """`base`, a plain model or a PEFT model with other adapters, with a fresh one to be
-    trained; a PEFT model.
+    """`base`, a plain model or a PEFT model with other adapters, with a fresh adapter to
+    be trained. Returns a PEFT model.
     """
     from peft import LoraConfig, PeftModel, get_peft_model
 
     settings = LoraConfig(
         task_type="CAUSAL_LM",
         r=lora.r,
-        lora_alpha=lora.alpha,  # pyright: ignore[reportArgumentType]  # PEFT divides it by r; a float serves
+        # PEFT divides it by r; a float serves.
+        lora_alpha=lora.alpha,  # pyright: ignore[reportArgumentType]
         lora_dropout=lora.dropout,
         target_modules=lora.target_modules,
     )
@@ -165,7 +163,8 @@ def load_adapter(
         ) from error
     if result.missing_keys or result.unexpected_keys:
         raise ModelError(
-            f"adapter {folder} does not fit model '{model}': its weights are of other modules"
+            f"adapter {folder} does not fit model '{model}': "
+            "its weights are for other modules"
         )
     return base
 
@@ -174,14 +173,11 @@ def _same_base(model: str, folder: Path) -> None:
     """Raises ModelError when an adapter names another base; a base folder that is gone
     from there is not compared.
     """
-    base = (
-        json.loads((folder / "adapter_config.json").read_text()).get(
-            "base_model_name_or_path"
-        )
-        or ""
-    )
+    config = json.loads((folder / "adapter_config.json").read_text())
+    base = config.get("base_model_name_or_path") or ""
     moved = Path(base).is_absolute() and not Path(base).is_dir()
     if base and not moved and resolve(base) != resolve(model):
         raise ModelError(
-            f"adapter {folder} was made for '{base}', but the player's model is '{model}'"
+            f"adapter {folder} was made for '{base}', "
+            f"but the player's model is '{model}'"
         )

@@ -1,4 +1,4 @@
-"""Where tensors live: the one place that chooses a device, and says why."""
+"""The device of tensors: the only place that chooses it, with the reason."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ def choose_device(name: str = "auto") -> Any:
             f"device '{name}' is not known: {first_line(error)}"
         ) from error
     working = _accelerator()
-    if device.type not in ("cpu", "meta") and (
-        working is None or working.type != device.type
-    ):
+    available = ("cpu", "meta", None if working is None else working.type)
+    if device.type not in available:
         raise ModelError(
             f"device '{name}' is asked for, but {explain_device()}; use cpu or auto"
         )
@@ -41,17 +40,17 @@ def explain_device() -> str:
     working = _accelerator()
     if working is not None:
         count = torch.accelerator.device_count()
-        return f"{working.type} is used: torch {torch.__version__} finds {count} × {_model_name(working)}"
+        return (
+            f"{working.type} is used: torch {torch.__version__} finds "
+            f"{count} × {_model_name(working)}"
+        )
     threads = f"the CPU is used, with {torch.get_num_threads()} threads"
     built_for = torch.accelerator.current_accelerator()
     if built_for is None:
         return f"{threads}: torch {torch.__version__} is built for CPUs alone"
-    missing = (
-        "NVIDIA driver"
-        if built_for.type == "cuda"
-        else f"working {built_for.type} device"
-    )
-    return f"{threads}: torch {torch.__version__} is built for {built_for.type} and finds no {missing}"
+    kind = built_for.type
+    missing = "NVIDIA driver" if kind == "cuda" else f"working {kind} device"
+    return f"{threads}: torch {torch.__version__} is built for {kind} and finds no {missing}"
 
 
 def _accelerator() -> Any:
@@ -60,11 +59,9 @@ def _accelerator() -> Any:
     """
     import torch
 
-    return (
-        torch.accelerator.current_accelerator()
-        if torch.accelerator.is_available()
-        else None
-    )
+    if not torch.accelerator.is_available():
+        return None
+    return torch.accelerator.current_accelerator()
 
 
 def _model_name(device: Any) -> str:

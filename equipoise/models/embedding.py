@@ -38,14 +38,14 @@ class Embedding(Component):
 
     @abstractmethod
     def open(self, resources: Resources) -> Embed:
-        """A function from B texts to unit vectors [B, D]; what it loads is shared
-        through the shelf.
+        """A function from B texts to unit vectors [B, D]; its model is shared through
+        `resources`.
         """
 
 
 class Hashed(Embedding):
-    """Hashed words and character n-grams: no model, so nearness is that of spelling,
-    not of meaning.
+    """Hashed words and character n-grams: no model, so likeness is that of spelling, not
+    of meaning.
     """
 
     kind: Literal["hashed"] = "hashed"
@@ -74,19 +74,19 @@ class Encoder(Embedding):
         ge=2,
         description="tokens of a text, cut beyond; null: the model's context, at most 2048",
     )
-    batch_size: int = Field(64, ge=1, description="texts that are read at once")
+    batch_size: int = Field(64, ge=1, description="texts that are embedded at once")
     prefix: str = Field(
         "",
-        description="put before every text, where the model was trained so: E5 takes 'query: '",
+        description="put before every text, for models trained so: 'query: ' for E5",
     )
     trust_remote_code: bool = Field(
         False, description="let Python code of the model's own folder run here"
     )
 
     def open(self, resources: Resources) -> Embed:
-        """The function; the model is gone with the shelf. Raises ModelError."""
-        makings = (self.dtype, self.device, self.max_length, self.trust_remote_code)
-        encoder = resources.get(("encoder", resolve(self.model), *makings), self._load)
+        """The function; `resources` hold its model. Raises ModelError."""
+        loading = (self.dtype, self.device, self.max_length, self.trust_remote_code)
+        encoder = resources.get(("encoder", resolve(self.model), *loading), self._load)
         return partial(encoder.embed, batch_size=self.batch_size, prefix=self.prefix)
 
     def _load(self) -> TextEncoder:
@@ -122,8 +122,8 @@ class SentenceTransformer(Embedding):
         """The function. Raises ConfigError where the library is not installed,
         ModelError for an unusable model.
         """
-        makings = (resolve(self.model), self.device, self.trust_remote_code)
-        model = resources.get(("sentence_transformer", *makings), self._load)
+        loading = (resolve(self.model), self.device, self.trust_remote_code)
+        model = resources.get(("sentence_transformer", *loading), self._load)
         return partial(_encode, model, self.batch_size)
 
     def _load(self) -> Any:
@@ -131,8 +131,9 @@ class SentenceTransformer(Embedding):
             import sentence_transformers  # pyright: ignore[reportMissingImports]
         except ImportError as error:
             raise ConfigError(
-                "embedding: kind 'sentence_transformer' needs the package sentence-transformers, which cannot be "
-                f"imported ({first_line(error)}); pip install sentence-transformers, or take kind: encoder"
+                "embedding: kind 'sentence_transformer' needs the package "
+                f"sentence-transformers, which cannot be imported ({first_line(error)}); "
+                "pip install sentence-transformers, or use kind: encoder"
             ) from error
         device = str(choose_device(self.device))
         try:
@@ -144,7 +145,8 @@ class SentenceTransformer(Embedding):
                 )
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise ModelError(
-                f"model '{self.model}' cannot be loaded by sentence-transformers: {first_line(error)}"
+                f"model '{self.model}' cannot be loaded by sentence-transformers: "
+                f"{first_line(error)}"
             ) from error
 
 

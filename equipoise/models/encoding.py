@@ -1,11 +1,12 @@
 """How chats become token ids, written once for sampling, scoring and training.
 
-    ids = template(messages) with the opening of the answer's turn  ++  tokens of the answer  ++  the turn's end
+    ids = template(messages) with the opening of the answer's turn
+          ++ tokens of the answer ++ the turn's end
 
-Prompt and answer are tokenised apart, so the ids of an answer that is scored or trained
-on stand exactly where they stood when it was sampled. Control tokens that occur in
-messages or answers are encoded as ordinary text: a text can neither end its own turn
-nor open another.
+Prompt and answer are tokenised separately, so the ids of an answer that is scored or
+trained on are exactly those that were sampled. Control tokens that occur in messages or
+answers are encoded as ordinary text: a text can neither end its own turn nor open
+another.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ PLAIN = (
     "{% endfor %}"
     "{{ 'Assistant:\\n' if add_generation_prompt else '' }}"
 )
-_WORD = "Xyzzy"  # stands for a message's text while the template is being asked about its habits
+# Stands for a message's text while the template is tested.
+_PROBE = "Xyzzy"
 
 
 class NoRoom(DataError):  # noqa: N818
@@ -61,12 +63,13 @@ class Encoding:
         self.max_length = max_length
         self.options = dict(template_options or {})
         self.template = _template(tokenizer, template)
-        self._system, self._repeats = self._habits()
+        self._check_template()
+        # Whether a system message is shown, and whether a role may speak twice in a row.
+        self._system = self._shows_probe(("system", _PROBE), ("user", "a"))
+        self._repeats = self._shows_probe(("user", "a"), ("user", _PROBE))
         self._end_ids = self._turn_end()
-        stops = {self._end_ids[-1], *stop_ids}
-        self.stop_ids: tuple[int, ...] = tuple(
-            sorted(stops | {tokenizer.eos_token_id} - {None})
-        )
+        stops = {self._end_ids[-1], *stop_ids, tokenizer.eos_token_id} - {None}
+        self.stop_ids: tuple[int, ...] = tuple(sorted(stops))
         pad = tokenizer.pad_token_id
         self.pad_id: int = self.stop_ids[0] if pad is None else pad
 
@@ -77,8 +80,9 @@ class Encoding:
         ids = self._chat_ids(messages, True)
         if len(ids) >= self.max_length:
             raise NoRoom(
-                f"a prompt of {len(ids)} tokens leaves no room for an answer within max_length = {self.max_length} "
-                f"(it begins {messages[0].content[:60]!r}); shorten it or raise max_length"
+                f"a prompt of {len(ids)} tokens leaves no room for an answer within "
+                f"max_length = {self.max_length} (it begins {messages[0].content[:60]!r}); "
+                "shorten it or raise max_length"
             )
         return ids
 
@@ -99,8 +103,8 @@ class Encoding:
         )
 
     def join(self, messages: Sequence[Message], text: str) -> tuple[list[int], int]:
-        """(prompt and answer, where the answer starts). An answer too long is cut at
-        its end; a prompt never is.
+        """(ids of prompt and answer, where the answer starts). An answer that is too long
+        is cut at its end; a prompt never is.
         """
         prompt = self.prompt_ids(messages)
         return (prompt + self.answer_ids(text))[: self.max_length], len(prompt)
@@ -120,36 +124,34 @@ class Encoding:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of all that decides token ids: vocabulary and rules, template,
+        """A hash of everything that decides token ids: vocabulary and rules, template,
         options, end of turn, truncation.
         """
-        if self.tokenizer.is_fast:
-            rules = json.loads(self.tokenizer.backend_tokenizer.to_str())
-            words = {
-                key: value
-                for key, value in rules.items()
-                if key not in ("padding", "truncation")
-            }
-        else:
-            words = {
-                "class": type(self.tokenizer).__name__,
-                "vocab": self.tokenizer.get_vocab(),
-            }
-        made_of = [
-            words,
+        parts = [
+            self._rules(),
             self.tokenizer.special_tokens_map,
             self.template,
             self.options,
             self._end_ids,
             self.max_length,
         ]
-        return hashlib.blake2b(
-            json.dumps(made_of, sort_keys=True, default=str).encode(), digest_size=16
-        ).hexdigest()
+        text = json.dumps(parts, sort_keys=True, default=str)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def _rules(self) -> dict[str, Any]:
+        """The tokenizer's vocabulary and rules."""
+        if not self.tokenizer.is_fast:
+            return {
+                "class": type(self.tokenizer).__name__,
+                "vocab": self.tokenizer.get_vocab(),
+            }
+        rules = json.loads(self.tokenizer.backend_tokenizer.to_str())
+        passing = ("padding", "truncation")
+        return {key: value for key, value in rules.items() if key not in passing}
 
     def _chat_ids(self, messages: Sequence[Message], opening: bool) -> list[int]:
-        """The template's ids, ending in the opening of an answer's turn or in the
-        chat's own end.
+        """The template's ids, which end with the opening of an answer's turn or with the
+        chat.
         """
         if not messages:
             raise DataError("a prompt without messages cannot be answered")
@@ -163,15 +165,14 @@ class Encoding:
                 add_generation_prompt=opening,
                 sanitize_control_tokens=True,
                 return_dict=False,
-                tokenizer_kwargs={
-                    "verbose": False
-                },  # whoever asks judges the length, with a message that says more
+                # The caller checks the length, with a clearer message.
+                tokenizer_kwargs={"verbose": False},
                 **self.options,
             )
         except jinja2.TemplateError as error:
             roles = ", ".join(message.role for message in messages)
             raise DataError(
-                f"the model's chat template refuses a chat of the roles {roles}: {error}"
+                f"the model's chat template refuses a chat with the roles {roles}: {error}"
             ) from error
         return list(ids)
 
@@ -184,23 +185,18 @@ class Encoding:
             chat, chat_template=self.template, tokenize=False, **self.options
         )
 
-    def _habits(self) -> tuple[bool, bool]:
-        """(is a system message shown?, may one role speak twice in a row?). Raises
-        ModelError if it is unusable.
-        """
+    def _check_template(self) -> None:
         try:
             self._render(("user", "a"))
         except (jinja2.TemplateError, TypeError) as error:
             raise ModelError(
                 f"the chat template cannot render a user's message: {error}"
             ) from error
-        return self._accepts(("system", _WORD), ("user", "a")), self._accepts(
-            ("user", "a"), ("user", _WORD)
-        )
 
-    def _accepts(self, *messages: tuple[str, str]) -> bool:
+    def _shows_probe(self, *messages: tuple[str, str]) -> bool:
+        """Whether the template takes these messages and the probe appears in its text."""
         try:
-            return _WORD in self._render(*messages)
+            return _PROBE in self._render(*messages)
         except jinja2.TemplateError:
             return False
 
@@ -208,54 +204,52 @@ class Encoding:
         """The chat in the form that the template takes.
 
         Where it knows no system role, that text opens the user's first message; where
-        roles must alternate, neighbours of one role become one message.
+        roles must alternate, neighbours with the same role become a single message.
         """
         if not self._system and chat[0]["role"] == "system":
-            if len(chat) > 1 and chat[1]["role"] == "user":
-                first = {
-                    "role": "user",
-                    "content": f"{chat[0]['content']}\n\n{chat[1]['content']}",
-                }
-                chat = [first, *chat[2:]]
-            else:
-                chat = [{"role": "user", "content": chat[0]["content"]}, *chat[1:]]
+            system, *rest = chat
+            first = {"role": "user", "content": system["content"]}
+            if rest and rest[0]["role"] == "user":
+                first, rest = _merged(first, rest[0]), rest[1:]
+            chat = [first, *rest]
         if self._repeats:
             return chat
-        merged: list[dict[str, str]] = []
+        alternating: list[dict[str, str]] = []
         for message in chat:
-            if merged and merged[-1]["role"] == message["role"]:
-                merged[-1] = {
-                    **message,
-                    "content": f"{merged[-1]['content']}\n\n{message['content']}",
-                }
+            if alternating and alternating[-1]["role"] == message["role"]:
+                alternating[-1] = _merged(alternating[-1], message)
             else:
-                merged.append(message)
-        return merged
+                alternating.append(message)
+        return alternating
 
     def _turn_end(self) -> list[int]:
-        """The ids that close an assistant's turn: what the template writes after it, up
-        to the first control token.
+        """The ids that close an assistant's turn: the template's text after it, up to the
+        first control token.
         """
         try:
-            text = self._render(("user", "a"), ("assistant", _WORD))
+            text = self._render(("user", "a"), ("assistant", _PROBE))
         except jinja2.TemplateError as error:
             raise ModelError(
                 f"the chat template cannot render an assistant's message: {error}"
             ) from error
-        ids = self.tokenizer.encode(text.rpartition(_WORD)[2], add_special_tokens=False)
-        control = {
-            i
-            for i, token in self.tokenizer.added_tokens_decoder.items()
-            if not token.content.isspace()
-        }
+        _, _, ending = text.rpartition(_PROBE)
+        ids = self.tokenizer.encode(ending, add_special_tokens=False)
+        added = self.tokenizer.added_tokens_decoder.items()
+        control = {i for i, token in added if not token.content.isspace()}
         for n, token in enumerate(ids, 1):
             if token in control:
                 return ids[:n]
         if self.tokenizer.eos_token_id is None:
             raise ModelError(
-                "neither the chat template nor the tokenizer (eos_token) says how an answer ends"
+                "neither the chat template nor the tokenizer (eos_token) says how an "
+                "answer ends"
             )
         return [self.tokenizer.eos_token_id]
+
+
+def _merged(first: dict[str, str], second: dict[str, str]) -> dict[str, str]:
+    """Two messages of a role as a single message."""
+    return {**second, "content": f"{first['content']}\n\n{second['content']}"}
 
 
 def _template(tokenizer: Any, path: str | Path | None) -> str:

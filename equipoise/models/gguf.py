@@ -1,7 +1,7 @@
 """Models from GGUF files: dequantised once, kept as ordinary model folders.
 
-transformers reads the file; what it gives is saved as `save_pretrained` writes it, so
-that everything else (training, adapters, tokenizers, exports) meets an ordinary model.
+transformers reads the file, and the result is saved by `save_pretrained`, so that
+everything else (training, adapters, tokenizers, exports) gets an ordinary model.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _local(model: str) -> Path:
 
 
 def _fingerprint(path: Path) -> str:
-    """What tells this file from another of its name: where it lies, its size and age."""
+    """A hash of the file's path, size and time of change."""
     state = path.stat()
     text = f"{path}:{state.st_size}:{state.st_mtime_ns}"
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
@@ -76,7 +76,7 @@ def _convert(model: str, path: Path, folder: Path) -> None:
         built, tokenizer = _read(model, path)
         built.save_pretrained(draft)
         tokenizer.save_pretrained(draft)
-        if not folder.is_dir():  # another process may have been faster
+        if not folder.is_dir():  # another process may have been first
             draft.rename(folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
@@ -99,7 +99,7 @@ def _read(model: str, path: Path) -> tuple[Any, Any]:
     try:
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
-            built = AutoModelForCausalLM.from_pretrained(
+            built: Any = AutoModelForCausalLM.from_pretrained(
                 path.parent, gguf_file=path.name, dtype=torch.float32
             )
     except Exception as error:
@@ -107,7 +107,7 @@ def _read(model: str, path: Path) -> tuple[Any, Any]:
             f"model '{model}' is no GGUF file that transformers reads: "
             f"{first_line(error)}"
         ) from error
-    # What was dequantised is an ordinary model, but still says that it is not.
+    # The dequantised model is an ordinary model, but is still marked as quantised.
     built.config.__dict__.pop("quantization_config", None)
     built.hf_quantizer, built.is_quantized = None, False
     return built, tokenizer

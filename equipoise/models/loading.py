@@ -1,5 +1,5 @@
-"""Models, adapters and tokenizers from a folder or the Hugging Face hub, with errors a
-user can act on.
+"""Models, adapters and tokenizers from a folder or the Hugging Face hub, with errors that
+a user can act on.
 
 A generation folder is what `save_pretrained` writes: a whole model, or a PEFT adapter
 of the base named in the configuration. The tokenizer, and so the encoding, always comes
@@ -35,16 +35,20 @@ READERS = {
     "AutoModelForSequenceClassification": "reward model",
     "AutoModel": "text encoder",
 }
-OWN_CODE = "It brings Python code of its own, which runs here only where trust_remote_code: true says that it may"
-LONGEST = 2048  # tokens of prompt and answer where the configuration does not say, or the model's context if shorter
+OWN_CODE = (
+    "Its folder holds Python code, which runs here only with trust_remote_code: true"
+)
+# Tokens of prompt and answer where the configuration does not give them, or the model's
+# context if shorter.
+LONGEST = 2048
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
     """A model's size, for planning.
 
-    `trainable` of the parameters are trained; `kv_numbers` numbers of cache are kept
-    for each token of a context.
+    `trainable` of the parameters are trained; the cache keeps `kv_numbers` numbers for
+    each token of a context.
     """
 
     parameters: int
@@ -65,7 +69,8 @@ def load_tokenizer(model: str, trust_remote_code: bool = False) -> Any:
         return _fetch(model, place, AutoTokenizer.from_pretrained, trust_remote_code)
     except (ValueError, KeyError, TypeError) as error:
         raise ModelError(
-            f"model '{model}' has no usable tokenizer (tokenizer.json beside config.json): {first_line(error)}"
+            f"model '{model}' has no usable tokenizer (tokenizer.json beside "
+            f"config.json): {first_line(error)}"
         ) from error
 
 
@@ -83,9 +88,8 @@ def load_encoding(
     """
     length = row_length(model, max_length, trust_remote_code)
     tokenizer = load_tokenizer(model, trust_remote_code)
-    return Encoding(
-        tokenizer, length, template, template_options, _generation_stops(model)
-    )
+    stops = _generation_stops(model)
+    return Encoding(tokenizer, length, template, template_options, stops)
 
 
 def row_length(
@@ -99,7 +103,8 @@ def row_length(
     context = _context(load_config(model, trust_remote_code))
     if max_length is not None and context is not None and max_length > context:
         raise ModelError(
-            f"max_length = {max_length} is beyond the context of model '{model}', {context} tokens"
+            f"max_length = {max_length} is beyond the context of model '{model}', "
+            f"{context} tokens"
         )
     return max_length or min(context or LONGEST, LONGEST)
 
@@ -134,20 +139,18 @@ def load_model(
     fresh adapter changes nothing until it is trained; its first factor is drawn from
     torch's generator); without weights and not `trainable` it is the base alone.
     `dtype` auto is, on an accelerator, that of the model as given, for all its
-    generations; on a CPU float32. Raises ModelError.
+    generations; on a CPU it is float32. Raises ModelError.
     """
     if weights is not None and holds_adapter(weights, lora):
         base = load_model(model, dtype=dtype, device=device, attention=attention)
         return load_adapter(base, model, weights, "default", trainable=trainable).eval()
     target = choose_device(device)
     kind = _dtype(dtype, target, lambda: load_config(model))
-    base = _load_whole(
-        model if weights is None else str(weights), kind, target, attention
-    )
+    folder = model if weights is None else str(weights)
+    base = _load_whole(folder, kind, target, attention)
     if not trainable:
-        return base.requires_grad_(
-            False
-        )  # torch multiplies by weights in another order where they want gradients
+        # Where weights need gradients, torch multiplies by them in another order.
+        return base.requires_grad_(False)
     return base if lora is None else add_adapter(base, lora).eval()
 
 
@@ -161,22 +164,20 @@ def load_classifier(
     trust_remote_code: bool = False,
 ) -> Any:
     """A sequence classification model (a reward or preference model), in evaluation
-    mode, every weight of it found.
+    mode, with all its weights.
 
-    `head` is what the weights call the last layer where that is not its name in the
-    architecture. `dtype` auto as in `load_model`. A language model without such a head
+    `head` is the last layer's name in the weights, where the architecture has another
+    name for it. `dtype` auto as in `load_model`. A language model without such a head
     is refused: transformers would give it a random one. Raises ModelError.
     """
     config = load_config(model, trust_remote_code)
-    own_code = "AutoModelForSequenceClassification" in (
-        getattr(config, "auto_map", None) or {}
-    )
-    target = choose_device(device)
-    extra: dict[str, Any] = (
-        {} if head is None else {"key_mapping": {rf"^{re.escape(head)}\.": "score."}}
-    )
-    kind = _dtype(dtype, target, lambda: config)
     reader = "AutoModelForSequenceClassification"
+    own_code = reader in (getattr(config, "auto_map", None) or ())
+    extra: dict[str, Any] = {}
+    if head is not None:
+        extra["key_mapping"] = {rf"^{re.escape(head)}\.": "score."}
+    target = choose_device(device)
+    kind = _dtype(dtype, target, lambda: config)
     try:
         built = _load_whole(
             model, kind, target, attention, reader, trust_remote_code, **extra
@@ -196,15 +197,16 @@ def load_encoder(
     attention: str = "auto",
     trust_remote_code: bool = False,
 ) -> Any:
-    """A model that gives a vector a token, in evaluation mode; of its weights only a
-    pooler's may be absent.
+    """A model that gives a vector for each token, in evaluation mode; only the weights of
+    a pooler may be absent.
 
     `dtype` auto as in `load_model`. Raises ModelError.
     """
     config = load_config(model, trust_remote_code)
     if config.is_encoder_decoder:
         raise ModelError(
-            f"model '{model}' is an encoder with a decoder behind it; name an encoder, such as a BERT"
+            f"model '{model}' is an encoder with a decoder behind it; "
+            "name an encoder, such as a BERT"
         )
     target = choose_device(device)
     kind = _dtype(dtype, target, lambda: config)
@@ -232,17 +234,14 @@ def describe(model: str, lora: Lora | None = None) -> Description:
     parameters = built.num_parameters()
     text = config.get_text_config()
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
-    width = (
-        getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-    )
+    head_width = text.hidden_size // text.num_attention_heads
+    width = getattr(text, "head_dim", None) or head_width
     trainable = parameters
     if lora is not None:
         with torch.device("meta"):
-            trainable = sum(
-                p.numel()
-                for p in add_adapter(built, lora).parameters()
-                if p.requires_grad
-            )
+            adapted = add_adapter(built, lora)
+        trained = [p for p in adapted.parameters() if p.requires_grad]
+        trainable = sum(p.numel() for p in trained)
     return Description(
         parameters=parameters,
         hidden=text.hidden_size,
@@ -264,18 +263,17 @@ def _load_whole(
     unneeded: tuple[str, ...] = (),
     **extra: Any,
 ) -> Any:
-    """The model of a folder or hub id on `device`, every weight of it found. Raises
+    """The model of a folder or hub id on `device`, with all its weights. Raises
     ModelError.
 
     `reader` is the class of transformers that reads it; `extra` goes to its
-    `from_pretrained`. Weights whose names begin as one of `unneeded` may be absent.
+    `from_pretrained`. Weights whose names begin with one of `unneeded` may be absent.
     """
     import transformers
 
     place = resolve(model)
     if attention != "auto":
         extra["attn_implementation"] = attention
-
     read = partial(
         getattr(transformers, reader).from_pretrained,
         dtype=dtype,
@@ -283,25 +281,20 @@ def _load_whole(
         **extra,
     )
     try:
-        built, found = _fetch(model, place, read, trust_remote_code)
+        built, loading = _fetch(model, place, read, trust_remote_code)
     except (ValueError, KeyError, RuntimeError, ImportError) as error:
-        what = (
-            f"is not a {READERS[reader]}"
-            if "configuration class" in str(error)
-            else "cannot be loaded"
-        )
+        what = "cannot be loaded"
+        if "configuration class" in str(error):
+            what = f"is not a {READERS[reader]}"
         raise ModelError(f"model '{model}' {what}: {first_line(error)}") from error
-    if missing := sorted(
-        key for key in found["missing_keys"] if not key.startswith(unneeded)
-    ):
-        unread = (
-            f"; its weight {min(found['unexpected_keys'])} was not read"
-            if found["unexpected_keys"]
-            else ""
-        )
+    keys = loading["missing_keys"]
+    missing = sorted(key for key in keys if not key.startswith(unneeded))
+    if missing:
+        unread = loading["unexpected_keys"]
+        note = f"; its weight {min(unread)} was not read" if unread else ""
         raise ModelError(
-            f"model '{model}', read as a {READERS[reader]}, lacks {len(missing)} of its weights, the first of them "
-            f"{missing[0]}{unread}"
+            f"model '{model}', read as a {READERS[reader]}, lacks {len(missing)} of its "
+            f"weights, the first of them {missing[0]}{note}"
         )
     return built.to(device).eval()
 
@@ -320,28 +313,14 @@ def _dtype(name: Dtype, device: Any, config: Callable[[], Any]) -> Any:
 def _fetch(
     model: str, place: str, read: Callable[..., T], trust_remote_code: bool = False
 ) -> T:
-    """What `read` makes of `place`, from the local cache of the hub first. What is not
-    found is a ModelError.
+    """`read` of `place`, from the local cache of the hub first. Raises ModelError where
+    nothing is found.
     """
-    load = partial(
-        read, place, trust_remote_code=trust_remote_code
-    )  # said either way: left out, it would be asked for
+    # Always passed: where it is left out, transformers would ask the user.
+    load = partial(read, place, trust_remote_code=trust_remote_code)
     with quiet():
         try:
-            try:
-                return load(local_files_only=True)
-            except OSError as missing:
-                if Path(place).is_dir() or model in packaged_models():
-                    raise ModelError(
-                        f"model '{model}' cannot be read from {place}: {first_line(missing)}"
-                    ) from missing
-            try:
-                return load()
-            except OSError as error:
-                raise ModelError(
-                    f"there is no folder '{model}' here, and the hub did not give a model of that name "
-                    f"({first_line(error)}); without a connection, name a local folder"
-                ) from error
+            return _here_or_from_hub(model, place, load)
         except ValueError as error:
             if "trust_remote_code=True" in str(error):
                 raise ModelError(
@@ -350,8 +329,25 @@ def _fetch(
             raise
 
 
+def _here_or_from_hub(model: str, place: str, load: Callable[..., T]) -> T:
+    try:
+        return load(local_files_only=True)
+    except OSError as error:
+        if Path(place).is_dir() or model in packaged_models():
+            raise ModelError(
+                f"model '{model}' cannot be read from {place}: {first_line(error)}"
+            ) from error
+    try:
+        return load()
+    except OSError as error:
+        raise ModelError(
+            f"there is no folder '{model}' here, and the hub did not give a model of that "
+            f"name ({first_line(error)}); without a connection, name a local folder"
+        ) from error
+
+
 def _context(config: Any) -> int | None:
-    """How many tokens the model was made for, where its configuration says so."""
+    """The tokens of the model's context, where its configuration gives them."""
     return getattr(config.get_text_config(), "max_position_embeddings", None)
 
 
@@ -366,4 +362,6 @@ def _generation_stops(model: str) -> list[int]:
         end = _fetch(model, place, GenerationConfig.from_pretrained).eos_token_id
     except ModelError:
         return []
-    return end if isinstance(end, list) else [] if end is None else [end]
+    if end is None:
+        return []
+    return end if isinstance(end, list) else [end]

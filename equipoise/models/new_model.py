@@ -1,8 +1,9 @@
 """A language model from nothing: a tokenizer fitted to a corpus, and a small Llama with
 random weights by seed.
 
-The folder is a standard one (`AutoTokenizer` and `AutoModelForCausalLM` open it), with
-a chat template, so that a run can start without any hub. Left out: pre-training.
+The folder is a standard model folder (`AutoTokenizer` and `AutoModelForCausalLM` open
+it), with a chat template, so that a run can start without any hub. Left out:
+pre-training.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ PAD, END, ROLES = "<|pad|>", "<|end|>", ("system", "user", "assistant")
 SPECIAL = (PAD, END, *(f"<|{role}|>" for role in ROLES))
 SMALLEST_VOCABULARY = 256 + len(SPECIAL)
 # How byte-level BPE splits a text into words, numbers and marks (GPT-2's expression).
-WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+SPLIT = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 TEMPLATE = (
     "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
@@ -71,7 +72,7 @@ def resize(
 
 @dataclass(frozen=True, slots=True)
 class NewModel:
-    """What was made: the folder, its parameter count, the tokens of its vocabulary, the
+    """The new model: its folder, its parameter count, the tokens of its vocabulary, the
     tokens of the corpus.
     """
 
@@ -87,22 +88,23 @@ def fit_tokenizer(
     """A byte-level BPE tokenizer of exactly `vocabulary` tokens, with the chat
     template.
 
-    What the regular expression `pieces` matches is cut out of a text before it is split
-    into words, numbers and marks, so that a frequent one can be a single token. Raises
-    ConfigError for a vocabulary below the 256 bytes and special tokens, or above what
-    the corpus yields.
+    Matches of the regular expression `pieces` are cut out of a text before it is split
+    into words, numbers and marks, so that a frequent match can be a single token.
+    Raises ConfigError for a vocabulary below the 256 bytes and special tokens, or above
+    the corpus's own.
     """
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     if vocabulary < SMALLEST_VOCABULARY:
         raise ConfigError(
-            f"vocabulary: {vocabulary} is too small; bytes and special tokens alone are {SMALLEST_VOCABULARY}"
+            f"vocabulary: {vocabulary} is too small; bytes and special tokens alone are "
+            f"{SMALLEST_VOCABULARY}"
         )
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     if pieces:
-        cut = [pieces, rf"\A(?:{pieces})\z|{WORDS}"]
+        cut = [pieces, rf"\A(?:{pieces})\z|{SPLIT}"]
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
             [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in cut]
             + [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
@@ -118,8 +120,8 @@ def fit_tokenizer(
     reached = tokenizer.get_vocab_size()
     if reached < vocabulary:
         raise ConfigError(
-            f"vocabulary: the corpus supports no more than {reached} tokens, {vocabulary} asked;"
-            f" ask for {reached} or fewer, or give a larger corpus"
+            f"vocabulary: the corpus supports no more than {reached} tokens, not "
+            f"{vocabulary}; choose {reached} or fewer, or give a larger corpus"
         )
     fitted = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
@@ -160,13 +162,12 @@ def new_model(
         raise DataError("corpus: no text in it")
     if size.hidden % (2 * size.heads):
         raise ConfigError(
-            f"heads: {size.heads} do not divide a hidden width of {size.hidden} into even parts"
+            f"heads: {size.heads} do not divide a hidden width of {size.hidden} "
+            "into even parts"
         )
     tokenizer = fit_tokenizer(texts, vocabulary, context, pieces)
-    end, pad = (
-        SPECIAL.index(END),
-        SPECIAL.index(PAD),
-    )  # special tokens come first, in their order
+    # Special tokens come first, in their order.
+    end, pad = SPECIAL.index(END), SPECIAL.index(PAD)
     config = LlamaConfig(
         vocab_size=vocabulary,
         hidden_size=size.hidden,
@@ -189,7 +190,6 @@ def new_model(
     with quiet():
         model.save_pretrained(out)
         tokenizer.save_pretrained(out)
-    corpus_tokens = sum(
-        len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]
-    )
+    ids = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    corpus_tokens = sum(map(len, ids))
     return NewModel(out, model.num_parameters(), vocabulary, corpus_tokens)

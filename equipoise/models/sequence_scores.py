@@ -1,11 +1,11 @@
-"""Numbers that a sequence classification model gives to texts: read in batches, each as
-if it were alone.
+"""Numbers that a sequence classification model gives to texts: read in batches, each
+text as if it were alone.
 
-    value_BK = model(ids_BT, attention_mask=mask_BT).logits        K numbers a text
+    value_BK = model(ids_BT, attention_mask=mask_BT).logits        K numbers for each text
 
-Decoder models read them at a row's last token that is not padding, and tell padding by
-its id. A padding id that also ends a text would move the reading, so where the model's
-configuration names none, an id that ends no text is used.
+Decoder models read them at a row's last token that is not padding, and recognise
+padding by its id. A padding id that also ends a text would move the reading, so where
+the model's configuration has no padding id, an id that ends no text is used.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class SequenceScores:
 
     @property
     def labels(self) -> tuple[str, ...] | None:
-        """What the model's configuration calls its numbers; None where it only counts
+        """The names of the model's numbers; None where its configuration only counts
         them.
         """
-        names = [str(name) for _, name in sorted(self.model.config.id2label.items())]
-        return (
-            None if any(name.startswith("LABEL_") for name in names) else tuple(names)
-        )
+        labels = sorted(self.model.config.id2label.items())
+        names = tuple(str(name) for _, name in labels)
+        counted = any(name.startswith("LABEL_") for name in names)
+        return None if counted else names
 
     def values(
         self, rows: Sequence[Sequence[int]], batch_size: int, field: str = "logits"
@@ -50,12 +50,11 @@ class SequenceScores:
         Equal rows are read once, so their numbers are equal to the last digit. Raises
         ModelError.
         """
-        who = f"model '{self.name}'"
         return read_once(
             rows,
             batch_size,
             lambda batch: self._read(batch, field),
-            who,
+            f"model '{self.name}'",
             "batch_size or max_length",
         )
 
@@ -73,22 +72,28 @@ class SequenceScores:
             )
         value = output.get(field)
         if not isinstance(value, torch.Tensor):
-            known = ", ".join(
-                name for name, held in output.items() if isinstance(held, torch.Tensor)
-            )
+            tensors = [
+                name
+                for name, tensor in output.items()
+                if isinstance(tensor, torch.Tensor)
+            ]
             raise ModelError(
-                f"model '{self.name}' puts out no '{field}'; it puts out {known}"
+                f"model '{self.name}' has no output '{field}'; its outputs are "
+                f"{', '.join(tensors)}"
             )
         if value.ndim not in (1, 2) or len(value) != len(rows):
             shape = list(value.shape)
             raise ModelError(
-                f"model '{self.name}' puts out '{field}' {shape} for {len(rows)} texts; it must be [B, K]"
+                f"model '{self.name}' has the output '{field}' of shape {shape} for "
+                f"{len(rows)} texts; it must be [B, K]"
             )
         return value.float().reshape(len(rows), -1).tolist()
 
     @contextmanager
     def _padding(self, last_B: Sequence[int]) -> Iterator[int]:
-        """The padding's id, which the model knows while the context is open."""
+        """The id of padding, which the model's configuration has while the context is
+        open.
+        """
         config = self.model.config.get_text_config()
         if config.pad_token_id is not None:
             yield config.pad_token_id

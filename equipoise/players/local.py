@@ -247,7 +247,8 @@ class LocalActor:
     def _sampled(
         self, prompts: dict[int, list[int]], seeds: Sequence[int]
     ) -> Iterator[tuple[int, Move]]:
-        from equipoise.models.sampling import SamplingSettings, sample
+        from equipoise.models.sampling import sample
+        from equipoise.models.token_choice import SamplingSettings
 
         player, encoding = self.player, self._encoding
         rows = list(prompts.values())

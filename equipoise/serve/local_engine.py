@@ -28,7 +28,8 @@ import torch
 from equipoise.errors import DataError
 from equipoise.models.encoding import Encoding, NoRoom
 from equipoise.models.resources import Resources
-from equipoise.models.sampling import Batch, SamplingSettings, choose
+from equipoise.models.sampling_batch import SamplingBatch
+from equipoise.models.token_choice import SamplingSettings, choose
 from equipoise.players.local import Local, SharedBase
 from equipoise.seeds import uniform
 from equipoise.serve.decoding import Decoder, StopTexts
@@ -192,7 +193,7 @@ class Cohort:
 
     def __init__(self, model: object, rows: list[PendingAnswer]) -> None:
         self.rows = rows
-        self.batch = Batch(model, [row.ids for row in rows], rows[0].pad_id)
+        self.batch = SamplingBatch(model, [row.ids for row in rows], rows[0].pad_id)
 
     def join(self, other: Cohort) -> None:
         """Take in rows that have been read."""

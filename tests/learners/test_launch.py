@@ -417,7 +417,7 @@ def test_accumulated_batches_learn_what_one_batch_does(model_folder, tmp_path, k
 
 def test_rows_fill_up_the_last_step_and_do_not_count():
     from equipoise.learners.answer_trainer import Row, _filling
-    from equipoise.models.logprobs import Answers as Ids
+    from equipoise.models.packing import PromptAnswers as Ids
 
     rows = [Row(Ids([1] * n, [[2]])) for n in (5, 3, 4)]
     assert _filling(rows, 4, 1) == [] == _filling(rows[:2], 1, 2)

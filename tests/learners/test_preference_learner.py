@@ -196,11 +196,11 @@ def test_every_member_of_the_family_trains(training_batch, loss):
 
 def test_the_loss_sees_each_number_in_its_place(training_batch):
     from equipoise.learners.answer_trainer import Row
-    from equipoise.models.logprobs import Answers
+    from equipoise.models.packing import PromptAnswers
 
     rows = [
-        Row(Answers([1], [[2, 3], [4]]), (0.9, 0.1, -10.0, -11.0, -20.0, -21.0)),
-        Row(Answers([1], [[2], [3]]), (0.8, 0.2, -12.0, -13.0, -22.0, -23.0)),
+        Row(PromptAnswers([1], [[2, 3], [4]]), (0.9, 0.1, -10.0, -11.0, -20.0, -21.0)),
+        Row(PromptAnswers([1], [[2], [3]]), (0.8, 0.2, -12.0, -13.0, -22.0, -23.0)),
     ]
     batch = PairObjective(PreferenceLoss.build("dpo"), (0.25, 0.75)).pair_batch(
         torch.tensor([-1.0, -2.0, -3.0, -4.0]), rows

@@ -9,14 +9,10 @@ import transformers
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from equipoise.errors import ModelError
-from equipoise.models.logprobs import (
-    Answers,
-    answer_logprobs,
-    pack,
-    shares_prompts,
-    token_logprobs,
-)
-from equipoise.models.output_head import AnswerHead, ChunkedLogprob, Tail
+from equipoise.models.chunked_logprob import ChunkedLogprob, Tail
+from equipoise.models.logprobs import answer_logprobs, token_logprobs
+from equipoise.models.output_head import AnswerHead
+from equipoise.models.packing import PromptAnswers, pack, shares_prompts
 
 V = 97
 SIZES = {
@@ -68,7 +64,7 @@ def make(name: str):
     return model
 
 
-def some_answers(prompts: int = 3, answers: int = 2) -> list[Answers]:
+def some_answers(prompts: int = 3, answers: int = 2) -> list[PromptAnswers]:
     g = torch.Generator().manual_seed(1)
 
     def ids(low: int, high: int) -> list[int]:
@@ -76,11 +72,12 @@ def some_answers(prompts: int = 3, answers: int = 2) -> list[Answers]:
         return torch.randint(3, V, (length,), generator=g).tolist()
 
     return [
-        Answers(ids(3, 9), [ids(1, 9) for _ in range(answers)]) for _ in range(prompts)
+        PromptAnswers(ids(3, 9), [ids(1, 9) for _ in range(answers)])
+        for _ in range(prompts)
     ]
 
 
-def plainly(model, batch: list[Answers]) -> torch.Tensor:
+def plainly(model, batch: list[PromptAnswers]) -> torch.Tensor:
     """One row at a time, all logits held."""
     sums = []
     for item in batch:
@@ -104,7 +101,7 @@ def gradients(model, sums: torch.Tensor) -> dict[str, torch.Tensor]:
     }
 
 
-def assert_same(model, head: AnswerHead, batch: list[Answers], shared: bool):
+def assert_same(model, head: AnswerHead, batch: list[PromptAnswers], shared: bool):
     expected = plainly(model, batch)
     wanted = gradients(model, expected)
     found = pack(batch, 0, shared=shared).sums(head, model)
@@ -274,10 +271,10 @@ def test_attention_that_slides_over_less_than_a_row_does_not_share():
 
 
 def test_shared_rows_are_shorter_and_only_taken_when_they_save():
-    long_prompt = [Answers([5] * 30, [[6, 7], [8]])]
+    long_prompt = [PromptAnswers([5] * 30, [[6, 7], [8]])]
     assert pack(long_prompt, 0, shared=True).input_ids.shape == (1, 33)
     assert pack(long_prompt, 0, shared=False).input_ids.shape == (2, 32)
-    uneven = [Answers([5], [[6] * 9, [7] * 9]), Answers([5], [[6]])]
+    uneven = [PromptAnswers([5], [[6] * 9, [7] * 9]), PromptAnswers([5], [[6]])]
     assert pack(uneven, 0, shared=True).input_ids.shape == (3, 10)
 
 
@@ -315,7 +312,9 @@ def test_masked_tokens_of_padded_rows():
     model = make("qwen3")
     ids = torch.tensor([[5, 6, 7, 8, 9], [5, 6, 7, 0, 0]])
     answer = torch.tensor([[0, 0, 0, 1, 1], [0, 1, 1, 0, 0]])
-    expected = plainly(model, [Answers([5, 6, 7], [[8, 9]]), Answers([5], [[6, 7]])])
+    expected = plainly(
+        model, [PromptAnswers([5, 6, 7], [[8, 9]]), PromptAnswers([5], [[6, 7]])]
+    )
     for attention in (None, (ids > 0).long()):
         sums, counts = token_logprobs(model, ids, attention, answer, chunk=2)
         torch.testing.assert_close(sums, expected, rtol=1e-4, atol=1e-4)

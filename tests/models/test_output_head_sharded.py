@@ -10,12 +10,12 @@ import sys, torch, torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from transformers import AutoModelForCausalLM
-from equipoise.models.logprobs import Answers, pack, shares_prompts
+from equipoise.models.packing import PromptAnswers, pack, shares_prompts
 from equipoise.models.output_head import AnswerHead
 
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
-batch = [Answers([5, 6, 7, 8], [[9, 10, 11], [12, 13]]), Answers([15, 6, 7], [[9, 11], [12, 13, 4, 5]])]
+batch = [PromptAnswers([5, 6, 7, 8], [[9, 10, 11], [12, 13]]), PromptAnswers([15, 6, 7], [[9, 11], [12, 13, 4, 5]])]
 whole, sharded = (AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=torch.float32) for _ in range(2))
 mesh = init_device_mesh("cpu", (2,))
 for part in (*sharded.model.layers, sharded):

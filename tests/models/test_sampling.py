@@ -17,8 +17,9 @@ from transformers.generation.logits_process import (
 )
 
 from equipoise.errors import ModelError
-from equipoise.models import sampling
-from equipoise.models.sampling import SamplingSettings, choose, sample
+from equipoise.models import token_choice
+from equipoise.models.sampling import sample
+from equipoise.models.token_choice import SamplingSettings, choose
 from equipoise.seeds import uniform
 
 FAMILIES = ["llama", "qwen3", "gemma3"]
@@ -308,10 +309,10 @@ def test_the_cuts_keep_what_transformers_keeps(choice, monkeypatch):
         150,
         16,
     ):  # all is sorted at once; the first 150 suffice; the first 16 do not
-        monkeypatch.setattr(sampling, "RANKED", ranked)
+        monkeypatch.setattr(token_choice, "RANKED", ranked)
         scaled_BV = logits_BV / choice.temperature
         assert torch.equal(
-            scaled_BV >= sampling._least_kept(scaled_BV, choice), kept_BV
+            scaled_BV >= token_choice._least_kept(scaled_BV, choice), kept_BV
         )
 
 

@@ -1,0 +1,128 @@
+"""The forward pass of a batch of rows that grow token by token, with their cache.
+
+Prompts are padded on the left; a prompt that occurs several times is read once. Rows
+can leave the batch, and their part of the cache with them, and rows of another batch
+can join it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
+
+from equipoise.errors import ModelError
+
+
+class SamplingBatch:
+    """Rows that grow a token at a time. `logits_BV` are those of each row's next token."""
+
+    def __init__(self, model: Any, prompts: list[list[int]], pad_id: int) -> None:
+        self.model, self.device = model, model.device
+        parameters = inspect.signature(model.forward).parameters
+        if "past_key_values" not in parameters:
+            raise ModelError(
+                f"{type(model).__name__} keeps its past in a way that this sampler does not "
+                "know; it cannot be sampled from here"
+            )
+        self.last = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
+        self.cache: Any = DynamicCache(config=model.config)
+        distinct = [list(prompt) for prompt in dict.fromkeys(map(tuple, prompts))]
+        length_B = torch.tensor(
+            [len(prompt) for prompt in distinct], device=self.device
+        )
+        width = max(map(len, distinct))
+        column_1T = torch.arange(width, device=self.device)[None]
+        left_B1 = width - length_B[:, None]  # columns of padding on the left
+        shown_BT = column_1T >= left_B1
+        self.shown_BT = None if bool(shown_BT.all()) else shown_BT.long()
+        self.position_B = length_B
+        ids = [[pad_id] * (width - len(prompt)) + prompt for prompt in distinct]
+        ids_BT = torch.tensor(ids, device=self.device)
+        self.logits_BV = self._forward(ids_BT, (column_1T - left_B1).clamp_min(0))
+        if len(distinct) < len(prompts):
+            row_of = {tuple(prompt): row for row, prompt in enumerate(distinct)}
+            rows = [row_of[tuple(prompt)] for prompt in prompts]
+            row_B = torch.tensor(rows, device=self.device)
+            self.select(row_B)
+            self.logits_BV = self.logits_BV[row_B]
+
+    def step(self, token_B: torch.Tensor) -> None:
+        """Append a token to each row."""
+        if self.shown_BT is not None:
+            new_B1 = self.shown_BT.new_ones(len(token_B), 1)
+            self.shown_BT = torch.cat([self.shown_BT, new_B1], 1)
+        self.logits_BV = self._forward(token_B[:, None], self.position_B[:, None])
+        self.position_B = self.position_B + 1
+
+    def select(self, row_B: torch.Tensor) -> None:
+        """Go on with these rows, in this order; a row may occur several times.
+        `logits_BV` stay as they are.
+        """
+        self.cache.reorder_cache(row_B)
+        self.position_B = self.position_B[row_B]
+        if self.shown_BT is not None:
+            self.shown_BT = self.shown_BT[row_B]
+
+    @property
+    def joinable(self) -> bool:
+        """Whether rows of another batch can join: every layer keeps its whole past, one
+        column for each token.
+        """
+        return all(type(layer) is DynamicLayer for layer in self.cache.layers)
+
+    def join(self, other: SamplingBatch) -> None:
+        """Append the rows of `other`, a joinable batch of the same model."""
+        width = max(self.cache.get_seq_length(), other.cache.get_seq_length())
+        shown_BT = _stacked(self._shown()[..., None], other._shown()[..., None], width)
+        shown_BT = shown_BT[..., 0]
+        for layer, added in zip(self.cache.layers, other.cache.layers, strict=True):
+            layer.keys = _stacked(layer.keys, added.keys, width)
+            layer.values = _stacked(layer.values, added.values, width)
+        self.shown_BT = None if bool(shown_BT.all()) else shown_BT
+        self.position_B = torch.cat([self.position_B, other.position_B])
+        self.logits_BV = torch.cat([self.logits_BV, other.logits_BV])
+
+    def trim(self) -> None:
+        """Drop the columns on the left that no row needs any more. The batch must be
+        joinable.
+        """
+        width = int(self.position_B.max())
+        if self.shown_BT is not None and width < self.shown_BT.shape[1]:
+            for layer in self.cache.layers:
+                layer.keys = layer.keys[:, :, -width:]
+                layer.values = layer.values[:, :, -width:]
+            shown_BT = self.shown_BT[:, -width:]
+            self.shown_BT = None if bool(shown_BT.all()) else shown_BT
+
+    def _shown(self) -> torch.Tensor:
+        """Which columns are tokens, [B, T], also where all of them are."""
+        if self.shown_BT is not None:
+            return self.shown_BT
+        length = self.cache.get_seq_length()
+        return self.position_B.new_ones(len(self.position_B), length)
+
+    def _forward(self, ids_BT: torch.Tensor, position_BT: torch.Tensor) -> torch.Tensor:
+        """Logits of the token after the last, [B, V]."""
+        out = self.model(
+            input_ids=ids_BT,
+            attention_mask=self.shown_BT,
+            position_ids=position_BT,
+            past_key_values=self.cache,
+            use_cache=True,
+            **self.last,
+        )
+        return out.logits[:, -1]
+
+
+def _stacked(first: torch.Tensor, second: torch.Tensor, width: int) -> torch.Tensor:
+    """Both batches' rows, with zeros on their left up to `width` columns."""
+    return torch.cat([_widened(first, width), _widened(second, width)])
+
+
+def _widened(past: torch.Tensor, width: int) -> torch.Tensor:
+    """A past [B, …, T, D] with zeros on its left, of `width` columns."""
+    return torch.nn.functional.pad(past, (0, 0, width - past.shape[-2], 0))

@@ -1,0 +1,131 @@
+"""Choosing the next token from logits: temperature, top-k, top-p, and the inverse of the
+cumulative distribution at a given random number.
+
+The tokens keep the vocabulary's order in that distribution, so rounding that swaps two
+nearly equal tokens in rank does not swap them here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+# Tokens of the vocabulary that are summed together in the first step of the inverse.
+BLOCK = 256
+# The most likely tokens that top-p looks at before the whole vocabulary is sorted.
+RANKED = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingSettings:
+    """How a token is sampled: softmax(logits / temperature), cut to `top_k` tokens, then
+    to the probability mass `top_p`.
+
+    temperature 0 takes the most likely token; top_k 0 and top_p 1 cut nothing.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+
+def choose(
+    logits_BV: torch.Tensor, number_B: torch.Tensor, settings: SamplingSettings
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """A token for each row, and its log-probability.
+
+    `logits_BV` [B, V]; `number_B` float64 [B] in [0, 1), the random numbers. Returns
+    (token_B int64, logprob_B float32, in nats).
+    """
+    logits_BV = logits_BV.float()
+    if settings.temperature == 0:
+        best_B, token_B = logits_BV.max(-1)
+        return token_B, best_B - logits_BV.logsumexp(-1)
+    logits_BV = logits_BV / settings.temperature
+    if settings.top_k or settings.top_p < 1:
+        cut_BV = logits_BV < _least_kept(logits_BV, settings)
+        logits_BV = logits_BV.masked_fill(cut_BV, -torch.inf)
+    logits_BV = logits_BV - logits_BV.amax(-1, keepdim=True)
+    token_B, total_B = _inverse(logits_BV.exp(), number_B)
+    logit_B = logits_BV.gather(1, token_B[:, None])[:, 0]
+    return token_B, logit_B - total_B.log().float()
+
+
+def _least_kept(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Tensor:
+    """[B, 1]: the smallest logit that the cuts keep. Logits that tie with it are kept as
+    well.
+    """
+    if settings.top_k:
+        value_BR = logits_BV.topk(min(settings.top_k, logits_BV.shape[-1])).values
+        if settings.top_p >= 1:
+            return value_BR[:, -1:]
+        share_BR = value_BR.softmax(-1)
+    else:
+        value_BR, share_BR = _ranked(logits_BV, settings.top_p)
+    before_BR = share_BR.cumsum(-1) - share_BR
+    kept_B1 = (before_BR < settings.top_p).sum(-1, keepdim=True)
+    return value_BR.gather(1, kept_B1.clamp_min(1) - 1)
+
+
+def _ranked(logits_BV: torch.Tensor, mass: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """The largest logits, in descending order, and their probabilities: enough to hold
+    `mass` in every row.
+    """
+    if logits_BV.shape[-1] > 4 * RANKED:
+        value_BR = logits_BV.topk(RANKED).values
+        share_BR = (value_BR - logits_BV.logsumexp(-1, keepdim=True)).exp()
+        if not bool((share_BR.sum(-1) < mass).any()):
+            return value_BR, share_BR
+    if logits_BV.device.type == "cpu":
+        # NumPy sorts several times faster there than torch does.
+        value_BV = torch.from_numpy(np.sort(logits_BV.numpy(), -1)).flip(-1)
+    else:
+        value_BV = logits_BV.sort(descending=True).values
+    return value_BV, value_BV.softmax(-1)
+
+
+def _inverse(
+    weight_BV: torch.Tensor, number_B: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The first token at which the cumulative weight passes the share `number_B` of the
+    total, and the total, [B] each.
+
+    In two steps, block by block and then within the block that was hit: sums instead of
+    a running sum over the vocabulary, in double precision, so that rare tokens keep
+    their probability.
+    """
+    size = weight_BV.shape[1]
+    wide = torch.float32 if weight_BV.device.type == "mps" else torch.float64
+    full = size // BLOCK * BLOCK
+    block_BNK = weight_BV[:, :full].unflatten(1, (size // BLOCK, BLOCK))
+    block_BN = block_BNK.sum(-1, dtype=wide)
+    if full < size:
+        rest_B1 = weight_BV[:, full:].sum(-1, keepdim=True, dtype=wide)
+        block_BN = torch.cat([block_BN, rest_B1], 1)
+    block, left_B1, total_B1 = _passes(block_BN, number_B.to(wide)[:, None], share=True)
+    place_BK = block * BLOCK + torch.arange(BLOCK, device=weight_BV.device)
+    within_BK = weight_BV.gather(1, place_BK.clamp_max(size - 1)).to(wide)
+    within_BK = within_BK.masked_fill(place_BK >= size, 0)
+    inner, _, _ = _passes(within_BK, left_B1, share=False)
+    return (block * BLOCK + inner)[:, 0], total_B1[:, 0]
+
+
+def _passes(
+    weight_BN: torch.Tensor, target_B1: torch.Tensor, share: bool
+) -> tuple[torch.Tensor, ...]:
+    """(index at which the running sum passes the target, the rest of the target there,
+    the total), [B, 1] each. `share`: the target is a share of the total.
+    """
+    running_BN = weight_BN.cumsum(1)
+    total_B1 = running_BN[:, -1:]
+    if share:
+        target_B1 = target_B1 * total_B1
+    # Below the total, so that rounding never points behind the last token.
+    below = 1 - 2 * torch.finfo(running_BN.dtype).eps
+    target_B1 = torch.minimum(target_B1, total_B1 * below)
+    index = torch.searchsorted(running_BN, target_B1, right=True)
+    before_B1 = running_BN.gather(1, index) - weight_BN.gather(1, index)
+    left_B1 = target_B1 - before_B1
+    return index, left_B1.clamp_min(0), total_B1
