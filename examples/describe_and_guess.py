@@ -35,12 +35,20 @@ class Numbers(Prompts):
 
     def load(self, folder: Path = Path()) -> Source:
         """Training prompts, and held-out ones with the same secrets."""
-        return Source(self._secrets("train", self.per_generation), self._secrets("held_out", self.held_out))
+        return Source(
+            self._secrets("train", self.per_generation),
+            self._secrets("held_out", self.held_out),
+        )
 
     def _secrets(self, part: str, count: int) -> list[Prompt]:
         secrets = [2 + number % (self.largest - 1) for number in range(count)]
         return [
-            Prompt(record_id("secret", part, i), (user(str(secret)),), {"secret": secret}, "numbers")
+            Prompt(
+                record_id("secret", part, i),
+                (user(str(secret)),),
+                {"secret": secret},
+                "numbers",
+            )
             for i, secret in enumerate(secrets)
         ]
 
@@ -79,7 +87,9 @@ class Understood(Judge):
 
     kind: Literal["understood"] = "understood"
 
-    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
+    def judge(
+        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
+    ) -> list[Judgement]:
         """One judgement a match; a match that broke off is unjudged."""
         return [self._judge(match, prompts[match.prompt]) for match in matches]
 
@@ -139,7 +149,11 @@ class Understanding(Evaluation):
         played = arena.play(roles, arena.held_out, judge, t, "all")
         secrets = {prompt.id: prompt.facts["secret"] for prompt in arena.held_out}
         rows = [
-            ("up to 9" if secrets[match.prompt] <= 9 else "10 and more", score, match.prompt)
+            (
+                "up to 9" if secrets[match.prompt] <= 9 else "10 and more",
+                score,
+                match.prompt,
+            )
             for match, judgement in played
             if (score := judgement.score("guesser", "score")) is not None
         ]
@@ -149,7 +163,10 @@ class Understanding(Evaluation):
             scores={str(guesser): right},
             score=right.mean,
             right=right,
-            by_size={size: _estimate([row for row in rows if row[0] == size]) for size in sizes},
+            by_size={
+                size: _estimate([row for row in rows if row[0] == size])
+                for size in sizes
+            },
         )
 
 

@@ -31,8 +31,8 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from equipoise.errors import ConfigError, EquipoiseError
 from equipoise.learners.checkpoints import COMPLETE
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
-from equipoise.models.packing import PromptAnswers, pack, shares_prompts
 from equipoise.models.output_head import AnswerHead
+from equipoise.models.packing import PromptAnswers, pack, shares_prompts
 
 # what a line of metrics repeats of the Trainer's own log
 KEPT = ("step", "loss", "grad_norm", "learning_rate")

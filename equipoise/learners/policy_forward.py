@@ -15,8 +15,8 @@ from equipoise.learners.critic import Critic
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.learners.rollouts import RolloutBatch
 from equipoise.learners.trainable_model import TrainableModel
-from equipoise.models.packing import PromptAnswers, PackedBatch, pack, shares_prompts
 from equipoise.models.output_head import AnswerHead
+from equipoise.models.packing import PackedBatch, PromptAnswers, pack, shares_prompts
 
 
 class TokenNumbers(NamedTuple):
