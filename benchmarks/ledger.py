@@ -20,7 +20,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from equipoise.run import config
+from equipoise.run import recipes
 from equipoise.run.directory import Run
 from equipoise.types import (
     Judgement,
@@ -109,7 +109,7 @@ def main() -> None:
     console = Console()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
-        with Run.create(config.load("rock_paper_scissors"), path) as run:
+        with Run.create(recipes.load("rock_paper_scissors"), path) as run:
             ours, bare = fill(run, records)
             for start in range(20_000, records // 2, 20_000):
                 for chunk_start in range(0, 20_000, CHUNK):

@@ -39,14 +39,14 @@ SMALL = [
 ]
 ARMS: dict[str, list[str]] = {
     "sparta": [],
-    "equal weights": ["judge.weights=equal", "standing.judge_weights=equal"],
+    "equal weights": ["judge.weights=equal", "training_ratings.judge_weights=equal"],
     "random matching": ["schedule.alpha=1"],
-    "world judges": ["judge=clerk", "standing=bradley_terry"],
+    "world judges": ["judge=clerk", "training_ratings=bradley_terry"],
     "alone": [
         "schedule=self_play",
-        "lessons=own",
+        "training_matches=own",
         "judge.who=self",
-        "standing=bradley_terry",
+        "training_ratings=bradley_terry",
     ],
 }
 PAIRS = (

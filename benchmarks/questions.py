@@ -44,8 +44,9 @@ from equipoise.models.resources import Resources
 from equipoise.payoffs.intervals import Interval, mean_interval, over_seeds
 from equipoise.players.local import Local
 from equipoise.prompts.files import Files
-from equipoise.run import config
+from equipoise.run import recipes
 from equipoise.run.arena import RunArena
+from equipoise.run.config import RunConfig
 from equipoise.run.directory import Run
 from equipoise.run.loop import league
 from equipoise.run.monitor import Silent
@@ -267,7 +268,7 @@ def settings(learning_rate: float) -> SFT:
     )
 
 
-def recipe(task: Task, data: Path, folder: Path, seed: int) -> config.RunConfig:
+def recipe(task: Task, data: Path, folder: Path, seed: int) -> RunConfig:
     """`sparta` over the members; the test's questions are halved into those held out
     and those tested on.
     """
@@ -284,7 +285,7 @@ def recipe(task: Task, data: Path, folder: Path, seed: int) -> config.RunConfig:
             )
         )
         paths[f"{part}_path"] = str(file)
-    values = config.read("sparta")
+    values = recipes.read("sparta")
     values["name"], values["seed"], values["generations"] = (
         f"sparta on {task.scored}",
         seed,
@@ -313,7 +314,7 @@ def recipe(task: Task, data: Path, folder: Path, seed: int) -> config.RunConfig:
         "save_steps": 0,
     }
     values["evaluate"]["samples"] = SAMPLES
-    return config.build(values, "benchmark")
+    return recipes.build(values, "benchmark")
 
 
 def one_seed(task: Task, data: Path, seed: int) -> dict[str, float]:

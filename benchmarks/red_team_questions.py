@@ -45,7 +45,7 @@ from equipoise.models.new_model import new_model
 from equipoise.payoffs.hashing import hashed
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.prompts.files import Files
-from equipoise.run import config
+from equipoise.run import recipes
 from equipoise.run.directory import Run
 from equipoise.run.loop import league
 from equipoise.run.monitor import Silent
@@ -230,7 +230,7 @@ def settings(
         "learners": {"adversary": {"learning_rate": 1e-3, "kl": ADVERSARY_KL}},
         "evaluate": {"every": 2 * phase},
     }
-    values = config.merge(config.read("gpo"), changed)
+    values = recipes.merge(recipes.read("gpo"), changed)
     return {**values, "shaping": [*values["shaping"], {"kind": "unfit"}]}
 
 
@@ -245,7 +245,7 @@ def alone(values: Values, learner: str, frozen: Path, generations: int) -> Value
         "turns": {"kind": "one", "player": learner},
         "evaluate": {"every": generations, "crossplay": 0},
     }
-    values = config.merge(
+    values = recipes.merge(
         values, changed | {"schedule": {"raw": 1.0 if learner == "defender" else 0.0}}
     )
     values["learners"] = {
@@ -258,7 +258,7 @@ def alone(values: Values, learner: str, frozen: Path, generations: int) -> Value
 
 def play(values: Values, folder: Path) -> tuple[list[Values], dict[str, Path]]:
     """What was measured, in order, and the newest weights of each learner."""
-    with Run.create(config.build(values, "benchmark"), folder, overwrite=True) as run:
+    with Run.create(recipes.build(values, "benchmark"), folder, overwrite=True) as run:
         league(RunStages.of(run, Silent()), run.config.generations)
         measured = [found for _, _, _, found, _ in run.ledger.stages("measure")]
         known = {

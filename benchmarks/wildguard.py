@@ -30,7 +30,7 @@ from equipoise.learners.sft import SFT, train_sft
 from equipoise.models.new_model import new_model
 from equipoise.payoffs.intervals import over_seeds
 from equipoise.prompts.files import Files
-from equipoise.run import config
+from equipoise.run import recipes
 from equipoise.run.directory import Run
 from equipoise.run.loop import league
 from equipoise.run.monitor import Silent
@@ -126,7 +126,7 @@ def play(
         **METHODS[method],
     }
     started = time.perf_counter()
-    with Run.create(config.build(values, "benchmark"), folder, overwrite=True) as run:
+    with Run.create(recipes.build(values, "benchmark"), folder, overwrite=True) as run:
         league(RunStages.of(run, Silent()), run.config.generations)
         measured = [found for _, _, _, found, _ in run.ledger.stages("measure")]
     return measured, (time.perf_counter() - started) / 60

@@ -13,6 +13,7 @@ A `wing.py` holds plain mappings, those of these that it adds to, and imports no
     COMMANDS  verb -> "module:function"
     MODELS    name of a packaged model -> its folder, below the environment's own
     ADAPTERS  name of a packaged adapter -> its folder, likewise
+    RENAMED   import path of an earlier version -> the path in this one
     SERVING   field of a chat request -> {"extension": "module:function", …}, what
               serving gains (`equipoise.serve.extension`)
     TEACHERS  name of a packaged teacher -> the settings of its player
@@ -102,6 +103,9 @@ class Settings(BaseModel):
     nearest known one.
     """
 
+    RENAMED: ClassVar[Mapping[str, str]] = {}
+    """Keys of an earlier version -> their names in this one."""
+
     model_config = ConfigDict(
         frozen=True, extra="forbid", validate_default=True, protected_namespaces=()
     )
@@ -113,6 +117,8 @@ class Settings(BaseModel):
             for key in value:
                 if key not in cls.model_fields:
                     hint = nearest(str(key), list(cls.model_fields))
+                    if key in cls.RENAMED:
+                        hint = f"it is called '{cls.RENAMED[key]}' now"
                     raise PydanticCustomError(
                         "unknown_key",
                         "unknown key '{key}'; {hint}",

@@ -7,7 +7,7 @@ from pathlib import Path
 from equipoise.environments.assistance.blocks import write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
 from equipoise.payoffs.pareto import front
-from equipoise.run import config
+from equipoise.run import recipes
 from equipoise.run.directory import Run
 from equipoise.types import (
     Judgement,
@@ -146,7 +146,7 @@ def write_run(
     """Write the run; `facts` go to what was measured. Its answers are well-formed,
     faulty, and failed.
     """
-    settings = config.load("quickstart", [f"generations={generations}", *SETTINGS])
+    settings = recipes.load("quickstart", [f"generations={generations}", *SETTINGS])
     with Run.create(settings, folder) as run, run.ledger.transaction():
         judge = settings.judge_of("policy").name
         for t in range(0, generations + 1, every) if played else ():

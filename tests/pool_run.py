@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from equipoise.evaluate.judges import Facts
-from equipoise.run import config
+from equipoise.run import recipes
 from equipoise.run.directory import Run
 from equipoise.types import (
     Judgement,
@@ -33,7 +33,7 @@ def write(
     `novice` cannot be read.
     """
     dice = np.random.default_rng(seed)
-    settings = config.load("sparta_clerks", [f"generations={generations}"])
+    settings = recipes.load("sparta_clerks", [f"generations={generations}"])
     with Run.create(settings, folder) as run, run.ledger.transaction():
         for t in range(generations):
             prompts = [

@@ -4,7 +4,7 @@ texts would rather be markup.
 
 from pathlib import Path
 
-from equipoise.run import config
+from equipoise.run import recipes
 from equipoise.run.directory import Run
 from equipoise.types import (
     Judgement,
@@ -33,7 +33,7 @@ def write(
     """Write the run: the players learn `phase` generations in turn; every attack on an
     even generation succeeds.
     """
-    settings = config.load(
+    settings = recipes.load(
         "gpo_clerks", [f"generations={generations}", f"evaluate.every={every}"]
     )
     ages = {"defender": 0, "adversary": 0}

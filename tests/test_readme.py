@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.run import config
+from equipoise.run import recipes
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
@@ -21,7 +21,7 @@ def test_the_recipe_of_the_page_loads(tmp_path):
     (snippet,) = re.findall(r"```yaml\n(.*?)```", RECIPES, re.DOTALL)
     path = tmp_path / "pool.yaml"
     path.write_text(snippet)
-    resolved = config.load(path, ["prompts.path=prompts.jsonl"])
+    resolved = recipes.load(path, ["prompts.path=prompts.jsonl"])
     assert {name: player.learns for name, player in resolved.players.items()} == {
         "coder": True,
         "writer": True,
@@ -31,7 +31,7 @@ def test_the_recipe_of_the_page_loads(tmp_path):
 
 
 def test_every_recipe_is_named_on_the_page():
-    assert all(f"`{name}`" in RECIPES for name in config.recipes())
+    assert all(f"`{name}`" in RECIPES for name in recipes.packaged())
 
 
 def test_every_loss_of_the_page_is_one():

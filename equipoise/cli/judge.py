@@ -42,13 +42,13 @@ def judge(
     from equipoise.errors import ConfigError
     from equipoise.judges.base import Judge
     from equipoise.report.terminal import Display
-    from equipoise.run import config
+    from equipoise.run import recipes
     from equipoise.run.directory import Run
     from equipoise.run.rejudge import rejudge
 
     if part not in ("train", "held_out", "test"):
         raise ConfigError(f"--part {part}: must be train, held_out or test")
-    other = config.part(Judge, by, set, "--with")
+    other = recipes.component(Judge, by, set, "--with")
     with (
         Run.open(folder) as run,
         Display(console=Console(stderr=json), silent=json) as display,

@@ -20,10 +20,10 @@ def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B0
 
     The resolved configuration comes first. No model is loaded.
     """
-    from equipoise.run import config
+    from equipoise.run import recipes
     from equipoise.run.plan import plan
 
-    planned = plan(config.load(recipe, set))
+    planned = plan(recipes.load(recipe, set))
     for note in planned.notes:
         typer.echo(f"note: {note}", err=True)
     if json:

@@ -10,9 +10,9 @@ def recipes(json: Json = False) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from equipoise.run import config
+    from equipoise.run.recipes import packaged
 
-    descriptions = config.recipes()
+    descriptions = packaged()
     if json:
         show(descriptions)
         return

@@ -24,9 +24,9 @@ def run(
 ) -> None:
     """Play a recipe, train its learners, and report what came of it."""
     from equipoise.cli.playing import play_and_print
-    from equipoise.run import config
+    from equipoise.run import recipes
     from equipoise.run.directory import Run
 
     folder = out or Path("runs") / Path(recipe).stem
-    with Run.create(config.load(recipe, set), folder, overwrite) as opened:
+    with Run.create(recipes.load(recipe, set), folder, overwrite) as opened:
         play_and_print(opened, json)

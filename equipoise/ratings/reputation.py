@@ -166,7 +166,7 @@ class Reputation(Ratings):
         """Raises ConfigError: outcomes are not enough."""
         raise ConfigError(
             "reputation needs the judges' scores of each duel, which outcomes do not hold: "
-            "use it where players judge one another (standing), and elo, bradley_terry or "
+            "use it where players judge one another (training_ratings), and elo, bradley_terry or "
             "openskill to rate outcomes"
         )
 

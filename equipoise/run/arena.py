@@ -88,7 +88,7 @@ class RunArena:
     @property
     def ratings(self) -> Ratings:
         """How the run rates the league."""
-        return self._config.ratings
+        return self._config.league_ratings
 
     @property
     def resources(self) -> Resources:

@@ -15,7 +15,7 @@ from equipoise.errors import ConfigError
 from equipoise.learners.sft import SFT
 from equipoise.players.base import Player
 from equipoise.players.local import Local
-from equipoise.run import config as configs
+from equipoise.run import recipes
 from equipoise.run.config import RunConfig
 from equipoise.run.fine_tune import fine_tune
 from equipoise.run.ledger import Ledger
@@ -95,18 +95,18 @@ def teacher_named(text: str) -> Player:
     packaged = added("TEACHERS")
     if text in packaged:
         return Player.build(packaged[text])
-    return configs.part(Player, text, [], "--teacher")
+    return recipes.component(Player, text, [], "--teacher")
 
 
 def load(recipe: str, overrides: Sequence[str], train: str | None = None) -> RunConfig:
     """The recipe's configuration; where it leaves players' models open, they are the
     one to be trained, or the built-in one. Raises ConfigError.
     """
-    values = configs.read(recipe)
+    values = recipes.read(recipe)
     players = values.get("players")
     if not players:
         raise ConfigError(
-            f"{recipe}: has no players; {nearest(recipe, list(configs.recipes()))}"
+            f"{recipe}: has no players; {nearest(recipe, list(recipes.packaged()))}"
         )
     open_models = [
         f"players.{name}.model={train or 'builtin'}"
@@ -114,7 +114,7 @@ def load(recipe: str, overrides: Sequence[str], train: str | None = None) -> Run
         if player and "model" in player and player["model"] is None
     ]
     chosen = any(text.partition("=")[0].endswith(".model") for text in overrides)
-    return configs.load(recipe, [*([] if chosen else open_models), *overrides])
+    return recipes.load(recipe, [*([] if chosen else open_models), *overrides])
 
 
 def _ledger(path: Path) -> Ledger:

@@ -91,14 +91,14 @@ def facts(
         cyclic_triples=last.get("cyclic_triples"),
         gaps=measured.gaps(learners, found),
         ratings=tuple(measured.rating(one) for one in last.get("ratings", ())),
-        rating_unit=run.config.ratings.kind.replace("_", " "),
+        rating_unit=run.config.league_ratings.kind.replace("_", " "),
         pool=tuple(pool),
         standing=tuple(
             measured.standing(
                 pool, [(t, rated) for _, t, _, rated, _ in run.ledger.stages("rate")]
             )
         ),
-        standing_unit=run.config.standing.kind.replace("_", " "),
+        standing_unit=run.config.training_ratings.kind.replace("_", " "),
         met=None
         if assistance or _attacked(run)
         else played.met(read, pool, own, run.config.utility),  # other roles, other pay

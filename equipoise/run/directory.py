@@ -21,9 +21,10 @@ from typing import Any
 
 from equipoise.component import FREE
 from equipoise.errors import ConfigError, RunError
-from equipoise.run import config as configuration
+from equipoise.run import recipes
 from equipoise.run.config import RunConfig
 from equipoise.run.ledger import Ledger
+from equipoise.run.renamed import renamed
 
 
 class Run:
@@ -89,28 +90,23 @@ class Run:
         if not path.is_file():
             raise RunError(f"{folder}: no run here (config.yaml is missing)")
         with Ledger.open(folder / "ledger.sqlite") as ledger:
-            yield cls(
-                folder, configuration.build(configuration.read(path), str(path)), ledger
-            )
+            yield cls(folder, _config(path), ledger)
 
     def allow(self, overrides: Sequence[str]) -> None:
         """Change settings that decide how far and how a run may go, not what it
-        computes; kept in config.yaml.
+        computes, and keep them in config.yaml.
 
-        Raises ConfigError for any other setting, since records made before would not
+        Raises ConfigError for any other setting: the records made so far would not
         belong to it.
         """
         for text in overrides:
             if not set(text.partition("=")[0].split(".")) & FREE:
                 raise ConfigError(
-                    f"-s {text}: this would change what the run computes; a run that has begun takes only "
-                    f"{', '.join(sorted(FREE))}. Start a new run for the rest"
+                    f"-s {text}: would change what the run computes; once it has begun, only these may change: "
+                    f"{', '.join(sorted(FREE))}. Start a new run for anything else"
                 )
         path = self.folder / "config.yaml"
-        values = configuration.read(path)
-        self.config = configuration.build(
-            values, str(path), configuration.override(values, overrides)
-        )
+        self.config = _config(path, overrides)
         draft = self.folder / ".config.yaml"
         draft.write_text(self.config.yaml(), encoding="utf-8")
         draft.rename(path)
@@ -137,6 +133,14 @@ class Run:
         draft = self.folder / ".metrics.jsonl"
         draft.write_text("".join(kept), encoding="utf-8")
         draft.rename(self.folder / "metrics.jsonl")
+
+
+def _config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """The configuration that a run directory keeps, perhaps written by an earlier
+    version.
+    """
+    values = renamed(recipes.read(path))
+    return recipes.build(values, str(path), recipes.override(values, overrides))
 
 
 @contextmanager

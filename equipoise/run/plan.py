@@ -178,7 +178,7 @@ def _pairs(
     if trainer.needs not in ("pairs", "answers"):
         return 0
     sat_in = [seats for _, seats in seatings if learner in seats.values()]
-    teaching = seatings if config.lessons == "all" else sat_in
+    teaching = seatings if config.training_matches == "all" else sat_in
     return len(teaching) * config.pairs.most(len(config.game.seats))
 
 

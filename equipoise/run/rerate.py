@@ -57,12 +57,12 @@ def rerate(
         met = len(run.config.players) > 1 and run.ledger.stages("rate")
         rated_by = "matches" if met else "league"
     if rated_by == "matches":
-        return _by_matches(run, ratings or run.config.standing, judge)
+        return _by_matches(run, ratings or run.config.training_ratings, judge)
     if judge:
         raise ConfigError(
             "--judge: the league is rated by the judge that measured it; use --of matches"
         )
-    return _league(run, ratings or run.config.ratings)
+    return _league(run, ratings or run.config.league_ratings)
 
 
 def _by_matches(run: Run, ratings: Ratings, judge: str) -> Rerating:

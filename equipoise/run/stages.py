@@ -127,7 +127,7 @@ class RunStages:
                     for g in range(t + 1)
                 ]
                 seed = seeds.child(self._config.seed, "standing", t)
-                ratings = self._config.standing
+                ratings = self._config.training_ratings
                 rated = ratings.training_ratings(names, by_generation, seed)
                 facts["duels"] = len(by_generation[-1])
                 facts["ratings"] = [

@@ -50,7 +50,7 @@ class Teaching:
         needs = self._config.learner_of(learner.name).needs
         if needs == "game":
             return []
-        if self._config.lessons == "own":
+        if self._config.training_matches == "own":
             matches = [match for match in matches if learner in match.seats.values()]
         teacher = self._config.judge_of(learner.name).name
         judgements = [each for each in judgements if each.judge == teacher]

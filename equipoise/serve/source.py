@@ -13,7 +13,7 @@ from equipoise.games.base import Game
 from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
-from equipoise.run import config
+from equipoise.run import recipes
 from equipoise.run.directory import Run
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.extension import Extension
@@ -89,4 +89,4 @@ class Source:
         return self._player(player.settings(), str(self.run))
 
     def _player(self, settings: Mapping[str, Any], source: str) -> Player:
-        return config.part(Player, json.dumps(settings), self.overrides, source)
+        return recipes.component(Player, json.dumps(settings), self.overrides, source)

@@ -61,7 +61,7 @@ def on(path: object, *further: str) -> list[str]:
         ("generations=0", ["generations", "greater than or equal to 1"]),
         ("judge=no.such.module:Judge", ["judge", "cannot import"]),
         ("judge=equipoise.games.answers:Answers", ["judge", "not a Judge"]),
-        ("policy.learns=false", ["nobody learns"]),
+        ("policy.learns=false", ["none of them learns"]),
         ("loss=null", ["loss", "needs one"]),
         ("keep=1", ["keep", "past generations"]),
         ("report_to=[wandbb]", ["report_to", "wandb"]),

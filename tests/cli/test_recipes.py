@@ -6,7 +6,7 @@ import pytest
 import yaml
 from small import SMALL, settings
 
-from equipoise.run import config
+from equipoise.run import recipes
 
 ROLES = settings(
     generations=1,
@@ -141,12 +141,13 @@ def arguments(name, rows) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", config.recipes())
+@pytest.mark.parametrize("name", recipes.packaged())
 def test_a_recipe_resolves_to_itself(name, rows):
     overrides = [part for part in arguments(name, rows) if part != "-s"]
-    resolved = config.load(name, overrides)
+    resolved = recipes.load(name, overrides)
     assert (
-        config.build(yaml.safe_load(resolved.yaml()), "again").yaml() == resolved.yaml()
+        recipes.build(yaml.safe_load(resolved.yaml()), "again").yaml()
+        == resolved.yaml()
     )
 
 
@@ -164,7 +165,7 @@ LIKE_OTHERS = (
     "name",
     [
         pytest.param(name, marks=pytest.mark.slow) if name in LIKE_OTHERS else name
-        for name in config.recipes()
+        for name in recipes.packaged()
     ],
 )
 def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path):
@@ -187,7 +188,7 @@ def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path):
         and records["episodes"] <= counts["episodes_at_most"]
     )
     assert [m["generation"] for m in done.facts["measured"]] == [0, 1]
-    resolved = config.load(
+    resolved = recipes.load(
         name, [part for part in arguments(name, rows) if part != "-s"]
     )
     (learned,) = resolved.turns.expected(resolved.learning, 1)
@@ -202,5 +203,5 @@ def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path):
 
 def test_every_recipe_says_what_it_is(command):
     listed = command("recipes", "--json").facts
-    assert set(listed) == set(config.recipes())
+    assert set(listed) == set(recipes.packaged())
     assert all(len(text) > 20 for text in listed.values())

@@ -82,7 +82,7 @@ def test_held_out_questions_are_never_taught(command, tmp_path):
         "t",
         "--json",
     )
-    from equipoise.run.config import load
+    from equipoise.run.recipes import load
 
     held_out = load(
         "gtalign_clerks",

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from equipoise.run import config
+from equipoise.errors import ConfigError
+from equipoise.run import recipes
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "scaling.md"
 BLOCKS = re.findall(r"```yaml\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
@@ -14,14 +15,14 @@ BLOCKS = re.findall(r"```yaml\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.
 
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
 def test_the_guide_shows_valid_settings(block):
-    values = config.merge(config.read("quickstart"), yaml.safe_load(block))
-    resolved = config.build(values, "docs/scaling.md")
-    assert config.build(yaml.safe_load(resolved.yaml()), "again") == resolved
+    values = recipes.merge(recipes.read("quickstart"), yaml.safe_load(block))
+    resolved = recipes.build(values, "docs/scaling.md")
+    assert recipes.build(yaml.safe_load(resolved.yaml()), "again") == resolved
 
 
 def test_the_guide_counts_right():
-    several = config.build(
-        config.merge(config.read("quickstart"), yaml.safe_load(BLOCKS[0])),
+    several = recipes.build(
+        recipes.merge(recipes.read("quickstart"), yaml.safe_load(BLOCKS[0])),
         "docs/scaling.md",
     )
     assert several.learner.steps(1280) == 10 * several.learner.epochs
@@ -29,11 +30,11 @@ def test_the_guide_counts_right():
 
 def test_an_unknown_configuration_is_said_when_the_recipe_is_read():
     with pytest.raises(
-        config.ConfigError,
+        ConfigError,
         match=r"-s learner.launch.config=fsdp: .*no such file: 'fsdp'; did you mean 'fsdp2'",
     ):
-        config.load("quickstart", ["learner.launch.config=fsdp"])
-    loaded = config.load(
+        recipes.load("quickstart", ["learner.launch.config=fsdp"])
+    loaded = recipes.load(
         "quickstart", ["learner.launch.config=ddp", "learner.launch.num_processes=4"]
     )
     assert loaded.learner.launch.processes == 4

@@ -317,5 +317,7 @@ def test_who_had_no_duel_keeps_its_value_without_an_interval():
 
 
 def test_outcomes_are_not_enough():
-    with pytest.raises(ConfigError, match=r"needs the judges' scores.*standing"):
+    with pytest.raises(
+        ConfigError, match=r"needs the judges' scores.*training_ratings"
+    ):
         Reputation().rate([Outcome("a", "b", 1)])

@@ -6,7 +6,7 @@ import pool_run
 import pytest
 
 from equipoise.report.html import render
-from equipoise.run import config
+from equipoise.run import recipes
 from equipoise.run.collect import facts
 from equipoise.run.directory import Run
 
@@ -131,7 +131,7 @@ def test_a_long_run_is_sampled_and_the_page_says_so(folder, found):
 
 
 def test_a_run_without_these_records_still_reports(tmp_path):
-    with Run.create(config.load("sparta_clerks"), tmp_path / "bare") as run:
+    with Run.create(recipes.load("sparta_clerks"), tmp_path / "bare") as run:
         bare = facts(run)
     assert (
         bare.standing == ()

@@ -11,7 +11,7 @@ from equipoise.cli.judge import judge
 from equipoise.cli.rate import rate
 from equipoise.errors import ConfigError, UserError
 from equipoise.players.population import Population
-from equipoise.run import config
+from equipoise.run import recipes
 from equipoise.run.arena import MEETING, RunArena
 from equipoise.run.directory import Run
 from equipoise.run.duels import duels
@@ -50,8 +50,8 @@ VALUES = {
     "schedule": {"kind": "sparta", "k": 1},
     "judge": {"kind": "rubric", "model": GRADER},
     "judges": {"bob": "shorter"},
-    "standing": "elo",
-    "lessons": "own",
+    "training_ratings": "elo",
+    "training_matches": "own",
     "loss": {"kind": "mnpo", "against": "peers"},
     "learner": {"kind": "preference", "batch_size": 4, "learning_rate": 1e-3},
     "evaluate": {"kind": "held_out", "samples": 2},
@@ -59,7 +59,7 @@ VALUES = {
 
 
 def play(values: dict, folder) -> None:
-    with Run.create(config.build(values, "test"), folder) as run:
+    with Run.create(recipes.build(values, "test"), folder) as run:
         league(RunStages.of(run, Silent()), run.config.generations)
 
 
@@ -177,7 +177,7 @@ def test_a_judge_that_compares_is_shown_answers_beside_each_other(played, tmp_pa
         "judge": {"kind": "pairwise", "model": COMPARER},
     }
     with Run.open(folder) as run:
-        run.config = config.build({**VALUES, "evaluate": evaluate}, "test")
+        run.config = recipes.build({**VALUES, "evaluate": evaluate}, "test")
         before = len([m for m in run.ledger.matches("held_out") if m.game != MEETING])
         arena = RunArena.of(run, Silent())
         found = run.config.evaluate.measure(arena, 1)

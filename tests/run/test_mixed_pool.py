@@ -6,7 +6,7 @@ import pytest
 
 from equipoise.errors import ConfigError, Stopped
 from equipoise.judges.base import Judge
-from equipoise.run import config
+from equipoise.run import recipes
 from equipoise.run.directory import Run
 from equipoise.run.loop import league
 from equipoise.run.monitor import Silent
@@ -45,7 +45,7 @@ def values(url: str, calls: int | None) -> dict:
         # The local members never learned to grade, so what they say counts as the
         # middle and dan's grades decide.
         "judge": {"kind": "peers", "text": "rubric_compact", "unreadable": "midpoint"},
-        "standing": "reputation",
+        "training_ratings": "reputation",
         "loss": {"kind": "dpo", "reference": "previous"},
         "learner": {"kind": "preference", "batch_size": 4, "learning_rate": 1e-3},
         "evaluate": {"kind": "held_out", "samples": 2, "judge": "clerk"},
@@ -78,7 +78,7 @@ def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
     folder = tmp_path / "run"
     words = r"9 calls.*resume .*run -s players\.dan\.budget\.calls="
     with (
-        Run.create(config.build(values(server.url, 9), "test"), folder) as run,
+        Run.create(recipes.build(values(server.url, 9), "test"), folder) as run,
         pytest.raises(Stopped, match=words),
     ):
         play_out(run)
@@ -120,7 +120,7 @@ def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
 
 def test_only_limits_may_change_midway(server, tmp_path):
     with Run.create(
-        config.build(values(server.url, None), "test"), tmp_path / "run"
+        recipes.build(values(server.url, None), "test"), tmp_path / "run"
     ) as run:
         with pytest.raises(ConfigError, match="would change what the run computes"):
             run.allow(["players.dan.model=other"])

@@ -9,7 +9,7 @@ import pytest
 
 from equipoise.errors import EquipoiseError
 from equipoise.learners.policy_optimizer import PolicyOptimizer
-from equipoise.run import config
+from equipoise.run import recipes
 from equipoise.run.directory import Run
 from equipoise.run.live_learners import LiveLearners
 from equipoise.run.loop import league
@@ -91,7 +91,7 @@ def go_on(folder: Path, monitor=None, **learner) -> list[dict]:
     opened = (
         Run.open(folder)
         if folder.exists()
-        else Run.create(config.build(values(**learner), "test"), folder)
+        else Run.create(recipes.build(values(**learner), "test"), folder)
     )
     with opened as run:
         league(RunStages.of(run, monitor or Monitor()), GENERATIONS)

@@ -10,10 +10,10 @@ from judge_context import TestContext
 
 from equipoise.errors import ConfigError, DataError, EquipoiseError
 from equipoise.judges.base import Judge
-from equipoise.run.config import build
 from equipoise.run.directory import Run
 from equipoise.run.ledger import Ledger
 from equipoise.run.monitor import Silent
+from equipoise.run.recipes import build
 from equipoise.run.recorder import Recorder
 
 PREFERENCE = {"kind": "preference"}
@@ -48,7 +48,7 @@ def adapters(red: str, blue: str, **schedule) -> dict:
 
 
 def test_cross_play_needs_every_generation():
-    with pytest.raises(ConfigError, match="keep: cross-play"):
+    with pytest.raises(ConfigError, match="keep: evaluate: red_team, .* so all must be kept"):
         build(settings(keep=2), "mine.yaml")
     build(settings(keep=2, evaluate={"kind": "red_team", "crossplay": 0}), "mine.yaml")
 
@@ -98,7 +98,7 @@ def test_it_is_sound_without_a_fault():
         ),
         (
             {"shaping": [{"kind": "cosine", "role": "atacker"}]},
-            "shaping.role: 'atacker' is no role of game 'red_team'",
+            "shaping.role: game 'red_team' has no role 'atacker'",
         ),
         (
             {"shaping": ["cosine"], "learner": PREFERENCE, "loss": "dpo"},
@@ -130,11 +130,11 @@ def test_it_is_sound_without_a_fault():
         ),
         (
             adapters("builtin/helper", "builtin/helper"),
-            "players.blue.adapter: 'builtin/helper' is where 'red' starts",
+            "players.blue.adapter: 'red' starts from 'builtin/helper', too",
         ),
         (
             adapters("some/where", "./some/../some/where"),
-            "is where 'red' starts too; give each role an adapter of its",
+            "too; give each role an adapter of its",
         ),
     ],
 )

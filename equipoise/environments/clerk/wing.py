@@ -29,6 +29,10 @@ ADAPTERS: Mapping[str, str] = {
     "builtin/sums": "pool/sums",
     "builtin/veteran": "pool/veteran",
 }
+RENAMED: Mapping[str, str] = {
+    "equipoise.worlds.desk:customer": "equipoise.environments.clerk.assistance_players:customer",
+    "equipoise.worlds.desk:teacher": "equipoise.environments.clerk.assistance_players:teacher",
+}
 TEACHERS: Mapping[str, Mapping[str, str]] = {
     "clerk": {
         "kind": "scripted",

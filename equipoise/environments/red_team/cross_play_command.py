@@ -58,7 +58,7 @@ def crossplay(
     """
     from equipoise.errors import ConfigError
     from equipoise.judges.base import Judge
-    from equipoise.run import config
+    from equipoise.run import recipes
 
     if out is not None and not out.absolute().parent.is_dir():
         raise ConfigError(f"--out {out}: there is no folder {out.absolute().parent}")
@@ -66,7 +66,7 @@ def crossplay(
         raise ConfigError(
             f"-s {set[0]}: changes the judge of --with, which is not given"
         )
-    judge = config.part(Judge, by, set, "--with") if by else None
+    judge = recipes.component(Judge, by, set, "--with") if by else None
     facts = _facts(folders, generations, prompts, judge, silent=json)
     if out is not None:
         _write(out, facts)

@@ -23,11 +23,11 @@ SMALL = settings(
 @pytest.fixture(scope="module")
 def talked(tmp_path_factory, request):
     """A finished run of `gtalign_talk`: its folder."""
-    from equipoise.run import config
+    from equipoise.run import recipes
     from equipoise.run.playing import play_out
 
     folder = tmp_path_factory.mktemp("talked") / "run"
-    configured = config.load("gtalign_talk", [part for part in SMALL if part != "-s"])
+    configured = recipes.load("gtalign_talk", [part for part in SMALL if part != "-s"])
     with Run.create(configured, folder) as run:
         play_out(run)
     return folder

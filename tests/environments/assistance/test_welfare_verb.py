@@ -3,7 +3,7 @@
 import assistance_run
 import pytest
 
-from equipoise.run import config
+from equipoise.run import recipes
 from equipoise.run.directory import Run
 
 
@@ -11,7 +11,7 @@ from equipoise.run.directory import Run
 def runs(tmp_path):
     assistance_run.write_run(tmp_path / "a", prompts=8)
     assistance_run.write_run(tmp_path / "b", prompts=6, ahead=0.125)
-    with Run.create(config.load("rock_paper_scissors", []), tmp_path / "finite"):
+    with Run.create(recipes.load("rock_paper_scissors", []), tmp_path / "finite"):
         return tmp_path
 
 

@@ -13,7 +13,7 @@ from equipoise.environments.red_team.game import RedTeam
 from equipoise.learners.estimators.base import Estimator
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.matches.roles import Roles
-from equipoise.run.config import load
+from equipoise.run.recipes import load
 from equipoise.run.turns import Turns
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "red_teaming.md").read_text()

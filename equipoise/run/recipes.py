@@ -1,0 +1,207 @@
+"""From YAML and overrides to a `RunConfig` of typed components.
+
+A recipe names kinds and settings; `extends: other` starts from another recipe,
+`player_defaults` lie below every player of the same kind, and a player that is null is
+taken away. `-s key.path=value` sets one setting (the value is YAML); a path that starts
+with a player's name means that player: `-s policy.model=…`. A component given as a bare
+word is that kind with its defaults: `-s loss=dpo`. An unknown key is an error that
+suggests the nearest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from equipoise.component import Component, nearest
+from equipoise.errors import ConfigError
+from equipoise.run.config import RunConfig
+from equipoise.run.config_errors import config_error
+
+C = TypeVar("C", bound=Component)
+
+
+def packaged() -> dict[str, str]:
+    """Packaged recipes: name -> the first comment line of the file."""
+    files = resources.files("equipoise.recipes").iterdir()
+    texts = {
+        file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8")
+        for file in files
+        if file.name.endswith(".yaml")
+    }
+    return {name: texts[name].partition("\n")[0].lstrip("# ") for name in sorted(texts)}
+
+
+def load(recipe: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """The configuration of a packaged recipe's name or a YAML file, with
+    `key.path=value` overrides.
+
+    Raises ConfigError naming the file (or the override), the key, and the nearest valid
+    one.
+    """
+    values = read(recipe)
+    return build(values, str(recipe), override(values, overrides))
+
+
+def build(
+    values: Mapping[str, Any], source: str, origins: Mapping[str, str] | None = None
+) -> RunConfig:
+    """A RunConfig from plain values. Raises ConfigError that says where in `source`, or
+    in which override (`origins`), the fault lies.
+    """
+    try:
+        return RunConfig.model_validate(_with_defaults(values))
+    except ValidationError as error:
+        raise config_error(error, source, origins or {}) from error
+
+
+def component(room: type[C], text: str, overrides: Sequence[str], option: str) -> C:
+    """One component from a kind's name, a YAML file or YAML text, as a command's
+    `option` gives it. Raises ConfigError.
+    """
+    values: Any = {"kind": text}
+    try:
+        if text.endswith((".yaml", ".yml")):
+            values = yaml.safe_load(Path(text).read_text(encoding="utf-8"))
+        elif "{" in text:
+            values = yaml.safe_load(text)
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"{option} {text}: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{option} {text}: give a mapping of settings with a kind")
+    origins = override(values, overrides)
+    try:
+        return TypeAdapter(room).validate_python(values)
+    except ValidationError as error:
+        raise config_error(error, option, origins) from error
+
+
+# -- recipes
+
+
+def read(recipe: str | Path) -> dict[str, Any]:
+    """The plain values of a recipe, with what it `extends` merged in below it."""
+    text = _text(recipe)
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{recipe}: not YAML: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{recipe}: a recipe is a mapping of settings")
+    base = values.pop("extends", None)
+    if base is None:
+        return values
+    is_file = str(base).endswith((".yaml", ".yml"))
+    return merge(read(Path(recipe).parent / base if is_file else base), values)
+
+
+def _text(recipe: str | Path) -> str:
+    path = Path(recipe)
+    if path.suffix in (".yaml", ".yml"):
+        if not path.is_file():
+            raise ConfigError(f"{path}: no such file")
+        return path.read_text(encoding="utf-8")
+    file = resources.files("equipoise.recipes") / f"{recipe}.yaml"
+    if not file.is_file():
+        hint = nearest(str(recipe), list(packaged()))
+        raise ConfigError(f"no recipe '{recipe}'; {hint} (or give a .yaml file)")
+    return file.read_text(encoding="utf-8")
+
+
+def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """`above` over `below`; a component of another kind replaces the one below it
+    whole.
+    """
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        if not (isinstance(old, dict) and isinstance(value, Mapping)):
+            merged[key] = value
+        else:
+            merged[key] = merge(old, value) if _same_kind(old, value) else value
+    return merged
+
+
+def _with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with `player_defaults` below every player and `learner` below each of
+    `learners`, where they are of the same kind; what is null is left out.
+    """
+    filled = dict(values)
+    filled["players"] = _over(
+        filled.pop("player_defaults", None), values.get("players")
+    )
+    filled["learners"] = _over(values.get("learner"), values.get("learners"))
+    given = ("players", "learners")
+    return {
+        key: value for key, value in filled.items() if key not in given or key in values
+    }
+
+
+def _over(defaults: Any, components: Any) -> Any:
+    """Each of the components over the defaults; values of another type are left for the
+    validation to refuse.
+    """
+    if not isinstance(components, Mapping):
+        return components
+    below = _mapping(defaults)
+    filled = {}
+    for name, given in components.items():
+        above = _mapping(given)
+        mergeable = isinstance(below, Mapping) and isinstance(above, Mapping)
+        if mergeable and _same_kind(below, above):
+            filled[name] = merge(dict(below), above)
+        elif given is not None:
+            filled[name] = above
+    return filled
+
+
+def _mapping(component: Any) -> Any:
+    """A bare kind as a mapping; anything else as it is."""
+    return {"kind": component} if isinstance(component, str) else component
+
+
+def _same_kind(below: Mapping[str, Any], above: Mapping[str, Any]) -> bool:
+    return above.get("kind", below.get("kind")) == below.get("kind")
+
+
+# -- overrides
+
+
+def override(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, str]:
+    """Put `key.path=value` overrides into plain values; returns which override set
+    which key.
+    """
+    origins: dict[str, str] = {}
+    for text in overrides:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"-s {text}: write it as -s key.path=value")
+        path = _full_path(key.split("."), values)
+        try:
+            _put(values, path, yaml.safe_load(value))
+        except yaml.YAMLError as error:
+            raise ConfigError(f"-s {text}: the value is not YAML ({error})") from error
+        origins[".".join(path)] = f"-s {text}"
+    return origins
+
+
+def _full_path(path: list[str], values: Mapping[str, Any]) -> list[str]:
+    """The path, with `players` before a player's name."""
+    known = path[0] in RunConfig.model_fields
+    is_player = not known and path[0] in values.get("players", {})
+    return ["players", *path] if is_player else path
+
+
+def _put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    inner = values
+    for key in path[:-1]:
+        component = _mapping(inner.get(key))
+        inner[key] = dict(component) if isinstance(component, dict) else {}
+        inner = inner[key]
+    last = path[-1]
+    inner.update(merge({last: inner.get(last)}, {last: value}))
