@@ -48,7 +48,9 @@ def adapters(red: str, blue: str, **schedule) -> dict:
 
 
 def test_cross_play_needs_every_generation():
-    with pytest.raises(ConfigError, match=r"keep: evaluate: red_team, .* so all must be kept"):
+    with pytest.raises(
+        ConfigError, match=r"keep: evaluate: red_team, .* so all must be kept"
+    ):
         build(settings(keep=2), "mine.yaml")
     build(settings(keep=2, evaluate={"kind": "red_team", "crossplay": 0}), "mine.yaml")
 
