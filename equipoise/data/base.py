@@ -11,7 +11,7 @@ from equipoise.types import Judgement, Match, Pair
 
 
 class PairMaker(Component):
-    """Decides which answers of a match are set against each other."""
+    """Decides which answers of a match are compared."""
 
     KINDS: ClassVar = {
         "best_worst": "equipoise.data.pairs:BestWorst",
@@ -30,6 +30,6 @@ class PairMaker(Component):
         judgements: Sequence[Judgement],
         utility: str = "score",
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(the pairs in the order of the matches, how many matches gave none by why);
-        `utility` is what is compared.
+        """(the pairs in the order of the matches; how many matches gave none, by
+        reason). `utility` is what is compared.
         """

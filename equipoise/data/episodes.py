@@ -8,12 +8,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from numbers import Real
+from typing import NamedTuple
 
 from equipoise.data.normalising import Normalising
 from equipoise.data.shaping import Term
 from equipoise.errors import ConfigError, EquipoiseError
 from equipoise.games.base import Game
 from equipoise.types import Episode, Judgement, Match, PlayerId, Prompt, Turn, record_id
+
+
+class MoveMade(NamedTuple):
+    """A move of the learner: its match, its place among the match's turns, the turn."""
+
+    match: Match
+    place: int
+    turn: Turn
 
 
 def episodes(
@@ -27,66 +36,90 @@ def episodes(
     normalise: Normalising | None = None,
 ) -> tuple[list[Episode], dict[str, int]]:
     """(an episode for each move of `learner`, in order; how many of its moves gave
-    none, by why).
+    none, by reason).
 
         reward = utility of the seat + Σ over the terms of that seat's role,  normalised where that is asked for
 
     `judgements` by match id, `prompts` by id. A move whose seat was not judged, or that
-    failed, is left out: it is not paid 0. Raises ConfigError for a utility that nobody
-    gave, EquipoiseError for a term that has not one finite number for each text.
+    failed, is left out: it is not paid 0. Raises ConfigError for a utility that no
+    judgement has, EquipoiseError for a term that has not one finite number for each
+    text.
     """
-    mine = [
-        (match, place, turn)
-        for match in matches
-        for place, turn in enumerate(match.turns)
-        if match.seats[turn.seat] == learner
-    ]
-    made = [
-        row for row in mine if row[2].move.finish != "error" and row[2].move.token_ids
-    ]
-    dropped = Counter({"failed": len(mine) - len(made)})
-    found: list[Episode] = []
+    own = _moves(matches, learner)
+    made = [move for move in own if _succeeded(move.turn)]
+    dropped = Counter({"failed": len(own) - len(made)})
+    paid: list[Episode] = []
     sources: list[str] = []
-    sides: list[Mapping[str, float]] = []
-    for (match, place, turn), added in zip(
-        made, _shaped(made, game, prompts, terms), strict=True
-    ):
-        judgement = judgements.get(match.id)
-        scores = judgement.utilities(turn.seat) if judgement else {}
+    utilities: list[Mapping[str, float]] = []
+    shaped = _shaped(made, game, prompts, terms)
+    for move, added in zip(made, shaped, strict=True):
+        scores = _scores(judgements.get(move.match.id), move.turn.seat)
         if utility not in scores:
             dropped["unjudged"] += 1
             continue
-        sources.append(prompts[match.prompt].source)
-        sides.append(scores)
-        role, parts = game.role(turn.seat), {utility: scores[utility], **added}
-        found.append(
-            Episode(
-                id=record_id("episode", match.id, place, learner),
-                generation=match.generation,
-                match=match.id,
-                turn=place,
-                role=role,
-                group=record_id(
-                    role, *((m.role, m.content) for m in turn.view.messages)
-                ),
-                reward=sum(parts.values()),
-                parts=parts,
-            )
+        parts = {utility: scores[utility], **added}
+        paid.append(_episode(move, learner, game.role(move.turn.seat), parts))
+        sources.append(prompts[move.match.prompt].source)
+        utilities.append(scores)
+    if not paid and dropped["unjudged"]:
+        _check_utility(utility, judgements)
+    if normalise is not None:
+        paid = normalise.applied(paid, sources, utilities)
+    return paid, {reason: count for reason, count in dropped.items() if count}
+
+
+def _moves(matches: Sequence[Match], learner: PlayerId) -> list[MoveMade]:
+    """Every move of the learner, in order."""
+    moves: list[MoveMade] = []
+    for match in matches:
+        for place, turn in enumerate(match.turns):
+            if match.seats[turn.seat] == learner:
+                moves.append(MoveMade(match, place, turn))
+    return moves
+
+
+def _succeeded(turn: Turn) -> bool:
+    return turn.move.finish != "error" and bool(turn.move.token_ids)
+
+
+def _scores(judgement: Judgement | None, seat: str) -> Mapping[str, float]:
+    """The utilities of the seat; empty where it was not judged."""
+    if judgement is None or judgement.scores is None:
+        return {}
+    return judgement.scores.get(seat, {})
+
+
+def _episode(
+    move: MoveMade, learner: PlayerId, role: str, parts: dict[str, float]
+) -> Episode:
+    match, place, turn = move
+    chat = [(message.role, message.content) for message in turn.view.messages]
+    return Episode(
+        id=record_id("episode", match.id, place, learner),
+        generation=match.generation,
+        match=match.id,
+        turn=place,
+        role=role,
+        group=record_id(role, *chat),
+        reward=sum(parts.values()),
+        parts=parts,
+    )
+
+
+def _check_utility(utility: str, judgements: Mapping[str, Judgement]) -> None:
+    """Raises ConfigError where there are utilities, but not this one."""
+    names: set[str] = set()
+    for judgement in judgements.values():
+        for scores in (judgement.scores or {}).values():
+            names.update(scores)
+    if names and utility not in names:
+        raise ConfigError(
+            f"utility: no judgement has '{utility}'; known: {', '.join(sorted(names))}"
         )
-    if not found and dropped["unjudged"] and judgements:
-        names = {
-            name for judgement in judgements.values() for name in judgement.names()
-        }
-        if names and utility not in names:
-            raise ConfigError(
-                f"utility: no judgement has '{utility}'; known: {', '.join(sorted(names))}"
-            )
-    found = normalise.applied(found, sources, sides) if normalise is not None else found
-    return found, {why: count for why, count in dropped.items() if count}
 
 
 def _shaped(
-    made: Sequence[tuple[Match, int, Turn]],
+    made: Sequence[MoveMade],
     game: Game,
     prompts: Mapping[str, Prompt],
     terms: Sequence[Term],
@@ -94,23 +127,35 @@ def _shaped(
     """For each move, term -> what it adds; terms of one name are summed."""
     shaped: list[dict[str, float]] = [{} for _ in made]
     for term in terms:
-        rows = [
-            row
-            for row, (_, _, turn) in enumerate(made)
-            if game.role(turn.seat) == term.role
-        ]
-        texts = [made[row][2].move.text for row in rows]
-        values = term.values(
-            texts, [prompts[made[row][0].prompt].messages[-1].content for row in rows]
-        )
-        if len(values) != len(texts):
-            raise EquipoiseError(
-                f"shaping '{term.name}' gave {len(values)} numbers for {len(texts)} texts"
-            )
-        for row, text, value in zip(rows, texts, values, strict=True):
-            if not (isinstance(value, Real) and isfinite(value)):
-                raise EquipoiseError(
-                    f"shaping '{term.name}' gave {value!r}, no finite number, for {text[:80]!r}"
-                )
-            shaped[row][term.name] = shaped[row].get(term.name, 0.0) + float(value)
+        rows = [n for n, move in enumerate(made) if _has_role(move, game, term.role)]
+        moves = [made[row] for row in rows]
+        values = _values(term, moves, prompts)
+        for row, value in zip(rows, values, strict=True):
+            shaped[row][term.name] = shaped[row].get(term.name, 0.0) + value
     return shaped
+
+
+def _has_role(move: MoveMade, game: Game, role: str) -> bool:
+    return game.role(move.turn.seat) == role
+
+
+def _values(
+    term: Term, moves: Sequence[MoveMade], prompts: Mapping[str, Prompt]
+) -> list[float]:
+    """What the term adds to each move.
+
+    Raises EquipoiseError unless it is a finite number each.
+    """
+    texts = [move.turn.move.text for move in moves]
+    seeds = [prompts[move.match.prompt].messages[-1].content for move in moves]
+    values = term.values(texts, seeds)
+    if len(values) != len(texts):
+        raise EquipoiseError(
+            f"shaping '{term.name}' gave {len(values)} numbers for {len(texts)} texts"
+        )
+    for text, value in zip(texts, values, strict=True):
+        if not (isinstance(value, Real) and isfinite(value)):
+            raise EquipoiseError(
+                f"shaping '{term.name}' gave {value!r}, no finite number, for {text[:80]!r}"
+            )
+    return [float(value) for value in values]

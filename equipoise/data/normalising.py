@@ -1,5 +1,5 @@
-"""Pay-offs made comparable between data sets: a task that pays high for everything must
-not drown one that pays low.
+"""Pay-offs made comparable between data sets, so that a task that pays a lot for
+everything does not drown one that pays little.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from equipoise.payoffs.normalisation import Method, normalised
 from equipoise.payoffs.welfare import Welfare
 from equipoise.types import Episode
 
-SIDES = ("user", "llm")
+SIDES = ("user", "llm")  # the utilities that a welfare joins
 
 
 class Normalising(Settings):
-    """What the rewards of a generation's episodes are turned into, before anybody
-    learns from them.
+    """How the rewards of a generation's episodes are normalised before they are learned
+    from.
 
     The ledger keeps both: an episode's parts are the pay-off as it was, and what
     normalising added to it.
@@ -37,7 +37,8 @@ class Normalising(Settings):
     )
     apart: bool = Field(
         False,
-        description="both sides' utilities are normalised, then joined by `welfare`; false: the pay-off itself is",
+        description="both sides' utilities are normalised, then joined by `welfare`; "
+        "false: the pay-off itself is",
     )
     welfare: Welfare | None = Field(
         None, description="what joins them, where they are normalised apart"
@@ -66,48 +67,52 @@ class Normalising(Settings):
 
     def applied(
         self,
-        found: Sequence[Episode],
+        episodes: Sequence[Episode],
         sources: Sequence[str],
-        sides: Sequence[Mapping[str, float]],
+        utilities: Sequence[Mapping[str, float]],
     ) -> list[Episode]:
-        """The episodes with their rewards normalised, roles apart.
+        """The episodes with their rewards normalised, each role by itself.
 
-        `sources` names each episode's data set, `sides` holds the utilities that its
-        move was given. Raises ConfigError where a side was not given.
+        `sources` names each episode's data set, `utilities` holds what its move was
+        given. Raises ConfigError where a side's utility is missing.
         """
-        if self.method == "none" or not found:
-            return list(found)
-        groups = [
-            (episode.role, source if self.by == "source" else "")
-            for episode, source in zip(found, sources, strict=True)
-        ]
-        group_B = np.unique(
-            [f"{role}\x1f{source}" for role, source in groups], return_inverse=True
-        )[1]
+        if self.method == "none" or not episodes:
+            return list(episodes)
+        group_B = self._groups(episodes, sources)
         if self.welfare is None:
-            value_B = normalised(
-                np.array([episode.reward for episode in found]), group_B, self.method
-            )
+            reward_B = np.array([episode.reward for episode in episodes])
+            value_B = normalised(reward_B, group_B, self.method)
         else:
             user_B, llm_B = (
-                normalised(_of(sides, side), group_B, self.method) for side in SIDES
+                normalised(_side(utilities, side), group_B, self.method)
+                for side in SIDES
             )
             value_B = np.asarray(self.welfare.value(user_B, llm_B), float)
-        return [
-            msgspec.structs.replace(
-                episode,
-                reward=float(value),
-                parts={**episode.parts, "normalised": float(value) - episode.reward},
-            )
-            for episode, value in zip(found, value_B, strict=True)
-        ]
+        pairs = zip(episodes, value_B, strict=True)
+        return [_with_reward(episode, float(value)) for episode, value in pairs]
+
+    def _groups(
+        self, episodes: Sequence[Episode], sources: Sequence[str]
+    ) -> np.ndarray:
+        """The number of each episode's group, [B]: its role, and its data set."""
+        names = []
+        for episode, source in zip(episodes, sources, strict=True):
+            data_set = source if self.by == "source" else ""
+            names.append(f"{episode.role}\x1f{data_set}")
+        return np.unique(names, return_inverse=True)[1]
 
 
-def _of(sides: Sequence[Mapping[str, float]], side: str) -> np.ndarray:
-    for given in sides:
+def _with_reward(episode: Episode, reward: float) -> Episode:
+    parts = {**episode.parts, "normalised": reward - episode.reward}
+    return msgspec.structs.replace(episode, reward=reward, parts=parts)
+
+
+def _side(utilities: Sequence[Mapping[str, float]], side: str) -> np.ndarray:
+    """The side's utility of each move, [B]."""
+    for given in utilities:
         if side not in given:
             known = ", ".join(sorted(given))
             raise ConfigError(
                 f"normalise.apart: a judgement has no utility '{side}' to keep apart; it has {known}"
             )
-    return np.array([given[side] for given in sides], float)
+    return np.array([given[side] for given in utilities], float)

@@ -1,8 +1,7 @@
-"""Pairs of a better and a worse answer, made from the answers that one match holds.
+"""Pairs of a better and a worse answer, made from the answers of one match.
 
-Answers compete when they were given to the same chat. Equal texts count as one answer
-with their mean score. Every match gives a pair or is counted once, by the name of what
-was wrong:
+Answers are compared when they were given to the same chat. Equal texts count as one
+answer with their mean score. A match that gives no pair is counted by its reason:
 
     error       fewer than two scored answers, and a move failed
     unjudged    fewer than two scored answers otherwise
@@ -31,7 +30,7 @@ from equipoise.types import Judgement, Match, Message, Pair, Turn, record_id
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RankedAnswer:
     """A distinct answer of one match, with its score."""
 
     text: str
@@ -39,7 +38,8 @@ class Answer:
     order: str  # the hash that orders equal scores
 
 
-Contest = list[Answer]  # answers to one chat, best first
+Ranking = list[RankedAnswer]  # answers to one chat, best first
+Chat = tuple[Message, ...]
 
 
 class Ranked(PairMaker):
@@ -59,49 +59,52 @@ class Ranked(PairMaker):
         judgements: Sequence[Judgement],
         utility: str = "score",
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(pairs in the order of the matches, matches that gave none by why). Raises
-        ConfigError on a utility that no judgement has.
+        """(the pairs in the order of the matches; how many matches gave none, by
+        reason). Raises ConfigError for a utility that no judgement has.
         """
-        words = {judgement.match: judgement for judgement in judgements}
-        _known(utility, judgements)
+        by_match = {judgement.match: judgement for judgement in judgements}
+        _check_utility(utility, judgements)
         made = [
-            self._of_match(match, words.get(match.id), utility) for match in matches
+            self._of_match(match, by_match.get(match.id), utility) for match in matches
         ]
-        pairs = [pair for pair in made if isinstance(pair, list) for pair in pair]
+        pairs: list[Pair] = []
+        for of_match in made:
+            if not isinstance(of_match, str):
+                pairs += of_match
         kept = _widest(pairs, self.per_prompt)
-        dropped = Counter(
-            one if isinstance(one, str) else "limit"
-            for one in made
-            if isinstance(one, str) or not any(pair.id in kept for pair in one)
-        )
+        dropped: Counter[str] = Counter()
+        for of_match in made:
+            if isinstance(of_match, str):
+                dropped[of_match] += 1
+            elif not any(pair.id in kept for pair in of_match):
+                dropped["limit"] += 1
         return [pair for pair in pairs if pair.id in kept], dict(dropped)
 
     @abstractmethod
-    def choose(self, answers: Contest) -> list[tuple[Answer, Answer]]:
-        """(better, worse) answers of one contest, whose first and last scores differ."""
+    def choose(self, answers: Ranking) -> list[tuple[RankedAnswer, RankedAnswer]]:
+        """(better, worse) of the answers to one chat; the first and the last score
+        differ.
+        """
 
     def _of_match(
         self, match: Match, judgement: Judgement | None, utility: str
     ) -> list[Pair] | str:
-        contests, why = _contests(match, judgement, utility)
-        if why:
-            return why
+        """The match's pairs, or the reason why there are none."""
+        rankings = _rankings(match, judgement, utility)
+        if not rankings:
+            failed = any(turn.move.finish == "error" for turn in _last(match).values())
+            return "error" if failed else "unjudged"
         pairs = []
-        for messages, answers in contests:
+        for messages, answers in rankings.items():
             if answers[0].score > answers[-1].score:
-                pairs += [
-                    _pair(match, messages, better, worse)
-                    for better, worse in self.choose(answers)
-                ]
+                for better, worse in self.choose(answers):
+                    pairs.append(_pair(match, messages, better, worse))
         if pairs:
             return pairs
-        if all(len(answers) == 1 for _, answers in contests):
+        if all(len(answers) == 1 for answers in rankings.values()):
             return "identical"
-        return (
-            "tie"
-            if all(answers[0].score == answers[-1].score for _, answers in contests)
-            else "margin"
-        )
+        gaps = [answers[0].score - answers[-1].score for answers in rankings.values()]
+        return "margin" if any(gaps) else "tie"
 
 
 class BestWorst(Ranked):
@@ -115,7 +118,7 @@ class BestWorst(Ranked):
         """One."""
         return min(1, seats - 1)
 
-    def choose(self, answers: Contest) -> list[tuple[Answer, Answer]]:
+    def choose(self, answers: Ranking) -> list[tuple[RankedAnswer, RankedAnswer]]:
         """The first against the last."""
         return [(answers[0], answers[-1])]
 
@@ -125,7 +128,7 @@ class AllPairs(Ranked):
 
     kind: Literal["all_pairs"] = "all_pairs"
 
-    def choose(self, answers: Contest) -> list[tuple[Answer, Answer]]:
+    def choose(self, answers: Ranking) -> list[tuple[RankedAnswer, RankedAnswer]]:
         """Every two, unless they are equal."""
         return [
             (better, worse)
@@ -142,7 +145,7 @@ class Margin(Ranked):
         gt=0, description="the smallest gap between scores, in the judge's units"
     )
 
-    def choose(self, answers: Contest) -> list[tuple[Answer, Answer]]:
+    def choose(self, answers: Ranking) -> list[tuple[RankedAnswer, RankedAnswer]]:
         """Every two that are far enough apart."""
         return [
             (better, worse)
@@ -151,50 +154,56 @@ class Margin(Ranked):
         ]
 
 
-def _known(utility: str, judgements: Sequence[Judgement]) -> None:
-    names = {name for judgement in judgements for name in judgement.names()}
+def _check_utility(utility: str, judgements: Sequence[Judgement]) -> None:
+    """Raises ConfigError where there are utilities, but not this one."""
+    names: set[str] = set()
+    for judgement in judgements:
+        for scores in (judgement.scores or {}).values():
+            names.update(scores)
     if names and utility not in names:
         raise ConfigError(
             f"utility: no judgement has '{utility}'; {nearest(utility, sorted(names))}"
         )
 
 
-def _contests(
+def _last(match: Match) -> dict[str, Turn]:
+    """seat -> its last turn."""
+    return {turn.seat: turn for turn in match.turns}
+
+
+def _rankings(
     match: Match, judgement: Judgement | None, utility: str
-) -> tuple[list[tuple[tuple[Message, ...], Contest]], str]:
-    last: dict[str, Turn] = {turn.seat: turn for turn in match.turns}
-    scores = judgement.by_seat(utility) if judgement else {}
-    by_chat: dict[tuple[Message, ...], list[tuple[str, float]]] = {}
-    for seat, turn in last.items():
-        if seat in scores and turn.move.finish != "error":
-            by_chat.setdefault(turn.view.messages, []).append(
-                (turn.move.text, scores[seat])
-            )
-    chats = {
-        messages: answers for messages, answers in by_chat.items() if len(answers) > 1
+) -> dict[Chat, Ranking]:
+    """chat -> the scored answers to it, ranked, where it has two at least."""
+    if judgement is None or judgement.scores is None:
+        return {}
+    scored: dict[Chat, list[tuple[str, float]]] = {}
+    for seat, turn in _last(match).items():
+        scores = judgement.scores.get(seat, {})
+        if utility in scores and turn.move.finish != "error":
+            answer = (turn.move.text, scores[utility])
+            scored.setdefault(turn.view.messages, []).append(answer)
+    return {
+        messages: _ranked(match, answers)
+        for messages, answers in scored.items()
+        if len(answers) > 1
     }
-    if not chats:
-        return [], "error" if any(
-            turn.move.finish == "error" for turn in last.values()
-        ) else "unjudged"
-    return [
-        (messages, _ranked(match, answers)) for messages, answers in chats.items()
-    ], ""
 
 
-def _ranked(match: Match, answers: Sequence[tuple[str, float]]) -> Contest:
-    texts: dict[str, list[float]] = {}
+def _ranked(match: Match, answers: Sequence[tuple[str, float]]) -> Ranking:
+    """Distinct answers, best first; equal scores in the order of their hashes."""
+    by_text: dict[str, list[float]] = {}
     for text, score in answers:
-        texts.setdefault(text, []).append(score)
+        by_text.setdefault(text, []).append(score)
     distinct = [
-        Answer(text, fmean(scores), record_id(match.id, text))
-        for text, scores in texts.items()
+        RankedAnswer(text, fmean(scores), record_id(match.id, text))
+        for text, scores in by_text.items()
     ]
     return sorted(distinct, key=lambda answer: (-answer.score, answer.order))
 
 
 def _pair(
-    match: Match, messages: tuple[Message, ...], better: Answer, worse: Answer
+    match: Match, messages: Chat, better: RankedAnswer, worse: RankedAnswer
 ) -> Pair:
     return Pair(
         id=record_id("pair", match.id, better.text, worse.text),
@@ -216,10 +225,12 @@ def _widest(pairs: Sequence[Pair], per_prompt: int | None) -> set[str]:
     by_prompt: dict[str, list[Pair]] = {}
     for pair in pairs:
         by_prompt.setdefault(pair.prompt, []).append(pair)
-    return {
-        pair.id
-        for group in by_prompt.values()
-        for pair in sorted(
-            group, key=lambda pair: (pair.rejected_score - pair.chosen_score, pair.id)
-        )[:per_prompt]
-    }
+    kept: set[str] = set()
+    for group in by_prompt.values():
+        widest = sorted(group, key=lambda pair: (-_gap(pair), pair.id))
+        kept.update(pair.id for pair in widest[:per_prompt])
+    return kept
+
+
+def _gap(pair: Pair) -> float:
+    return pair.chosen_score - pair.rejected_score

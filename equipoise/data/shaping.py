@@ -1,7 +1,7 @@
 """What is added to a move's pay-off for how its text compares with others: diversity,
 and penalties for unfit texts.
 
-A shaping is a setting; `open` makes of it a term, which remembers every text of its
+A shaping is a setting; `open` makes a term of it, which remembers every text of its
 role in the run so far.
 """
 
@@ -10,11 +10,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, Self
 
 from pydantic import Field
 
 from equipoise.component import Component
+from equipoise.games.base import Game
 from equipoise.models.embedding import Embedding
 from equipoise.models.resources import Resources
 from equipoise.payoffs.diversity import MeanCosine, SelfBleu
@@ -27,8 +28,9 @@ class Term(Protocol):
     role: str
 
     def values(self, texts: Sequence[str], seeds: Sequence[str]) -> Sequence[float]:
-        """What is added to each text's reward; `seeds` are the texts that they were
-        made from.
+        """What is added to each text's reward.
+
+        `seeds` are the texts that they were made from.
         """
         ...
 
@@ -46,20 +48,34 @@ class Shaping(Component):
         "unfit": "equipoise.data.shaping:UnfitShaping",
     }
 
-    role: str = Field("adversary", description="whose texts")
+    role: str | None = Field(
+        None,
+        description="whose texts; null: those of the role that rewrites the game's prompts",
+    )
     weight: float = Field(
         ge=0,
         description="what the measure is multiplied with before it is taken off the reward",
     )
 
+    def in_game(self, game: Game) -> Self:
+        """The shaping with a role of this game, the rewriting one where none is named."""
+        if self.role is not None or game.rewriter is None:
+            return self
+        return self.model_copy(update={"role": game.rewriter})
+
     @abstractmethod
     def open(self, resources: Resources) -> Term:
-        """The term, without memories."""
+        """The term, without texts yet."""
+
+    def _role(self) -> str:
+        assert self.role is not None, "a run fills it in"
+        return self.role
 
 
 class Diversity(Shaping):
-    """−weight · the mean likeness to every text of the role so far; of a blank text it
-    is 1, where there are any.
+    """−weight · the mean likeness to every text of the role so far.
+
+    The likeness of a blank text is 1, if there are any texts.
     """
 
     window: int | None = Field(
@@ -71,17 +87,17 @@ class _Measured:
     """−weight · measure against all texts so far."""
 
     def __init__(self, shaping: Diversity, measure: SelfBleu | MeanCosine) -> None:
-        self.name, self.role = shaping.kind, shaping.role
+        self.name, self.role = shaping.kind, shaping._role()
         self.weight, self.measure = shaping.weight, measure
 
     def values(self, texts: Sequence[str], seeds: Sequence[str]) -> Sequence[float]:
-        # A blank text shares nothing with any other; were it paid for that, silence
-        # would be the best attack.
+        # A blank text shares nothing with any other; if that counted, silence would pay
+        # best.
         blank = float(len(self.measure) > 0)
-        alike = self.measure.score(texts)
+        likeness = self.measure.score(texts)
         return [
             -self.weight * (value if text.strip() else blank)
-            for text, value in zip(texts, alike, strict=True)
+            for text, value in zip(texts, likeness, strict=True)
         ]
 
     def add(self, texts: Sequence[str]) -> None:
@@ -128,8 +144,8 @@ class CosineShaping(Diversity):
 
 
 class UnfitShaping(Shaping):
-    """−weight for a text that is no attack: blank, said before word for word, its
-    seed's copy, or off its topic.
+    """−weight for a text that is blank, a repetition, a copy of its seed, or off its
+    seed's topic.
     """
 
     kind: Literal["unfit"] = "unfit"
@@ -156,38 +172,29 @@ class UnfitShaping(Shaping):
 
 class _Unfit:
     def __init__(self, shaping: UnfitShaping, resources: Resources) -> None:
-        self.name, self.role, self.shaping = shaping.kind, shaping.role, shaping
+        self.name, self.role, self.shaping = shaping.kind, shaping._role(), shaping
         self.embed = (
             None if shaping.on_topic is None else shaping.embedding.open(resources)
         )
         self.seen: Counter[str] = Counter()
 
     def values(self, texts: Sequence[str], seeds: Sequence[str]) -> Sequence[float]:
-        said = self.seen.copy()
-        found = []
-        for text, seed, near in zip(
-            map(_plain, texts),
-            map(_plain, seeds),
-            self._near(texts, seeds),
-            strict=True,
-        ):
-            fit = (
-                near
-                and bool(text)
-                and text != seed
-                and said[text] <= self.shaping.repeats
-            )
-            said[text] += 1
-            found.append(0.0 if fit else -self.shaping.weight)
-        return found
+        seen = self.seen.copy()
+        values = []
+        on_topic = self._on_topic(texts, seeds)
+        plain = zip(map(_plain, texts), map(_plain, seeds), strict=True)
+        for (text, seed), near in zip(plain, on_topic, strict=True):
+            new = bool(text) and text != seed and seen[text] <= self.shaping.repeats
+            seen[text] += 1
+            values.append(0.0 if near and new else -self.shaping.weight)
+        return values
 
-    def _near(self, texts: Sequence[str], seeds: Sequence[str]) -> list[bool]:
+    def _on_topic(self, texts: Sequence[str], seeds: Sequence[str]) -> list[bool]:
         """Whether each text is on its seed's topic."""
         if self.embed is None or not texts:
             return [True] * len(texts)
-        return (
-            (self.embed(texts) * self.embed(seeds)).sum(1) >= self.shaping.on_topic
-        ).tolist()
+        cosine_B = (self.embed(texts) * self.embed(seeds)).sum(1)
+        return (cosine_B >= self.shaping.on_topic).tolist()
 
     def add(self, texts: Sequence[str]) -> None:
         self.seen.update(map(_plain, texts))

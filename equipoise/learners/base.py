@@ -46,6 +46,7 @@ class TrainingBatch:
         that need the policies themselves.
     other_players: the run's other players by name, as they were when this generation
         of the loop began, even if they have learned since.
+    player_of_role: role -> the player that has it, where the schedule says so.
     episodes, turns: what the learner's moves were paid, and the moves.
     state: the folder of a policy trainer's state, where other processes update it.
     log: takes one line of metrics.
@@ -65,6 +66,7 @@ class TrainingBatch:
     opponent_rejected_KB: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     past_weights: list[Path | None] = field(default_factory=list)
     other_players: dict[str, OtherPlayer] = field(default_factory=dict)
+    player_of_role: dict[str, str] = field(default_factory=dict)
     episodes: list[Episode] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     state: Path | None = None

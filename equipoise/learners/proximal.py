@@ -1,9 +1,9 @@
 """GPO's idealised algorithm as a learner: a tabular player takes one KL-proximal step
-against the one opposite it.
+against the player opposite.
 
-A language model cannot take this step exactly; a policy gradient held back by a KL
-penalty approximates it. Here the step is exact, so that a run shows what the method
-does where nothing is sampled and nothing is approximated.
+A language model cannot take this step exactly; a policy gradient with a KL penalty
+approximates it. Here the step is exact, so a run shows what the method does where
+nothing is sampled and nothing is approximated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from equipoise.solvers.mirror import proximal_step
 
 
 class Proximal(Learner):
-    """One generation: π_{t+1} = argmax_π ⟨π, own pay-offs against the rival's policy⟩ +
+    """One generation: π_{t+1} = argmax_π ⟨π, own pay-offs against the other's policy⟩ +
     τ·H(π) − β·KL(π‖π_t).
 
     β = c·√rounds for either seat. Both players step at once where everyone learns in
@@ -35,8 +35,8 @@ class Proximal(Learner):
     needs: ClassVar = "game"
     by_loss: ClassVar[bool] = False
     seats: dict[str, str] = Field(
-        default={"row": "defender", "column": "adversary"},
-        description="seat of the game -> the player that sits there",
+        default_factory=dict,
+        description="seat of the game -> the player that sits there; empty: as schedule.roles says",
     )
     rounds: int = Field(
         ge=1,
@@ -53,12 +53,11 @@ class Proximal(Learner):
     )
 
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
-        """Write the next policy; return `value`, `entropy` and `kl` (from the previous
-        policy), in nats.
+        """Write the next policy; returns `value`, and in nats `entropy` and `kl` (from
+        the previous policy).
 
-        `value` is the previous policy's pay-off against the rival's, in units of
-        pay-off. Raises ConfigError for seats, players or a game that this cannot be
-        done with.
+        `value` is the previous policy's pay-off against the other's, in units of
+        pay-off. Raises ConfigError for seats, players or a game that do not fit.
         """
         first, other = self._seated(batch)
         game = batch.game.bimatrix()
@@ -72,15 +71,15 @@ class Proximal(Learner):
         )
         chosen = step.beta if first else step.eta
         beta = chosen if self.c is None else self.c * float(np.sqrt(self.rounds))
-        rival = batch.other_players[other]
+        opposite = batch.other_players[other]
         before_A = _logprobs(
             batch.learner.name,
             batch.player,
             batch.weights,
             own_AM.shape[0],
         )
-        rival_M = _logprobs(other, rival.player, rival.weights, own_AM.shape[1])
-        reward_A = own_AM @ np.exp(rival_M)
+        other_M = _logprobs(other, opposite.player, opposite.weights, own_AM.shape[1])
+        reward_A = own_AM @ np.exp(other_M)
         after_A = log_softmax(proximal_step(before_A, reward_A, 1 / beta, step.entropy))
         write_policy(batch.output, after_A - after_A.mean())
         facts = {
@@ -94,11 +93,12 @@ class Proximal(Learner):
     def _seated(self, batch: TrainingBatch) -> tuple[bool, str]:
         """(whether the learner sits in the game's first seat, who sits opposite)."""
         seats, name = batch.game.seats, batch.learner.name
-        if len(seats) != 2 or set(self.seats) != set(seats):
+        player_of_seat = self.seats or batch.player_of_role
+        if len(seats) != 2 or set(player_of_seat) != set(seats):
             raise ConfigError(
                 f"learner.seats: needs a player for each of the game's two seats, {', '.join(seats)}"
             )
-        names = [self.seats[seat] for seat in seats]
+        names = [player_of_seat[seat] for seat in seats]
         if name not in names or names[0] == names[1]:
             raise ConfigError(
                 f"learner.seats: {names[0]} and {names[1]} are seated; needs '{name}', which learns, and another"

@@ -1,4 +1,4 @@
-"""Learning on a finite game without sampling: the loss's exact expectation over the
+"""Learning on a finite game without sampling: the exact expectation of the loss over
 pairs, minimised exactly.
 
 The losses are the very objects that language models are trained with. The expectation
@@ -24,15 +24,18 @@ from equipoise.types import PlayerId
 if TYPE_CHECKING:
     import torch
 
-LONGEST = 100.0  # nats that one Newton step may go: where a sigmoid is flat, its minimiser seems infinitely far away
+# Nats that one Newton step may go: where a sigmoid is flat, its minimiser seems
+# infinitely far away.
+LONGEST = 100.0
 UNDERFLOW = 1e-280  # curvature below which the digits of a double run out
 
 Opponents = Sequence[tuple[np.ndarray, float]]  # (logits_A in nats, weight)
 
 
 class TabularLearner(Learner):
-    """One generation: minimise `loss` over pairs of `sampler`, which the game's
-    zero-sum pay-offs decide.
+    """One generation: minimise `loss` over pairs of `sampler`'s moves.
+
+    The game's zero-sum pay-offs decide them.
     """
 
     kind: Literal["tabular"] = "tabular"
@@ -69,32 +72,30 @@ class TabularLearner(Learner):
         return self
 
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
-        """Write the next policy; return `loss`, `entropy` and `kl` (from the previous
-        policy), in nats, and `distance`.
+        """Write the next policy; returns `loss`, `distance`, and in nats `entropy` and
+        `kl` (from the previous policy).
 
-        `distance` is how far, in nats, the logits still were from the minimiser by
-        Newton's reckoning; it stays large where the minimiser is at infinity (a sigmoid
-        distance where some move always wins). Raises ConfigError for a player, a loss
-        or a game that this cannot be done with.
+        `distance` is how far, in nats, the logits still were from the minimiser as
+        Newton's method estimates it; it stays large where the minimiser is at infinity
+        (a sigmoid distance where some move always wins). Raises ConfigError for a
+        player, a loss or a game that does not fit.
         """
         if batch.loss is None or not isinstance(batch.player, Tabular):
             raise ConfigError("learner: 'tabular' trains a tabular player, by a loss")
         win_AA = win_probabilities(batch.game.payoff_AM(), self.payoff_scale)
-        past = [
-            PlayerId(batch.learner.name, generation)
-            for generation in range(batch.learner.generation, -1, -1)
-        ]
+        generations = range(batch.learner.generation, -1, -1)
+        past = [PlayerId(batch.learner.name, generation) for generation in generations]
         folders = dict(zip(past, batch.past_weights, strict=True))
         start = batch.player
 
         @cache
         def logits_A(player: PlayerId) -> np.ndarray:
-            found_A = start.logits_A(folders[player], len(win_AA))
-            if not np.isfinite(found_A).all():
+            values_A = start.logits_A(folders[player], len(win_AA))
+            if not np.isfinite(values_A).all():
                 raise ConfigError(
                     "a tabular learner cannot start from probabilities of 0: give each move a little"
                 )
-            return found_A
+            return values_A
 
         problem = expectation(batch.loss, win_AA, past, logits_A, self.sampler)
         before_A = logits_A(past[0])
@@ -109,8 +110,9 @@ class TabularLearner(Learner):
     def minimise(
         self, problem: Expectation, start_A: np.ndarray
     ) -> tuple[np.ndarray, dict[str, float]]:
-        """(the minimiser's logits in nats with mean 0, `loss` and `distance`), sought
-        from `start_A`.
+        """(the minimiser's logits in nats with mean 0; `loss` and `distance`).
+
+        The search begins at `start_A`.
         """
         if self.learning_rate is None:
             return newton(problem, start_A, self.iterations)
@@ -121,7 +123,7 @@ class Expectation:
     """The expected loss as a function of the policy's logits.
 
     `pair_AA[i, j]` is how much a pair of chosen i and rejected j counts; `score_A` is
-    P(move beats the rivals).
+    P(move beats those that it is scored against).
     """
 
     def __init__(
@@ -150,8 +152,8 @@ class Expectation:
         self.tokens_B = torch.ones(size * size, dtype=torch.float64)
 
     def of(self, chosen_B: torch.Tensor, rejected_B: torch.Tensor) -> torch.Tensor:
-        """Σ_ij pair[i, j] · loss(i, j), a scalar, where the policy gives these
-        log-probabilities to the pairs.
+        """Σ_ij pair[i, j] · loss(i, j), a scalar, if the policy gives the pairs these
+        log-probabilities.
         """
         batch = PairBatch(
             chosen_B,
@@ -185,7 +187,7 @@ class Expectation:
     def derivatives(self, logits_A: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """(value, gradient [A], Hessian [A, A]) at `logits_A`.
 
-        A row of the loss depends on its own two log-probabilities alone, so that three
+        A row of the loss depends on its own two log-probabilities alone, so three
         backward passes give all its second derivatives; the softmax is differentiated
         by hand: d log π_i / d logit_k = [i = k] − π_k.
         """
@@ -228,23 +230,24 @@ def expectation(
     logits_A: Callable[[PlayerId], np.ndarray],
     sampler: Literal["current", "initial"] = "current",
 ) -> Expectation:
-    """The expected `loss` of the generation after `past` (newest first), whose logits
-    in nats `logits_A` gives.
+    """The expected `loss` of the generation after `past`, newest first.
+
+    `logits_A` gives a generation's logits, in nats.
     """
     sampler_A = softmax(logits_A(past[0] if sampler == "current" else past[-1]))
-    rivals_A = np.sum(
-        [weight * softmax(logits_A(player)) for player, weight in loss.rivals(past)],
-        axis=0,
+    shares = loss.scored_against(past)
+    beaten_A = np.sum(
+        [weight * softmax(logits_A(player)) for player, weight in shares], axis=0
     )
     opponents = [(logits_A(player), weight) for player, weight in loss.opponents(past)]
-    return Expectation(
-        loss, judged_pairs(win_AA, sampler_A), opponents, win_AA @ rivals_A
-    )
+    pair_AA = judged_pairs(win_AA, sampler_A)
+    return Expectation(loss, pair_AA, opponents, win_AA @ beaten_A)
 
 
 def win_probabilities(payoff_AM: np.ndarray | None, scale: float = 1.0) -> np.ndarray:
-    """P(a beats b) = (1 + payoff[a, b]/scale)/2, [A, A]. Raises ConfigError for what is
-    no preference.
+    """P(a beats b) = (1 + payoff[a, b]/scale)/2, [A, A].
+
+    Raises ConfigError for pay-offs that are no preference.
     """
     if payoff_AM is None or payoff_AM.shape[0] != payoff_AM.shape[1]:
         raise ConfigError(
@@ -264,8 +267,9 @@ def win_probabilities(payoff_AM: np.ndarray | None, scale: float = 1.0) -> np.nd
 
 
 def judged_pairs(win_AA: np.ndarray, sampler_A: np.ndarray) -> np.ndarray:
-    """The distribution of (chosen, rejected), [A, A], when both are drawn from
-    `sampler_A` and then judged.
+    """The distribution of (chosen, rejected), [A, A].
+
+    Both are drawn from `sampler_A`, then judged.
     """
     return 2 * win_AA * np.outer(sampler_A, sampler_A)
 
@@ -273,10 +277,11 @@ def judged_pairs(win_AA: np.ndarray, sampler_A: np.ndarray) -> np.ndarray:
 def newton(
     problem: Expectation, start_A: np.ndarray, iterations: int
 ) -> tuple[np.ndarray, dict[str, float]]:
-    """Minimise by Newton's method: exact in one step for squared distances of margins,
-    which are quadratic in logits.
+    """Minimise by Newton's method.
 
-    Moves of which the pairs say nothing (their probability underflowed) are left alone.
+    It is exact in one step for squared distances of margins, which are quadratic in
+    logits. Moves about which the pairs say nothing (their probability underflowed) are
+    left alone.
     """
     logits_A = start_A - start_A.mean()
     value, distance = np.inf, np.inf
@@ -301,12 +306,12 @@ def newton(
 
 
 def newton_step(slope_A: np.ndarray, hessian_AA: np.ndarray) -> np.ndarray:
-    """−H⁻¹·slope, [A], of a function of logits; it does not see their mean, so H is
-    singular along it.
+    """−H⁻¹·slope, [A], of a function of logits.
 
-    The most curved move is held still, and H is scaled to a unit diagonal: a move that
-    is sampled once in 10¹⁰⁰ times is then solved for as accurately as any. Where H is
-    not positive definite, negative curvature is turned round.
+    The function does not depend on their mean, so H is singular along it. The most
+    curved move is held still, and H is scaled to a unit diagonal: a move that is
+    sampled once in 10¹⁰⁰ times is then solved for as accurately as any. Where H is not
+    positive definite, negative curvature is turned round.
     """
     curvature_A = np.abs(np.diag(hessian_AA))
     free_A = curvature_A > UNDERFLOW
@@ -332,18 +337,17 @@ def newton_step(slope_A: np.ndarray, hessian_AA: np.ndarray) -> np.ndarray:
 def descend(
     problem: Expectation, start_A: np.ndarray, iterations: int, learning_rate: float
 ) -> tuple[np.ndarray, dict[str, float]]:
-    """Plain gradient descent on the logits; `distance` is the last step's length, in
-    nats.
+    """Plain gradient descent on the logits.
+
+    `distance` is the length of the last step, in nats.
     """
     logits_A = start_A - start_A.mean()
     value, slope_A = problem.gradient(logits_A)
     for _ in range(iterations):
         logits_A = logits_A - learning_rate * slope_A
         value, slope_A = problem.gradient(logits_A)
-    return logits_A - logits_A.mean(), {
-        "loss": value,
-        "distance": float(learning_rate * np.abs(slope_A).max()),
-    }
+    distance = float(learning_rate * np.abs(slope_A).max())
+    return logits_A - logits_A.mean(), {"loss": value, "distance": distance}
 
 
 def softmax(logits_A: np.ndarray) -> np.ndarray:

@@ -1,5 +1,5 @@
-"""What a preference loss sees: how likely the policy and its opponents find both
-answers of each pair.
+"""What a preference loss is, and what it sees: how likely the policy and its opponents
+find both answers of each pair.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class PairBatch:
     policy_chosen_B, policy_rejected_B: of the learner, with gradient.
     opponent_chosen_KB, opponent_rejected_KB: of the K opponents (K may be 0).
     tokens_chosen_B, tokens_rejected_B: answer lengths in tokens, for per-token means.
-    score_chosen_B, score_rejected_B: the judge's scores, or P(answer beats the rivals).
+    score_chosen_B, score_rejected_B: the judge's scores, or P(answer beats those that
+        it is scored against).
     weight_K: the opponents' weights.
     """
 
@@ -40,9 +41,7 @@ class PairBatch:
 
 
 class PreferenceLoss(Component):
-    """One member of the family: residual, distance, target, opponents (see
-    `losses.preference`).
-    """
+    """A loss of pairs; see `losses.preference` for the family."""
 
     KINDS: ClassVar = {
         name: f"equipoise.losses.preference:{cls}"
@@ -70,36 +69,32 @@ class PreferenceLoss(Component):
     ) -> list[tuple[PlayerId, float]]:
         """Whom the residual is taken against, with weights.
 
-        `past` lists the learner's generations, newest (π_t, the one that sampled)
-        first, the start π_0 last; `peers` are the other learners as they are now,
-        `outsiders` the players that do not learn.
+        past: the learner's generations, newest (π_t, which sampled) first, the start
+            π_0 last.
+        peers: the other learners as they are now. outsiders: players that do not learn.
         """
 
-    def rivals(
+    def scored_against(
         self,
         past: Sequence[PlayerId],
         peers: Sequence[PlayerId] = (),
         outsiders: Sequence[PlayerId] = (),
     ) -> list[tuple[PlayerId, float]]:
-        """Whom an answer has to beat where scores are win probabilities, with weights
-        that add up to one.
+        """Whom an answer has to beat where scores are win probabilities.
+
+        The weights add up to one.
         """
         return self.opponents(past, peers, outsiders) or [(past[0], 1.0)]
 
     @property
     def memory(self) -> int:
-        """How many of the learner's newest generations it needs while others learn, the
-        start not counted.
+        """How many of the learner's newest generations it needs while others learn.
+
+        The start does not count.
         """
         past = [PlayerId("player", generation) for generation in range(256, -1, -1)]
-        return max(
-            (
-                past.index(player) + 1
-                for player, _ in self.opponents(past)
-                if player.generation
-            ),
-            default=0,
-        )
+        opponents = [player for player, _ in self.opponents(past) if player.generation]
+        return max((past.index(player) + 1 for player in opponents), default=0)
 
     @abstractmethod
     def rows(self, batch: PairBatch) -> torch.Tensor:
@@ -107,4 +102,4 @@ class PreferenceLoss(Component):
 
     @abstractmethod
     def logged(self, batch: PairBatch) -> dict[str, torch.Tensor]:
-        """Numbers worth watching, each [B], detached: `margin`, `accuracy`, rewards."""
+        """Numbers to log, each [B], detached: `margin`, `accuracy`, rewards."""

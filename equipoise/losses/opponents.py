@@ -1,5 +1,6 @@
-"""Whom a preference loss takes its residual against: nobody, the reference, the current
-policy, the past, or others.
+"""Whom a preference loss takes its residual against.
+
+Nobody, the reference, the current policy, the own past, or other players.
 """
 
 from __future__ import annotations
@@ -13,10 +14,16 @@ from equipoise.errors import ConfigError
 from equipoise.losses.base import PreferenceLoss
 from equipoise.types import PlayerId
 
+REMEDY = {
+    "peers": "let a second player learn",
+    "outsiders": "add a player with learns: false",
+}
+
 
 def merged(shares: Sequence[tuple[PlayerId, float]]) -> list[tuple[PlayerId, float]]:
-    """Each opponent once, its weights added up (at first π_t is π_0 too), without those
-    that have no weight.
+    """Each opponent once, with its weights added up: at first π_t is π_0, too.
+
+    Those without a weight are left out.
     """
     total: dict[PlayerId, float] = {}
     for player, weight in shares:
@@ -25,8 +32,9 @@ def merged(shares: Sequence[tuple[PlayerId, float]]) -> list[tuple[PlayerId, flo
 
 
 def scaled(shares: Iterable[tuple[PlayerId, float]]) -> list[tuple[PlayerId, float]]:
-    """The shares that are not 0, so that they add up to one. Raises ConfigError when
-    all of them are 0.
+    """The shares that are not 0, scaled to add up to one.
+
+    Raises ConfigError when all of them are 0.
     """
     present = [(player, weight) for player, weight in shares if weight > 0]
     total = sum(weight for _, weight in present)
@@ -35,7 +43,7 @@ def scaled(shares: Iterable[tuple[PlayerId, float]]) -> list[tuple[PlayerId, flo
     return [(player, weight / total) for player, weight in present]
 
 
-class Alone(PreferenceLoss):
+class AgainstNobody(PreferenceLoss):
     """Opponents: none."""
 
     def opponents(
@@ -110,7 +118,9 @@ class AgainstLeague(PreferenceLoss):
             raise ValueError(
                 f"weights: against {self.against} they go by player name, as in {{alice: 0.7, bob: 0.3}}"
             )
-        weights = (1.0,) if self.weights is None else self.weights
+        weights = self.weights
+        if weights is None:
+            return self
         given = list(weights.values() if isinstance(weights, dict) else weights)
         if not given:
             raise ValueError("weights: give at least 1 item")
@@ -124,13 +134,13 @@ class AgainstLeague(PreferenceLoss):
             )
         return self
 
-    def rivals(
+    def scored_against(
         self,
         past: Sequence[PlayerId],
         peers: Sequence[PlayerId] = (),
         outsiders: Sequence[PlayerId] = (),
     ) -> list[tuple[PlayerId, float]]:
-        """The opponents without the reference, which is an anchor and not somebody to
+        """The opponents without the reference, which is an anchor and no opponent to
         beat.
         """
         if isinstance(self.weights, tuple):
@@ -138,14 +148,15 @@ class AgainstLeague(PreferenceLoss):
         others = list(peers if self.against == "peers" else outsiders)
         if not others:
             raise ConfigError(
-                f"loss.against: there are no {self.against} in this run; {_WANTED[self.against]}"
+                f"loss.against: there are no {self.against} in this run; {REMEDY[self.against]}"
             )
         return scaled((player, self._share(player, others)) for player in others)
 
     @property
     def memory(self) -> int:
-        """Of its own past; two of its peers', since some of them are a generation older
-        before others have learned.
+        """How many newest generations are needed.
+
+        Two against peers, since some of them learn before others do.
         """
         if self.against == "history":
             return super().memory
@@ -167,16 +178,6 @@ class AgainstLeague(PreferenceLoss):
         peers: Sequence[PlayerId] = (),
         outsiders: Sequence[PlayerId] = (),
     ) -> list[tuple[PlayerId, float]]:
-        rivals = self.rivals(past, peers, outsiders)
-        return merged(
-            [
-                *((player, (1 - self.ratio) * weight) for player, weight in rivals),
-                (past[-1], self.ratio),
-            ]
-        )
-
-
-_WANTED = {
-    "peers": "let a second player learn",
-    "outsiders": "add a player with learns: false",
-}
+        others = self.scored_against(past, peers, outsiders)
+        shares = [(player, (1 - self.ratio) * weight) for player, weight in others]
+        return merged([*shares, (past[-1], self.ratio)])

@@ -12,19 +12,25 @@ class of `losses.opponents`, its distance by `rows`. (arXiv 2509.23102, Table 1.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from equipoise.errors import ConfigError
-from equipoise.losses.base import PairBatch, PreferenceLoss
+from equipoise.losses.base import PairBatch
+from equipoise.losses.distances import (
+    probability,
+    released_mnpo,
+    residual,
+    sigmoid,
+    squared,
+)
+from equipoise.losses.member import Logistic, Member
 from equipoise.losses.opponents import (
     AgainstCurrent,
     AgainstLeague,
+    AgainstNobody,
     AgainstReference,
-    Alone,
     merged,
 )
 from equipoise.types import PlayerId
@@ -32,183 +38,26 @@ from equipoise.types import PlayerId
 if TYPE_CHECKING:
     import torch
 
-
-def residual(
-    policy_margin_B: torch.Tensor,
-    opponent_margin_KB: torch.Tensor,
-    weight_K: torch.Tensor,
-) -> torch.Tensor:
-    """What the policy adds to its opponents' margin: Δ(π_θ) − Σ_k w_k Δ_k.
-
-    Margins are log-probability differences in nats; weights are used as they are.
-    Returns [B]; K may be 0. Raises ConfigError where the opponents and the weights
-    differ in number.
-    """
-    if len(weight_K) != len(opponent_margin_KB):
-        raise ConfigError(
-            f"{len(opponent_margin_KB)} opponents but {len(weight_K)} weights: give one weight each"
-        )
-    if len(weight_K) == 0:
-        return policy_margin_B
-    return policy_margin_B - (
-        weight_K.to(opponent_margin_KB)[:, None] * opponent_margin_KB
-    ).sum(0)
+__all__ = [
+    "CPO",
+    "DNO",
+    "DPO",
+    "INPO",
+    "IPO",
+    "MNPO",
+    "SPIN",
+    "SPPO",
+    "DistillDPO",
+    "MNPOReleased",
+    "SimPO",
+    "released_mnpo",
+    "residual",
+    "sigmoid",
+    "squared",
+]
 
 
-def squared(residual_B: torch.Tensor, target: torch.Tensor | float) -> torch.Tensor:
-    """(residual − target)², per row; `target` in nats, one for all or [B]."""
-    return (residual_B - target) ** 2
-
-
-def sigmoid(residual_B: torch.Tensor, beta: float) -> torch.Tensor:
-    """−log σ(β·residual), per row; `beta` per nat."""
-    from torch.nn.functional import logsigmoid
-
-    return -logsigmoid(beta * residual_B)
-
-
-def released_mnpo(
-    policy_margin_B: torch.Tensor,
-    reference_margin_B: torch.Tensor,
-    history_margin_KB: torch.Tensor,
-    *,
-    ratio: float,
-    weight_K: torch.Tensor | Sequence[float],
-    eta: float,
-) -> torch.Tensor:
-    """MNPO's loss as released: (Δ(π_θ) − ratio·Δ(π_ref) − (1 − ratio)·Σ_k λ_k
-    Δ(history_k) − 1/(2η))², per row.
-
-    λ = w / Σw over the K histories present: weights beyond them are cut off first. With
-    K = 0 the share 1 − ratio falls away altogether, it does not go to the reference.
-    Margins are of per-token mean log-probabilities in the release. Raises ConfigError
-    where histories outnumber weights or the weights present add up to nothing. Source:
-    arXiv 2509.23102 and its published code.
-    """
-    import torch
-
-    histories = len(history_margin_KB)
-    weight_K = torch.as_tensor(weight_K).to(policy_margin_B)
-    if histories > len(weight_K):
-        raise ConfigError(
-            f"{histories} histories but {len(weight_K)} weights: give one weight each, newest first"
-        )
-    opponent_margin_KB, opponent_weight_K = (
-        reference_margin_B[None],
-        weight_K.new_tensor([ratio]),
-    )
-    if histories:
-        present_K = weight_K[:histories]
-        if not present_K.sum() > 0:
-            raise ConfigError(
-                f"the first {histories} weights are all 0: at least one must be positive"
-            )
-        opponent_margin_KB = torch.cat([opponent_margin_KB, history_margin_KB])
-        opponent_weight_K = torch.cat(
-            [opponent_weight_K, (1 - ratio) * present_K / present_K.sum()]
-        )
-    return squared(
-        residual(policy_margin_B, opponent_margin_KB, opponent_weight_K), 1 / (2 * eta)
-    )
-
-
-def probability(score_B: torch.Tensor) -> torch.Tensor:
-    """The scores, which must be probabilities; raises ConfigError where one is outside
-    [0, 1].
-    """
-    if bool(((score_B < 0) | (score_B > 1)).any()):
-        raise ConfigError(
-            "loss.target: probability needs a judge whose scores are win probabilities in [0, 1], "
-            f"got {float(score_B.min()):g} to {float(score_B.max()):g}; choose another target or judge"
-        )
-    return score_B
-
-
-class Member(PreferenceLoss):
-    """What all members share: the log-ratio of each answer against the opponents, their
-    difference, what is logged.
-    """
-
-    length: Literal["sum", "mean"] = Field(
-        "sum", description="an answer's log-probability: sum, or mean per token"
-    )
-
-    def measured(self, batch: PairBatch) -> PairBatch:
-        """The batch with its log-probabilities as `length` says."""
-        if self.length == "sum":
-            return batch
-        return dataclasses.replace(
-            batch,
-            policy_chosen_B=batch.policy_chosen_B / batch.tokens_chosen_B,
-            policy_rejected_B=batch.policy_rejected_B / batch.tokens_rejected_B,
-            opponent_chosen_KB=batch.opponent_chosen_KB / batch.tokens_chosen_B,
-            opponent_rejected_KB=batch.opponent_rejected_KB / batch.tokens_rejected_B,
-        )
-
-    def log_ratios(self, batch: PairBatch) -> tuple[torch.Tensor, torch.Tensor]:
-        """log π_θ(y) − Σ_k w_k log π_k(y) in nats, [B], of the chosen and of the
-        rejected answers.
-        """
-        batch = self.measured(batch)
-        return (
-            residual(batch.policy_chosen_B, batch.opponent_chosen_KB, batch.weight_K),
-            residual(
-                batch.policy_rejected_B, batch.opponent_rejected_KB, batch.weight_K
-            ),
-        )
-
-    def residual_B(self, batch: PairBatch) -> torch.Tensor:
-        """Δ(π_θ) − Σ_k w_k Δ_k, which is the difference of the two log-ratios."""
-        chosen_B, rejected_B = self.log_ratios(batch)
-        return chosen_B - rejected_B
-
-    @property
-    def scale(self) -> float:
-        """What a nat of log-ratio is worth as reward."""
-        return 1.0
-
-    def rewards(self, batch: PairBatch) -> tuple[torch.Tensor, torch.Tensor]:
-        """The implicit rewards, [B], of the chosen and of the rejected answers; only
-        logged.
-        """
-        chosen_B, rejected_B = self.log_ratios(batch)
-        return self.scale * chosen_B, self.scale * rejected_B
-
-    def logged(self, batch: PairBatch) -> dict[str, torch.Tensor]:
-        """`margin` (the residual, nats), `accuracy` (margin > 0), `chosen_reward`,
-        `rejected_reward`; [B], detached.
-        """
-        margin_B = self.residual_B(batch).detach()
-        chosen_B, rejected_B = self.rewards(batch)
-        rewards = {
-            "chosen_reward": chosen_B.detach(),
-            "rejected_reward": rejected_B.detach(),
-        }
-        return {
-            "margin": margin_B,
-            "accuracy": (margin_B > 0).to(margin_B.dtype),
-            **rewards,
-        }
-
-
-class Logistic(Member):
-    """Distance: −log σ(β·residual), with its target at infinity."""
-
-    beta: float = Field(
-        0.1,
-        gt=0,
-        description="scale of the residual, per nat; larger stays nearer to the opponents",
-    )
-
-    def rows(self, batch: PairBatch) -> torch.Tensor:
-        return sigmoid(self.residual_B(batch), self.beta)
-
-    @property
-    def scale(self) -> float:
-        return self.beta
-
-
-class SimPO(Alone, Logistic):
+class SimPO(AgainstNobody, Logistic):
     """No opponents; −log σ(β·Δ(π_θ) − γ) on per-token means, γ the margin wanted.
     (arXiv 2405.14734, eq. 6)
     """
@@ -224,7 +73,7 @@ class SimPO(Alone, Logistic):
         return sigmoid(self.residual_B(batch) - self.gamma / self.beta, self.beta)
 
 
-class CPO(Alone, Logistic):
+class CPO(AgainstNobody, Logistic):
     """No opponents; −log σ(β·Δ(π_θ)) − c·log π_θ(chosen), the latter per token as
     released. (arXiv 2401.08417)
     """
@@ -237,10 +86,8 @@ class CPO(Alone, Logistic):
     )
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
-        return (
-            super().rows(batch)
-            - self.likelihood * batch.policy_chosen_B / batch.tokens_chosen_B
-        )
+        likelihood_B = batch.policy_chosen_B / batch.tokens_chosen_B
+        return super().rows(batch) - self.likelihood * likelihood_B
 
 
 class DPO(AgainstReference, Logistic):
@@ -262,10 +109,8 @@ class DistillDPO(AgainstReference, Member):
         return self.beta
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
-        return squared(
-            self.beta * self.residual_B(batch),
-            batch.score_chosen_B - batch.score_rejected_B,
-        )
+        gap_B = batch.score_chosen_B - batch.score_rejected_B
+        return squared(self.beta * self.residual_B(batch), gap_B)
 
 
 class IPO(AgainstReference, Member):
@@ -311,7 +156,8 @@ class SPPO(AgainstCurrent, Member):
     kind: Literal["sppo"] = "sppo"
     target: Literal["probability", "constant"] = Field(
         "probability",
-        description="P(answer beats π_t) from the scores, or 1 for the chosen and 0 for the rejected",
+        description="P(answer beats π_t) from the scores, "
+        "or 1 for the chosen and 0 for the rejected",
     )
     eta: float = Field(
         10.0, gt=0, description="step, in nats: a sure winner is moved by η/2"
@@ -321,12 +167,10 @@ class SPPO(AgainstCurrent, Member):
         chosen_B, rejected_B = self.log_ratios(batch)
         if self.target == "constant":
             return squared(chosen_B, self.eta / 2) + squared(rejected_B, -self.eta / 2)
-        win_B, loss_B = (
-            probability(batch.score_chosen_B),
-            probability(batch.score_rejected_B),
-        )
-        return squared(chosen_B, self.eta * (win_B - 0.5)) + squared(
-            rejected_B, self.eta * (loss_B - 0.5)
+        target_chosen_B = self.eta * (probability(batch.score_chosen_B) - 0.5)
+        target_rejected_B = self.eta * (probability(batch.score_rejected_B) - 0.5)
+        return squared(chosen_B, target_chosen_B) + squared(
+            rejected_B, target_rejected_B
         )
 
 
@@ -369,10 +213,8 @@ class INPO(Member):
         return merged([(past[-1], share), (past[0], 1 - share)])
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
-        return squared(
-            self.residual_B(batch),
-            1 / (2 * (self.tau if self.target == "tau" else self.eta)),
-        )
+        divisor = self.tau if self.target == "tau" else self.eta
+        return squared(self.residual_B(batch), 1 / (2 * divisor))
 
 
 class MNPO(AgainstLeague, Member):
@@ -400,7 +242,8 @@ class MNPO(AgainstLeague, Member):
         default_factory=lambda data: (
             "constant" if data.get("distance") == "squared" else None
         ),
-        description="of the squared distance: 1/(2η), η × reward gap, or η × gap of win probabilities",
+        description="of the squared distance: 1/(2η), η × reward gap, "
+        "or η × gap of win probabilities",
     )
     eta: float | None = Field(
         default_factory=lambda data: {
@@ -409,7 +252,8 @@ class MNPO(AgainstLeague, Member):
             "probability": 10.0,
         }.get(data.get("target") or ""),
         gt=0,
-        description="of the target, in nats: divides in the constant one (default 0.1), multiplies in the others (10)",
+        description="of the target, in nats: divides in the constant one (default 0.1), "
+        "multiplies in the others (10)",
     )
     beta: float | None = Field(
         default_factory=lambda data: 0.1 if data.get("distance") == "sigmoid" else None,
@@ -420,11 +264,8 @@ class MNPO(AgainstLeague, Member):
     @model_validator(mode="after")
     def _all_read(self) -> MNPO:
         reads = ("target", "eta") if self.distance == "squared" else ("beta",)
-        for name, value in (
-            ("target", self.target),
-            ("eta", self.eta),
-            ("beta", self.beta),
-        ):
+        given = {"target": self.target, "eta": self.eta, "beta": self.beta}
+        for name, value in given.items():
             if (value is None) == (name in reads):
                 verdict = "needed" if name in reads else "not read"
                 raise ValueError(f"{name} is {verdict} with distance: {self.distance}")
@@ -479,7 +320,7 @@ class MNPOReleased(Member):
             )
         return self
 
-    def rivals(
+    def scored_against(
         self,
         past: Sequence[PlayerId],
         peers: Sequence[PlayerId] = (),
@@ -499,26 +340,25 @@ class MNPOReleased(Member):
         """
         history = list(zip(past[:-1], self.weights, strict=False))
         total = sum(weight for _, weight in history)
-        return [
-            (past[-1], self.ratio),
-            *(
-                (player, (1 - self.ratio) * weight / total)
-                for player, weight in history
-            ),
-        ]
+        share = 1 - self.ratio
+        opponents = [(player, share * weight / total) for player, weight in history]
+        return [(past[-1], self.ratio), *opponents]
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         batch = self.measured(batch)
         policy_B = batch.policy_chosen_B - batch.policy_rejected_B
         margin_KB = batch.opponent_chosen_KB - batch.opponent_rejected_KB
-        shares = {"ratio": self.ratio, "weight_K": self.weights}
         return released_mnpo(
-            policy_B, margin_KB[0], margin_KB[1:], eta=self.eta, **shares
+            policy_B,
+            margin_KB[0],
+            margin_KB[1:],
+            ratio=self.ratio,
+            weight_K=self.weights,
+            eta=self.eta,
         )
 
     def rewards(self, batch: PairBatch) -> tuple[torch.Tensor, torch.Tensor]:
         batch = self.measured(batch)
         chosen_B = batch.policy_chosen_B - batch.opponent_chosen_KB[0]
-        return self.beta * chosen_B, self.beta * (
-            batch.policy_rejected_B - batch.opponent_rejected_KB[0]
-        )
+        rejected_B = batch.policy_rejected_B - batch.opponent_rejected_KB[0]
+        return self.beta * chosen_B, self.beta * rejected_B

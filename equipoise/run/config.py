@@ -244,7 +244,11 @@ class RunConfig(Settings):
                     f"turns: '{self.turns.kind}' goes by rewards, and the learner '{self.learner_of(name).kind}' of "
                     f"'{name}' has none; policy_gradient has"
                 )
-        for shaping in self.shaping:
+        for shaping in (shaping.in_game(self.game) for shaping in self.shaping):
+            if shaping.role is None:
+                raise ValueError(
+                    f"shaping.role: name one; no role of game '{self.game.kind}' rewrites prompts"
+                )
             if shaping.role not in self.game.roles:
                 raise ValueError(
                     f"shaping.role: game '{self.game.kind}' has no role '{shaping.role}'; "

@@ -30,7 +30,11 @@ class Memory:
         before.
         """
         if self._terms is None:
-            self._terms = [shaping.open(resources) for shaping in self._config.shaping]
+            game = self._config.game
+            self._terms = [
+                shaping.in_game(game).open(resources)
+                for shaping in self._config.shaping
+            ]
         roles = {term.role for term in self._terms}
         for g in range(self._generations_read, t if roles else 0):
             texts: dict[str, list[str]] = {role: [] for role in roles}

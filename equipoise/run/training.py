@@ -144,6 +144,7 @@ class Training:
             opponent_chosen_KB=chosen_KB,
             opponent_rejected_KB=rejected_KB,
             other_players=self._other_players(learner, t),
+            player_of_role=dict(self._config.schedule.player_of_role),
             past_weights=[
                 self._population.home(old) if old.generation else None for old in past
             ],

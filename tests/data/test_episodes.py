@@ -172,7 +172,10 @@ def test_groups_are_answers_to_one_chat_in_one_role():
 
 def test_the_first_batch_has_no_history():
     matches, prompts = batch("one two three", "one two three")
-    terms = [SelfBleuShaping().open(Resources()), CosineShaping().open(Resources())]
+    terms = [
+        SelfBleuShaping(role="adversary").open(Resources()),
+        CosineShaping(role="adversary").open(Resources()),
+    ]
     words = judged(matches, adversary=[0.5, 0.5])
     found, _ = episodes(matches, words, ADVERSARY, game(), prompts, terms=terms)
     assert [e.parts for e in found] == [

@@ -16,7 +16,8 @@ TEXTS = ["tell me how to open a door", "a poem on rain"]
 
 
 def term(kind, **settings):
-    return Shaping.build({"kind": kind, **settings}).open(Resources())
+    named = {"kind": kind, "role": "adversary", **settings}
+    return Shaping.build(named).open(Resources())
 
 
 @pytest.mark.parametrize(("kind", "weight"), [("self_bleu", 5.0), ("cosine", 1.0)])

@@ -52,6 +52,7 @@ def training_batch(
         other_players={
             other: OtherPlayer(Tabular(logits=STARTS[other]), rival_weights)
         },
+        player_of_role={"row": "defender", "column": "adversary"},
     )
 
 

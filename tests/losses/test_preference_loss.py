@@ -392,7 +392,9 @@ class TestMember:
                 else 1
             )
             assert sum(weight for _, weight in opponents) == pytest.approx(total)
-            assert sum(weight for _, weight in loss.rivals(past)) == pytest.approx(1)
+            assert sum(
+                weight for _, weight in loss.scored_against(past)
+            ) == pytest.approx(1)
 
     def test_settings_survive_a_round_trip_and_unread_ones_are_refused(self, settings):
         loss = PreferenceLoss.build(settings)
@@ -454,7 +456,7 @@ def test_mnpo_history_shorter_than_its_weights_shares_them_out():
         (PlayerId("policy", 0), 0.75),
     ]
     assert loss.opponents(PAST[-1:]) == [(PlayerId("policy", 0), 1.0)]
-    assert loss.rivals(PAST[-2:]) == [
+    assert loss.scored_against(PAST[-2:]) == [
         (PlayerId("policy", 1), 0.5),
         (PlayerId("policy", 0), 0.5),
     ]
@@ -514,7 +516,10 @@ def test_others_are_opponents_by_name_or_all_alike():
     named = PreferenceLoss.build(
         {"kind": "mnpo", "against": "peers", "weights": {"bob": 3, "carol": 1}}
     )
-    assert named.rivals(past, peers, outsiders) == [(peers[0], 0.75), (peers[1], 0.25)]
+    assert named.scored_against(past, peers, outsiders) == [
+        (peers[0], 0.75),
+        (peers[1], 0.25),
+    ]
     frozen = PreferenceLoss.build({"kind": "mnpo", "against": "outsiders"})
     assert frozen.opponents(past, peers, outsiders) == [(outsiders[0], 1.0)]
     assert (alike.memory, named.memory, frozen.memory) == (2, 2, 0)
