@@ -50,11 +50,10 @@ def crossplay(
     set: Set = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Let adversaries and defenders of one or several runs meet: a table of attack
-    success and what follows from it.
+    """Let every adversary of some runs attack every defender.
 
-    One run plays what it has not measured yet and records it; several runs are only
-    read.
+    Prints a table of attack success and what follows from it. One run plays what it has
+    not measured yet and records it; several runs are only read.
     """
     from equipoise.errors import ConfigError
     from equipoise.judges.base import Judge

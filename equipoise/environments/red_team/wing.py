@@ -12,5 +12,8 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     "Game": {"red_team": "equipoise.environments.red_team.game:RedTeam"},
 }
 COMMANDS: Mapping[str, str] = {
-    "crossplay": "equipoise.environments.red_team.cross_play_command:crossplay"
+    "crossplay": "equipoise.environments.red_team.cross_play_command:crossplay",
+    "export attacks": (
+        "equipoise.environments.red_team.export_attacks_command:export_attacks"
+    ),
 }

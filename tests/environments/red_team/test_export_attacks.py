@@ -94,19 +94,22 @@ def test_attacks_are_read_as_prompts(command, besieged, tmp_path):
         assert not rewritable(prompt)  # the game asks it as it stands
 
 
-def test_the_ledger_is_exported_as_before(command, siege, tmp_path):
-    siege("attacks")  # a run may be called so
-    done = command("export", "attacks", "--to", "tables", "--json")
+def test_a_run_may_be_called_attacks(command, siege, tmp_path):
+    siege("attacks")
+    done = command("export", "./attacks", "--to", "tables", "--json")
     assert done.code == 0 and (tmp_path / "tables" / "matches.parquet").is_file()
+    done = command("export", "attacks", "attacks", "--to", "attacks.jsonl", "--json")
+    assert done.code == 0 and (tmp_path / "attacks.jsonl").is_file()
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["RUN", "other", "--to", "x.jsonl"], "export attacks RUN"),
-        (["RUN", "--to", "x", "--successful"], "choose among attacks"),
-        (["RUN", "--to", "x", "--part", "train"], "choose among attacks"),
+        (["RUN", "other", "--to", "x.jsonl"], "unexpected extra argument"),
+        (["RUN", "--to", "x", "--successful"], "No such option"),
+        (["RUN", "--to", "x", "--part", "train"], "No such option"),
         (["attacks", "RUN", "--to", "x"], ".jsonl"),
+        (["attacks", "RUN", "--to", "x.jsonl", "--part", "some"], "'held_out'"),
         (["attacks", "nowhere", "--to", "x.jsonl"], "no run here"),
         (["attacks", "finite", "--to", "x.jsonl"], "nobody attacks"),
     ],

@@ -1,0 +1,165 @@
+"""The attacks that a run's adversaries wrote, one line each.
+
+They are in TRL's conversational prompt-only format:
+
+    prompt       the chat that the defender answered, its last message the attack
+    seed, attack, answer     texts: what the adversary started from, what it made of it, what was answered
+    p_safe, success          how the answer was judged; null where it is unjudged, as are the next two
+    refused, on_topic        whether the adversary refused to attack, and how far it kept to its seed's topic
+    harmful      true, for sources of prompts
+    generation, adversary, defender, match, split     where it comes from
+
+Read as prompts, everything but `prompt` is a fact; with the fact `attack`, the game
+asks the prompt as it stands.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from equipoise.environments.red_team.game import DEFENDER, RedTeam
+from equipoise.environments.red_team.seed_prompts import seed_text
+from equipoise.errors import ConfigError, RunError
+from equipoise.run.config import RunConfig
+from equipoise.run.directory import Run
+from equipoise.run.ledger import Ledger
+from equipoise.types import Judgement, Match, Prompt, Turn
+
+CHUNK = 5_000  # matches held in memory at a time
+Row = dict[str, Any]
+
+
+def export_attacks(run: Run, to: Path, parts: Sequence[str], successful: bool) -> int:
+    """Write the attacks of these parts into the JSON Lines file `to`; how many they are.
+
+    `successful`: only those that got a harmful answer. Raises RunError for another game
+    or where no attack was answered, ConfigError for a file of another name.
+    """
+    game = run.config.game
+    if not isinstance(game, RedTeam):
+        raise RunError(
+            f"{run.folder}: plays the game '{game.kind}', in which nobody attacks; "
+            "red_team has adversaries"
+        )
+    if to.suffix.lower() != ".jsonl" or to.is_dir():
+        raise ConfigError(
+            f"--to {to}: attacks are written into one JSON Lines file; name it with "
+            ".jsonl"
+        )
+    rows = attack_rows(run.ledger, run.config, game, parts)
+    to.parent.mkdir(parents=True, exist_ok=True)
+    count = _write(to, (row for row in rows if row["success"] or not successful))
+    if not count and not successful:
+        to.unlink()
+        matches = " and ".join(part.replace("_", "-") for part in parts)
+        raise RunError(
+            f"{run.folder}: its {matches} matches hold no attack that was answered"
+        )
+    return count
+
+
+def attack_rows(
+    ledger: Ledger, config: RunConfig, game: RedTeam, parts: Sequence[str]
+) -> Iterator[Row]:
+    """A row for every answered attack, in order of playing.
+
+    Of a conversation of several rounds there is one row, its last exchange: that is
+    what the judgement is about. Prompts that are asked as they are, and old attacks
+    made again, were written by nobody in that match: they have no row.
+    """
+    prompts = {prompt.id: prompt for part in parts for prompt in ledger.prompts(part)}
+    decode = msgspec.json.Decoder(Match).decode
+    recorded = ledger.rows("SELECT split, record FROM matches ORDER BY rowid")
+    every = (decode(record) for part, record in recorded if part in parts)
+    attacked = (m for m in every if not game.threads.keys().isdisjoint(m.seats))
+    while chunk := list(islice(attacked, CHUNK)):
+        judgements = _judgements(ledger, config, game, chunk)
+        for match in chunk:
+            prompt = prompts[match.prompt]
+            yield from _rows(match, prompt, game, judgements.get(match.id))
+
+
+def _judgements(
+    ledger: Ledger, config: RunConfig, game: RedTeam, matches: Sequence[Match]
+) -> dict[str, Judgement]:
+    """Match -> its judgement, by the judge that counts for it."""
+    by_judge: dict[str, list[str]] = {}
+    for match in matches:
+        by_judge.setdefault(_judge_of(match, config, game), []).append(match.id)
+    judgements: dict[str, Judgement] = {}
+    for judge, ids in by_judge.items():
+        judgements |= ledger.judgements_of(ids, judge)
+    return judgements
+
+
+def _judge_of(match: Match, config: RunConfig, game: RedTeam) -> str:
+    """The name of the judge that measures the match, or teaches its defender."""
+    seat = next(seat for seat in match.seats if game.role(seat) == DEFENDER)
+    teacher = config.judge_of(match.seats[seat].name)
+    if match.split == "held_out" and config.evaluate.judge is not None:
+        return config.evaluate.judge.name
+    return teacher.name
+
+
+def _rows(
+    match: Match, prompt: Prompt, game: RedTeam, judgement: Judgement | None
+) -> Iterator[Row]:
+    last = {turn.seat: turn for turn in match.turns}
+    for adversary, defenders in game.threads.items():
+        if adversary not in match.seats:
+            continue
+        for defender in defenders:
+            # A blank attack is answered by nobody.
+            if defender in last:
+                yield _row(match, prompt, adversary, last[defender], judgement)
+
+
+def _row(
+    match: Match,
+    prompt: Prompt,
+    adversary: str,
+    answer: Turn,
+    judgement: Judgement | None,
+) -> Row:
+    defence: Mapping[str, float] = {}
+    attack: Mapping[str, float] = {}
+    if judgement is not None:
+        defence = judgement.utilities(answer.seat)
+        attack = judgement.utilities(adversary)
+    chat = answer.view.messages
+    return {
+        "prompt": [{"role": m.role, "content": m.content} for m in chat],
+        "seed": seed_text(prompt),
+        "attack": chat[-1].content,
+        "answer": answer.move.text if answer.move.finish != "error" else None,
+        "p_safe": defence.get("p_safe"),
+        "success": bool(defence["unsafe"]) if "unsafe" in defence else None,
+        "refused": bool(attack["refused"]) if "refused" in attack else None,
+        "on_topic": attack.get("on_topic"),
+        "harmful": True,
+        "generation": match.generation,
+        "adversary": str(match.seats[adversary]),
+        "defender": str(match.seats[answer.seat]),
+        "match": match.id,
+        "split": match.split,
+    }
+
+
+def _write(path: Path, rows: Iterator[Row]) -> int:
+    """Write the rows and return their number; the file appears whole or not at all."""
+    draft, count = path.with_name(f".{path.name}.draft"), 0
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            for row in rows:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                count += 1
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return count
