@@ -156,6 +156,7 @@ def _values(
     for text, value in zip(texts, values, strict=True):
         if not (isinstance(value, Real) and isfinite(value)):
             raise EquipoiseError(
-                f"shaping '{term.name}' gave {value!r}, no finite number, for {text[:80]!r}"
+                f"shaping '{term.name}' gave {value!r}, no finite number, for "
+                f"{text[:80]!r}"
             )
     return [float(value) for value in values]

@@ -30,7 +30,8 @@ class Normalising(Settings):
 
     method: Method = Field(
         "none",
-        description="none, z_score, min_max, robust_z (median and its deviation) or rank",
+        description="none, z_score, min_max, robust_z (median and its deviation) or "
+        "rank",
     )
     by: Literal["source", "all"] = Field(
         "source", description="each data source by itself, or all together"
@@ -48,7 +49,8 @@ class Normalising(Settings):
     def _fits(self) -> Normalising:
         if self.apart != (self.welfare is not None):
             raise ValueError(
-                "welfare: is given where, and only where, both sides are normalised apart (apart: true)"
+                "welfare: is given where, and only where, both sides are normalised "
+                "apart (apart: true)"
             )
         if self.apart and self.method == "none":
             raise ValueError(
@@ -60,8 +62,9 @@ class Normalising(Settings):
             and not self.welfare.signed
         ):
             raise ValueError(
-                f"welfare: '{self.welfare.kind}' of z-scores, half of which are negative, means nothing; take min_max "
-                "or rank, or a welfare that is a sum: utilitarian, egalitarian, user_only, llm_only"
+                f"welfare: '{self.welfare.kind}' of z-scores, half of which are "
+                "negative, means nothing; take min_max or rank, or a welfare that is "
+                "a sum: utilitarian, egalitarian, user_only, llm_only"
             )
         return self
 
@@ -113,6 +116,7 @@ def _side(utilities: Sequence[Mapping[str, float]], side: str) -> np.ndarray:
         if side not in given:
             known = ", ".join(sorted(given))
             raise ConfigError(
-                f"normalise.apart: a judgement has no utility '{side}' to keep apart; it has {known}"
+                f"normalise.apart: a judgement has no utility '{side}' to keep apart; "
+                f"it has {known}"
             )
     return np.array([given[side] for given in utilities], float)

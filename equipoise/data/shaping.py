@@ -50,11 +50,13 @@ class Shaping(Component):
 
     role: str | None = Field(
         None,
-        description="whose texts; null: those of the role that rewrites the game's prompts",
+        description="whose texts; null: those of the role that rewrites the game's "
+        "prompts",
     )
     weight: float = Field(
         ge=0,
-        description="what the measure is multiplied with before it is taken off the reward",
+        description="what the measure is multiplied with before it is taken off the "
+        "reward",
     )
 
     def in_game(self, game: Game) -> Self:
@@ -113,7 +115,8 @@ class SelfBleuShaping(Diversity):
     weight: float = Field(
         5.0,
         ge=0,
-        description="what the measure is multiplied with before it is taken off the reward",
+        description="what the measure is multiplied with before it is taken off the "
+        "reward",
     )
 
     def open(self, resources: Resources) -> Term:
@@ -130,7 +133,8 @@ class CosineShaping(Diversity):
     weight: float = Field(
         1.0,
         ge=0,
-        description="what the measure is multiplied with before it is taken off the reward",
+        description="what the measure is multiplied with before it is taken off the "
+        "reward",
     )
     embedding: Embedding = Field(
         default="hashed", description="what texts are compared by"
@@ -154,7 +158,8 @@ class UnfitShaping(Shaping):
         None,
         ge=-1,
         le=1,
-        description="the least cosine with the seed prompt; null: topics are not looked at",
+        description="the least cosine with the seed prompt; null: topics are not "
+        "looked at",
     )
     repeats: int = Field(
         1,

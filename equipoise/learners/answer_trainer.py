@@ -122,8 +122,9 @@ class AnswerTrainer(Trainer):
         """
         if args.n_gpu > 1:
             raise ConfigError(
-                f"one process sees {args.n_gpu} GPUs: train on all of them with `learner.launch: "
-                f"{{num_processes: {args.n_gpu}}}`, or show it one of them with CUDA_VISIBLE_DEVICES"
+                f"one process sees {args.n_gpu} GPUs: train on all of them with "
+                f"`learner.launch: {{num_processes: {args.n_gpu}}}`, or show it one "
+                "of them with CUDA_VISIBLE_DEVICES"
             )
         batch_size = args.per_device_train_batch_size
         filled: Any = [*rows, *_filling(rows, batch_size, args.world_size)]
@@ -249,9 +250,10 @@ class AnswerTrainer(Trainer):
 
     def _broken(self, what: str) -> str:
         return (
-            f"{what} at step {self.state.global_step} of {self.state.max_steps}: lower learner.learning_rate "
-            f"(now {self.args.learning_rate:g}) or learner.max_grad_norm (now {self.args.max_grad_norm:g}), "
-            "or look for answers that the model finds all but impossible"
+            f"{what} at step {self.state.global_step} of {self.state.max_steps}: "
+            f"lower learner.learning_rate (now {self.args.learning_rate:g}) or "
+            f"learner.max_grad_norm (now {self.args.max_grad_norm:g}), or look for "
+            "answers that the model finds all but impossible"
         )
 
 

@@ -41,7 +41,8 @@ def write(folder: Path, learner: Learner, training_batch: TrainingBatch) -> None
             arrays[name] = value
             return name
         raise TypeError(
-            f"a training batch with a {type(value).__name__} cannot be sent to other processes"
+            f"a training batch with a {type(value).__name__} cannot be sent to other "
+            "processes"
         )
 
     names = [field.name for field in fields(training_batch) if field.name != "log"]

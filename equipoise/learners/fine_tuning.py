@@ -135,7 +135,8 @@ def local_player(learner_kind: str, name: str, player: Player) -> Local:
 
     if not isinstance(player, Local):
         raise ConfigError(
-            f"learner '{learner_kind}' trains players of kind 'local', but players.{name} is of kind '{player.kind}'"
+            f"learner '{learner_kind}' trains players of kind 'local', but "
+            f"players.{name} is of kind '{player.kind}'"
         )
     return player
 

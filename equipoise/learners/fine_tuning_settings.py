@@ -61,17 +61,19 @@ class FineTuningSettings(Settings):
     )
     precision: Literal["fp32", "bf16"] = Field(
         "fp32",
-        description="bf16: matrix products in bfloat16, weights that are trained in float32",
+        description="bf16: matrix products in bfloat16, weights that are trained in "
+        "float32",
     )
     chunk: int | None = Field(
         None,
         ge=1,
-        description="answer tokens projected to the vocabulary at a time, at 8 x vocabulary bytes each; "
-        "null: 256 on a CPU, 2048 on an accelerator",
+        description="answer tokens projected to the vocabulary at a time, at 8 x "
+        "vocabulary bytes each; null: 256 on a CPU, 2048 on an accelerator",
     )
     gradient_checkpointing: bool = Field(
         False,
-        description="compute activations again in the backward pass: less memory, about a third slower",
+        description="compute activations again in the backward pass: less memory, "
+        "about a third slower",
     )
     log_steps: int = Field(
         10, ge=1, description="optimizer steps between two lines of metrics"
@@ -79,7 +81,8 @@ class FineTuningSettings(Settings):
     save_steps: int = Field(
         200,
         ge=0,
-        description="optimizer steps between checkpoints, rounded up to whole log_steps; 0 keeps none",
+        description="optimizer steps between checkpoints, rounded up to whole "
+        "log_steps; 0 keeps none",
     )
 
     def step_size(self, processes: int) -> int:

@@ -20,16 +20,19 @@ class Launch(Settings):
 
     config: dict[str, Any] | None = Field(
         None,
-        description="accelerate's configuration: ddp, fsdp2, deepspeed_zero3, a YAML file, or what is in one",
+        description="accelerate's configuration: ddp, fsdp2, deepspeed_zero3, a YAML "
+        "file, or what is in one",
     )
     num_processes: int | None = Field(
         None,
         ge=1,
-        description="processes over all machines, in place of the configuration's own number",
+        description="processes over all machines, in place of the configuration's own "
+        "number",
     )
     prefix: list[str] = Field(
         default_factory=list,
-        description="what goes before the command to start it once on each machine, such as srun and its options",
+        description="what goes before the command to start it once on each machine, "
+        "such as srun and its options",
     )
 
     @field_validator("config", mode="before")

@@ -39,7 +39,8 @@ class PolicyGradient(PolicyGradientSettings, Launchable):
         config = {} if self.launch is None else self.launch.accelerate()
         if config.get("distributed_type") in ("FSDP", "DEEPSPEED"):
             raise ValueError(
-                "launch: policy_gradient divides batches among processes, not the model; use ddp"
+                "launch: policy_gradient divides batches among processes, not the "
+                "model; use ddp"
             )
         return self
 

@@ -45,8 +45,8 @@ class PolicyGradientSettings(Settings):
         default_factory=lambda data: (
             "model" if usual(data, "needs_critic", False) else None
         ),
-        description="where the estimator needs one, as gae does: a model of its own, or a linear head on the "
-        "policy's last hidden states",
+        description="where the estimator needs one, as gae does: a model of its own, "
+        "or a linear head on the policy's last hidden states",
     )
     critic_model: str | None = Field(
         None, description="a model that the critic starts from; null: the player's own"
@@ -76,7 +76,8 @@ class PolicyGradientSettings(Settings):
     clip: float = Field(
         0.2,
         gt=0,
-        description="how far a token's probability ratio moves before its gradient is cut",
+        description="how far a token's probability ratio moves before its gradient is "
+        "cut",
     )
     clip_high: float | None = Field(
         None, gt=0, description="the same upwards, where it differs"
@@ -89,11 +90,13 @@ class PolicyGradientSettings(Settings):
     kl: float = Field(
         0.01,
         ge=0,
-        description="weight of the KL from the start, in reward a nat; 0: no reference is kept",
+        description="weight of the KL from the start, in reward a nat; 0: no "
+        "reference is kept",
     )
     kl_in: Literal["reward", "loss"] = Field(
         default_factory=lambda data: usual(data, "kl_in", "reward"),
-        description="taken off the reward token by token (k1), or added to the loss (k3)",
+        description="taken off the reward token by token (k1), or added to the loss "
+        "(k3)",
     )
     kl_target: float | None = Field(
         None,
@@ -111,15 +114,18 @@ class PolicyGradientSettings(Settings):
     )
     whiten_advantages: bool = Field(
         default_factory=lambda data: usual(data, "whitens", False),
-        description="bring advantages to mean 0 and deviation 1 over the tokens of a batch",
+        description="bring advantages to mean 0 and deviation 1 over the tokens of a "
+        "batch",
     )
     over: Over = Field(
         default_factory=lambda data: usual(data, "over", "token"),
-        description="the loss is a mean over tokens, over answers, or a sum over a constant length",
+        description="the loss is a mean over tokens, over answers, or a sum over a "
+        "constant length",
     )
     precision: Literal["fp32", "bf16"] = Field(
         "fp32",
-        description="bf16: matrix products in bfloat16, weights that are trained in float32",
+        description="bf16: matrix products in bfloat16, weights that are trained in "
+        "float32",
     )
     gradient_checkpointing: bool = Field(
         False, description="compute activations again in the backward pass"
@@ -137,7 +143,8 @@ class PolicyGradientSettings(Settings):
     max_disagreement: float = Field(
         default_factory=lambda data: 0.25 if data.get("precision") == "bf16" else 1e-3,
         gt=0,
-        description="nats a token by which they may differ on average; more stops the run",
+        description="nats a token by which they may differ on average; more stops the "
+        "run",
     )
 
     @model_validator(mode="before")

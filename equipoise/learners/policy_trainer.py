@@ -186,8 +186,8 @@ class PolicyTrainer:
             facts |= {"kl": distance, "kl_weight": self.kl_weight}
             if not distance <= settings.max_kl:
                 raise self._unsound(
-                    f"it is {distance:.3g} nats an answer away from its start, more than learner.max_kl = "
-                    f"{settings.max_kl:g}",
+                    f"it is {distance:.3g} nats an answer away from its start, more "
+                    f"than learner.max_kl = {settings.max_kl:g}",
                     f"raise learner.kl (now {self.kl_weight:g}) or ",
                 )
         return facts
@@ -202,9 +202,9 @@ class PolicyTrainer:
         settings, estimator = self.settings, self.settings.estimator
         if estimator.by_group and len(batch.group_B.unique()) == len(batch):
             raise NoSignal(
-                f"learner.estimator: {estimator.kind} compares moves that answer one chat, and here no two of "
-                f"{len(batch)} do; raise game.samples, game.answers, game.rewrites or schedule.samples, or take "
-                "another estimator"
+                f"learner.estimator: {estimator.kind} compares moves that answer one "
+                f"chat, and here no two of {len(batch)} do; raise game.samples, "
+                "game.answers or schedule.samples, or take another estimator"
             )
         in_reward = settings.kl and settings.kl_in == "reward"
         reward_BT = batch.token_rewards(self.kl_weight if in_reward else None)
@@ -237,7 +237,8 @@ class PolicyTrainer:
         norms = self.optimizer.clip()
         if not all(map(math.isfinite, [*norms, *numbers.values()])):
             raise self._unsound(
-                f"the loss or its gradient is no number any more (gradient norm {norms[0]})"
+                "the loss or its gradient is no number any more (gradient norm "
+                f"{norms[0]})"
             )
         self.optimizer.step()
         return numbers | {"grad_norm": norms[0]}
@@ -290,8 +291,8 @@ class PolicyTrainer:
 
     def _unsound(self, what: str, remedy: str = "") -> EquipoiseError:
         return EquipoiseError(
-            f"{self.learner}: {what}; {remedy}lower learner.learning_rate (now {self.settings.learning_rate:g}). Its "
-            "last sound generation is kept"
+            f"{self.learner}: {what}; {remedy}lower learner.learning_rate (now "
+            f"{self.settings.learning_rate:g}). Its last sound generation is kept"
         )
 
     # -- the sampler
@@ -317,10 +318,12 @@ class PolicyTrainer:
     def _assert_small(self, gap: float, where: str) -> None:
         if not gap <= self.settings.max_disagreement:
             raise EquipoiseError(
-                f"{self.learner}: sampler and learner differ by {gap:.3g} nats a token on {where}, more than "
-                f"learner.max_disagreement = {self.settings.max_disagreement:g}: they do not hold the same weights, "
-                "compute in different precision, or the weights have grown until rounding shows (lower "
-                f"learner.learning_rate, now {self.settings.learning_rate:g})"
+                f"{self.learner}: sampler and learner differ by {gap:.3g} nats a "
+                f"token on {where}, more than learner.max_disagreement = "
+                f"{self.settings.max_disagreement:g}: they do not hold the same "
+                "weights, compute in different precision, or the weights have grown "
+                "until rounding shows (lower learner.learning_rate, now "
+                f"{self.settings.learning_rate:g})"
             )
 
     # -- on disk

@@ -35,7 +35,8 @@ class Preference(FineTuningSettings, Launchable):
 
     share_prompts: bool = Field(
         True,
-        description="compute a pair's prompt once for both answers, where the architecture allows",
+        description="compute a pair's prompt once for both answers, where the "
+        "architecture allows",
     )
 
     def steps(self, examples: int) -> int:
@@ -143,7 +144,8 @@ def _check_opponents(batch: TrainingBatch) -> None:
     ):
         if values_KB.shape != shape and shape[0]:
             raise ConfigError(
-                f"opponents' log-probabilities of the {name} answers are {values_KB.shape}, not {shape}"
+                f"opponents' log-probabilities of the {name} answers are "
+                f"{values_KB.shape}, not {shape}"
             )
         if not np.isfinite(values_KB).all():
             raise ConfigError(

@@ -164,7 +164,8 @@ def _outcome(folder: Path, code: int) -> dict[str, float]:
         )
     end = "\n".join(log.read_text(errors="replace").rstrip().splitlines()[-12:])
     raise EquipoiseError(
-        f"the training's processes ended with exit code {code}; the end of {log}:\n{end}"
+        f"the training's processes ended with exit code {code}; the end of "
+        f"{log}:\n{end}"
     )
 
 

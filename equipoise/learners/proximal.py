@@ -36,20 +36,24 @@ class Proximal(Learner):
     by_loss: ClassVar[bool] = False
     seats: dict[str, str] = Field(
         default_factory=dict,
-        description="seat of the game -> the player that sits there; empty: as schedule.roles says",
+        description="seat of the game -> the player that sits there; empty: as "
+        "schedule.roles says",
     )
     rounds: int = Field(
         ge=1,
-        description="how often each player will learn; β is chosen for it, so give the run's own",
+        description="how often each player will learn; β is chosen for it, so give "
+        "the run's own",
     )
     c: float | None = Field(
         None,
         gt=0,
-        description="β/√rounds, in units of pay-off; null is span/√(8·ln moves), which makes the bound least",
+        description="β/√rounds, in units of pay-off; null is span/√(8·ln moves), "
+        "which makes the bound least",
     )
     entropy: bool = Field(
         False,
-        description="add an entropy bonus of weight τ = span/√(2·rounds·ln moves), which keeps the rate",
+        description="add an entropy bonus of weight τ = span/√(2·rounds·ln moves), "
+        "which keeps the rate",
     )
 
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
@@ -63,7 +67,8 @@ class Proximal(Learner):
         game = batch.game.bimatrix()
         if game is None:
             raise ConfigError(
-                f"learner: 'proximal' needs a finite game of two seats; '{batch.game.kind}' is none"
+                "learner: 'proximal' needs a finite game of two seats; "
+                f"'{batch.game.kind}' is none"
             )
         own_AM = game.first_AM if first else game.second_AM.T
         step = step_sizes(
@@ -96,18 +101,21 @@ class Proximal(Learner):
         player_of_seat = self.seats or batch.player_of_role
         if len(seats) != 2 or set(player_of_seat) != set(seats):
             raise ConfigError(
-                f"learner.seats: needs a player for each of the game's two seats, {', '.join(seats)}"
+                "learner.seats: needs a player for each of the game's two seats, "
+                f"{', '.join(seats)}"
             )
         names = [player_of_seat[seat] for seat in seats]
         if name not in names or names[0] == names[1]:
             raise ConfigError(
-                f"learner.seats: {names[0]} and {names[1]} are seated; needs '{name}', which learns, and another"
+                f"learner.seats: {names[0]} and {names[1]} are seated; needs "
+                f"'{name}', which learns, and another"
             )
         other = names[1 - names.index(name)]
         if other not in batch.other_players:
             known = ", ".join(batch.other_players) or "nobody"
             raise ConfigError(
-                f"learner.seats: there is no player '{other}' for '{name}' to meet; there is {known}"
+                f"learner.seats: there is no player '{other}' for '{name}' to meet; "
+                f"there is {known}"
             )
         return name == names[0], other
 
@@ -115,11 +123,13 @@ class Proximal(Learner):
 def _logprobs(name: str, player: Player, weights: Path | None, size: int) -> np.ndarray:
     if not isinstance(player, Tabular):
         raise ConfigError(
-            f"players.{name}: learner 'proximal' trains tabular players against each other"
+            f"players.{name}: learner 'proximal' trains tabular players against each "
+            "other"
         )
     logits_A = player.logits_A(weights, size)
     if not np.isfinite(logits_A).all():
         raise ConfigError(
-            f"players.{name}: a proximal step cannot start from probabilities of 0; give each a little"
+            f"players.{name}: a proximal step cannot start from probabilities of 0; "
+            "give each a little"
         )
     return log_softmax(logits_A)

@@ -128,7 +128,8 @@ def rollout_batch(
     for episode in episodes:
         if not torch.isfinite(torch.tensor(episode.reward)):
             raise ConfigError(
-                f"the reward of match {episode.match}, turn {episode.turn}, is {episode.reward}"
+                f"the reward of match {episode.match}, turn {episode.turn}, is "
+                f"{episode.reward}"
             )
     chats = dict.fromkeys(turn.view.messages for turn in turns)
     prompt_ids = {chat: encoding.prompt_ids(chat) for chat in chats}

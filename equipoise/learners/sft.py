@@ -90,7 +90,8 @@ def train_sft(
     settings = settings or SFT.model_validate({})
     if settings.launch is not None:
         raise ConfigError(
-            "train_sft trains in the process that calls it; learner.launch is for a run's learner"
+            "train_sft trains in the process that calls it; learner.launch is for a "
+            "run's learner"
         )
     need_examples(examples, model_folder)
     model_settings = {

@@ -42,7 +42,8 @@ class TabularLearner(Learner):
     needs: ClassVar = "game"
     sampler: Literal["current", "initial"] = Field(
         "current",
-        description="whose moves are paired: π_t's, or (fixed, offline pairs) those of the start π_0",
+        description="whose moves are paired: π_t's, or (fixed, offline pairs) those "
+        "of the start π_0",
     )
     payoff_scale: float = Field(
         1.0,
@@ -67,7 +68,8 @@ class TabularLearner(Learner):
     def _all_read(self) -> TabularLearner:
         if (self.learning_rate is None) == (self.solver == "gradient"):
             raise ValueError(
-                f"learning_rate is read by solver: gradient only, and needed there; this is {self.solver}"
+                "learning_rate is read by solver: gradient only, and needed there; "
+                f"this is {self.solver}"
             )
         return self
 
@@ -93,7 +95,8 @@ class TabularLearner(Learner):
             values_A = start.logits_A(folders[player], len(win_AA))
             if not np.isfinite(values_A).all():
                 raise ConfigError(
-                    "a tabular learner cannot start from probabilities of 0: give each move a little"
+                    "a tabular learner cannot start from probabilities of 0: give "
+                    "each move a little"
                 )
             return values_A
 
@@ -251,17 +254,18 @@ def win_probabilities(payoff_AM: np.ndarray | None, scale: float = 1.0) -> np.nd
     """
     if payoff_AM is None or payoff_AM.shape[0] != payoff_AM.shape[1]:
         raise ConfigError(
-            "learner: 'tabular' needs a finite game in which both seats have the same moves"
+            "learner: 'tabular' needs a finite game in which both seats have the same "
+            "moves"
         )
     if np.abs(payoff_AM + payoff_AM.T).max() > 1e-9 * scale:
         raise ConfigError(
-            "learner: 'tabular' needs a symmetric zero-sum game, payoff[a, b] = -payoff[b, a]: "
-            "only there does one move beat the other with a probability"
+            "learner: 'tabular' needs a symmetric zero-sum game, payoff[a, b] = "
+            "-payoff[b, a]: only there does one move beat the other with a probability"
         )
     if np.abs(payoff_AM).max() > scale:
         raise ConfigError(
-            f"learner.payoff_scale: pay-offs reach {np.abs(payoff_AM).max():g}, more than the {scale:g} of a sure win; "
-            "set payoff_scale to at least that"
+            f"learner.payoff_scale: pay-offs reach {np.abs(payoff_AM).max():g}, more "
+            f"than the {scale:g} of a sure win; set payoff_scale to at least that"
         )
     return (1 + payoff_AM / scale) / 2
 

@@ -59,8 +59,10 @@ def _learn(folder: Path) -> dict[str, float]:
         assert isinstance(learner, Launchable) and learner.launch is not None
         if world_size() != learner.launch.processes:
             raise ConfigError(
-                f"learner.launch asks for {learner.launch.processes} processes, but accelerate started {world_size()}; "
-                "in its configuration, distributed_type has to be MULTI_GPU (on CPUs, too), FSDP or DEEPSPEED"
+                f"learner.launch asks for {learner.launch.processes} processes, but "
+                f"accelerate started {world_size()}; in its configuration, "
+                "distributed_type has to be MULTI_GPU (on CPUs, too), FSDP or "
+                "DEEPSPEED"
             )
         facts = learner.learn_here(batch)
     state = PartialState()

@@ -28,7 +28,8 @@ def residual(
     """
     if len(weight_K) != len(opponent_margin_KB):
         raise ConfigError(
-            f"{len(opponent_margin_KB)} opponents but {len(weight_K)} weights: give one weight each"
+            f"{len(opponent_margin_KB)} opponents but {len(weight_K)} weights: give "
+            "one weight each"
         )
     if len(weight_K) == 0:
         return policy_margin_B
@@ -73,7 +74,8 @@ def released_mnpo(
     weight_K = torch.as_tensor(weight_K).to(policy_margin_B)
     if histories > len(weight_K):
         raise ConfigError(
-            f"{histories} histories but {len(weight_K)} weights: give one weight each, newest first"
+            f"{histories} histories but {len(weight_K)} weights: give one weight "
+            "each, newest first"
         )
     opponent_margin_KB = reference_margin_B[None]
     opponent_weight_K = weight_K.new_tensor([ratio])
@@ -81,7 +83,8 @@ def released_mnpo(
         present_K = weight_K[:histories]
         if not present_K.sum() > 0:
             raise ConfigError(
-                f"the first {histories} weights are all 0: at least one must be positive"
+                f"the first {histories} weights are all 0: at least one must be "
+                "positive"
             )
         opponent_margin_KB = torch.cat([opponent_margin_KB, history_margin_KB])
         history_weight_K = (1 - ratio) * present_K / present_K.sum()
@@ -97,7 +100,8 @@ def probability(score_B: torch.Tensor) -> torch.Tensor:
     """
     if bool(((score_B < 0) | (score_B > 1)).any()):
         raise ConfigError(
-            "loss.target: probability needs a judge whose scores are win probabilities in [0, 1], "
-            f"got {float(score_B.min()):g} to {float(score_B.max()):g}; choose another target or judge"
+            "loss.target: probability needs a judge whose scores are win "
+            f"probabilities in [0, 1], got {float(score_B.min()):g} to "
+            f"{float(score_B.max()):g}; choose another target or judge"
         )
     return score_B

@@ -85,7 +85,8 @@ class Logistic(Member):
     beta: float = Field(
         0.1,
         gt=0,
-        description="scale of the residual, per nat; larger stays nearer to the opponents",
+        description="scale of the residual, per nat; larger stays nearer to the "
+        "opponents",
     )
 
     def rows(self, batch: PairBatch) -> torch.Tensor:

@@ -60,7 +60,8 @@ class AgainstReference(PreferenceLoss):
 
     reference: Literal["initial", "previous"] = Field(
         "initial",
-        description="the start π_0, or (the iterative form) the policy π_t that sampled the pairs",
+        description="the start π_0, or (the iterative form) the policy π_t that "
+        "sampled the pairs",
     )
 
     def opponents(
@@ -95,14 +96,16 @@ class AgainstLeague(PreferenceLoss):
 
     against: Literal["history", "peers", "outsiders"] = Field(
         "history",
-        description="who the opponents are: the own past, the other learners, or the frozen players",
+        description="who the opponents are: the own past, the other learners, or the "
+        "frozen players",
     )
     weights: tuple[float, ...] | dict[str, float] | None = Field(
         default_factory=lambda data: (
             (0.5, 0.5) if data.get("against") == "history" else None
         ),
-        description="λ. Of the history: a list for π_t, π_{t−1}, …, newest first; how many says how far back the "
-        "opponents go. Of others: by player name; null: all alike. Scaled to add up to one over those that exist",
+        description="λ. Of the history: a list for π_t, π_{t−1}, …, newest first; how "
+        "many says how far back the opponents go. Of others: by player name; null: "
+        "all alike. Scaled to add up to one over those that exist",
     )
     ratio: float = Field(
         0.0, ge=0, le=1, description="the reference's share among the opponents"
@@ -116,7 +119,8 @@ class AgainstLeague(PreferenceLoss):
             )
         if self.against != "history" and isinstance(self.weights, tuple):
             raise ValueError(
-                f"weights: against {self.against} they go by player name, as in {{alice: 0.7, bob: 0.3}}"
+                f"weights: against {self.against} they go by player name, as in "
+                f"{{alice: 0.7, bob: 0.3}}"
             )
         weights = self.weights
         if weights is None:
@@ -148,7 +152,8 @@ class AgainstLeague(PreferenceLoss):
         others = list(peers if self.against == "peers" else outsiders)
         if not others:
             raise ConfigError(
-                f"loss.against: there are no {self.against} in this run; {REMEDY[self.against]}"
+                f"loss.against: there are no {self.against} in this run; "
+                f"{REMEDY[self.against]}"
             )
         return scaled((player, self._share(player, others)) for player in others)
 
@@ -168,7 +173,8 @@ class AgainstLeague(PreferenceLoss):
         if player.name not in self.weights:
             names = ", ".join(other.name for other in others)
             raise ConfigError(
-                f"loss.weights: none for player '{player.name}'; give one for each of {names}"
+                f"loss.weights: none for player '{player.name}'; give one for each of "
+                f"{names}"
             )
         return self.weights[player.name]
 

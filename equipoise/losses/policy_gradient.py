@@ -148,11 +148,13 @@ def weights(
         length is not None and length < 1
     ):
         raise ConfigError(
-            f"over: {over} with length: {length}; a length of 1 or more goes with constant, and only there"
+            f"over: {over} with length: {length}; a length of 1 or more goes with "
+            "constant, and only there"
         )
     if not bool(mask_BT.any()):
         raise NoSignal(
-            "a batch without a single answer token: there is nothing to average or to learn from"
+            "a batch without a single answer token: there is nothing to average or to "
+            "learn from"
         )
     mask_BT = mask_BT.bool()
     share_BT = mask_BT.float() if dtype is None else mask_BT.to(dtype)

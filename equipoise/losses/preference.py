@@ -199,7 +199,8 @@ class INPO(Member):
     def _shares(self) -> INPO:
         if self.tau > self.eta:
             raise ValueError(
-                "tau must not exceed eta: tau/eta is the reference's share among the opponents"
+                "tau must not exceed eta: tau/eta is the reference's share among the "
+                "opponents"
             )
         return self
 
@@ -252,8 +253,8 @@ class MNPO(AgainstLeague, Member):
             "probability": 10.0,
         }.get(data.get("target") or ""),
         gt=0,
-        description="of the target, in nats: divides in the constant one (default 0.1), "
-        "multiplies in the others (10)",
+        description="of the target, in nats: divides in the constant one (default "
+        "0.1), multiplies in the others (10)",
     )
     beta: float | None = Field(
         default_factory=lambda data: 0.1 if data.get("distance") == "sigmoid" else None,
