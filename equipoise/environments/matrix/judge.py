@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from equipoise.errors import ConfigError
-from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.types import Judgement, Match, Prompt
 
 
 class MatrixPayoff(Judge):
-    """Scores each seat what the game's rules pay it. A match with a failed or illegal
-    move is unjudged.
+    """Scores each seat what the game's rules pay it.
+
+    A match with a failed or illegal move is unjudged.
     """
 
     kind: Literal["matrix"] = "matrix"
@@ -30,18 +30,19 @@ class MatrixPayoff(Judge):
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
     ) -> list[Judgement]:
         """One judgement per match: seat -> {"score": its pay-off}."""
-        return [self._one(self.judge_context.game, match) for match in matches]
+        return [self._judgement(match) for match in matches]
 
-    def _one(self, game: Game, match: Match) -> Judgement:
+    def _judgement(self, match: Match) -> Judgement:
+        game = self.judge_context.game
         for turn in match.turns:
             if turn.move.finish == "error":
                 return self.judgement(
                     match, None, f"{turn.seat} did not move: {turn.move.error}"
                 )
+        moves = {turn.seat: turn.move.text for turn in match.turns}
         try:
-            payoffs = game.outcome({turn.seat: turn.move.text for turn in match.turns})
+            payoffs = game.outcome(moves)
         except ValueError as error:
             return self.judgement(match, None, str(error))
-        return self.judgement(
-            match, {seat: {"score": payoff} for seat, payoff in payoffs.items()}
-        )
+        scores = {seat: {"score": payoff} for seat, payoff in payoffs.items()}
+        return self.judgement(match, scores)
