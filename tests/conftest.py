@@ -17,7 +17,7 @@ pytest_plugins = [
     "openai_server",
     "fixtures.commands",
     "fixtures.servers",
-    "fixtures.report_facts",
+    "fixtures.report_pages",
 ]
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

@@ -3,10 +3,10 @@ without any model.
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from equipoise.evaluate.judges import Facts
 from equipoise.run import recipes
 from equipoise.run.directory import Run
 from equipoise.types import (
@@ -21,6 +21,8 @@ from equipoise.types import (
     Vote,
     record_id,
 )
+
+Facts = dict[str, Any]
 
 NAMES = ("sums", "asker", "guard", "helper", "veteran", "novice")
 SKILL = dict(zip(NAMES, (0.2, 0.5, 0.1, -0.3, 0.7, -0.9), strict=True))

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import to_builtins
 
 from equipoise.options import Json, RunFolder, Set, show
 
@@ -55,7 +56,7 @@ def judge(
     ):
         rejudgement = rejudge(run, other, part, generation, display)
     if json:
-        show(asdict(rejudgement))
+        show({**asdict(rejudgement), **_plain(rejudgement)})
     else:
         _print(rejudgement)
 
@@ -83,8 +84,17 @@ def _print(rejudgement: Rejudgement) -> None:
         style="bold",
         highlight=False,
     )
-    facts = {**(rejudgement.agreement or {}), **(rejudgement.report or {})}
+    plain = _plain(rejudgement)
+    facts = {**(plain["agreement"] or {}), **(plain["report"] or {})}
     console.print(status_table(_rows(facts)))
+
+
+def _plain(rejudgement: Rejudgement) -> dict[str, Any]:
+    """The agreement and the report as plain JSON values."""
+    return {
+        "agreement": to_builtins(rejudgement.agreement),
+        "report": to_builtins(rejudgement.report),
+    }
 
 
 def _score(scores: Mapping[str, float], player: str) -> str:

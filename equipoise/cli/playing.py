@@ -41,7 +41,7 @@ def play_and_print(run: Run, json: bool) -> None:
 def _print(console: Console, run: Run, seconds: float) -> None:
     """Before and after, the numbers that matter, and where the report is."""
     from equipoise.report.terminal import before_after, duration, headline
-    from equipoise.run.collect import changes, headlines
+    from equipoise.run.page import changes, headlines
 
     rows = changes(run)
     if rows:

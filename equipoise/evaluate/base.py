@@ -7,13 +7,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from pydantic import Field
 
 from equipoise.component import Component
 from equipoise.evaluate.measures import Measures
+from equipoise.evaluate.selection import SelectionRecord
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.models.resources import Resources
@@ -189,7 +190,7 @@ class Evaluation(Component):
     selects: ClassVar[bool] = False
     """Whether `select` chooses a player to test."""
     measures: ClassVar[type[Measures]] = Measures
-    """The record that `measure` returns."""
+    """The record that `measure` returns, in whatever game."""
     plays: ClassVar[bool] = False
     """Whether it plays held-out prompts, so that there must be some."""
 
@@ -208,15 +209,15 @@ class Evaluation(Component):
         """What all its measurements of a run take, in matches of their own."""
         return Workload()
 
-    def select(self, arena: Arena, t: int) -> dict[str, Any]:
+    def select(self, arena: Arena, t: int) -> SelectionRecord:
         """The best of all players and generations up to t on held-out prompts, and how
         it does on the test prompts.
         """
         raise TypeError(f"{type(self).__name__} selects nobody")
 
-    def read(self, facts: Mapping[str, Any]) -> Measures:
-        """The record of a measurement from the JSON of its stage."""
-        return self.measures.read(facts)
+    def measures_in(self, game: Game) -> type[Measures]:
+        """The record that `measure` returns in this game."""
+        return self.measures
 
     @abstractmethod
     def measure(self, arena: Arena, t: int) -> Measures:

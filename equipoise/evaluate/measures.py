@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import msgspec
 
@@ -20,8 +20,9 @@ from equipoise.games.base import Game
 from equipoise.payoffs.intervals import Interval
 from equipoise.report.cards import MatchCard
 from equipoise.report.elements import Change, Curve, Curves, Headline
-from equipoise.report.learning import learning
+from equipoise.report.learning import learning_section
 from equipoise.report.section import Section
+from equipoise.report.selection import shown
 from equipoise.types import Judgement, Match, PlayerId, Prompt
 
 MANY = 3  # learners, above which the headlines sum up
@@ -59,17 +60,27 @@ def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
+def recorded() -> Any:
+    """A field of `Measures` declared anew: it has no default value, so that it is
+    always recorded, even where it is None or empty.
+    """
+    return msgspec.field()
+
+
 class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Numbers about one generation. An evaluation derives its own record from this one.
 
-    A subclass that always records a field, even when it is empty, declares it anew
-    without a default. The methods below are asked of the class and see the whole
-    history, which may be empty. What the run itself reads: `ages` (learner -> its own
+    A subclass that records one of these fields even where it is None or empty declares
+    it anew: `scores: dict[str, Estimate] = recorded()`. The class methods see the whole
+    history, which may be empty; a subclass takes it as `History[Self]`. What the run itself reads: `ages` (learner -> its own
     generation; the run fills it in), `scores` (player -> its mean held-out score), the
     watched numbers `score`, `best_score`, `win_rate` and `exploitability`, and of the
     league of all `players` its `payoff` table [N, N], the share of its
     `cyclic_triples`, and its equilibrium `mixture`.
     """
+
+    card_note: ClassVar[str] = ""
+    """What to say above the matches that `card` shows."""
 
     ages: dict[str, int] = {}
     players: list[str] = []
@@ -128,22 +139,22 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     @classmethod
-    def headlines(cls, history: History[Self]) -> Iterable[Headline]:
+    def headlines(cls, history: History[Any]) -> Iterable[Headline]:
         """The numbers that matter, the newest generation against the first."""
         return score_headlines(history)
 
     @classmethod
-    def changes(cls, history: History[Self]) -> Iterable[Change]:
+    def changes(cls, history: History[Any]) -> Iterable[Change]:
         """What was measured of the first generation and of the newest."""
         return score_changes(history)
 
     @classmethod
-    def sections(cls, history: History[Self], records: Records) -> Iterable[Section]:
+    def sections(cls, history: History[Any], records: Records) -> Iterable[Section]:
         """The sections of the report on what was measured."""
-        yield learning(score_curves(history), alone=len(history.learners) == 1)
+        yield learning_section(score_curves(history), alone=len(history.learners) == 1)
 
     @classmethod
-    def warnings(cls, history: History[Self], records: Records) -> Iterable[str]:
+    def warnings(cls, history: History[Any], records: Records) -> Iterable[str]:
         """What a reader of the page must be told first."""
         return ()
 
@@ -153,7 +164,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         match: Match,
         prompt: Prompt,
         judgements: Sequence[Judgement],
-        history: History[Self],
+        history: History[Any],
     ) -> MatchCard | None:
         """How the match browser shows a match; None: like any other match.
 
@@ -162,7 +173,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return None
 
 
-M = TypeVar("M", bound=Measures)
+M = TypeVar("M", bound=Measures, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +198,8 @@ class History(Generic[M]):
     """Everything that was measured of a run, oldest first, and what of its
     configuration is needed to show it.
 
-    `judge` is the name of the judge whose scores are measured; `roles` says which
+    `judge` is the name of the judge whose scores are measured; `rating_unit` is what
+    the league is rated in; `roles` says which
     player plays a role, where the schedule does; `beside` are measurements of other
     runs to be shown beside this one's, by their titles.
     """
@@ -197,13 +209,16 @@ class History(Generic[M]):
     game: Game
     judge: str = ""
     utility: str = "score"
+    rating_unit: str = ""
     roles: Mapping[str, str] = field(default_factory=dict)
     beside: Mapping[str, Measurement[M]] = field(default_factory=dict)
 
     @property
-    def first(self) -> Measurement[M] | None:
-        """The oldest measurement; None before there is one."""
-        return self.measurements[0] if self.measurements else None
+    def ends(self) -> tuple[Measurement[M], Measurement[M]] | None:
+        """The oldest and the newest measurement; None before there is one."""
+        if not self.measurements:
+            return None
+        return self.measurements[0], self.measurements[-1]
 
     @property
     def last(self) -> Measurement[M] | None:
@@ -211,17 +226,11 @@ class History(Generic[M]):
         return self.measurements[-1] if self.measurements else None
 
 
-def shown(interval: Interval) -> str:
-    """The interval to read: in percent where it can be a share."""
-    is_share = interval.low >= 0 and interval.high <= 1
-    return interval.percent() if is_share else str(interval)
-
-
 def score_changes(history: History[M]) -> list[Change]:
     """The held-out score of every learner, at the start and now."""
-    first, last = history.first, history.last
-    if first is None or last is None:
+    if history.ends is None:
         return []
+    first, last = history.ends
     changes = []
     for name in history.learners:
         before = first.of(first.measures.scores, name)
@@ -235,11 +244,20 @@ def score_changes(history: History[M]) -> list[Change]:
     return changes
 
 
+def score_headlines(history: History[M]) -> list[Headline]:
+    """The held-out score of every learner; of many learners the best and the mean."""
+    if len(history.learners) > MANY:
+        lines = [best_score(history), mean_score(history)]
+    else:
+        lines = [score_headline(history, name) for name in history.learners]
+    return [line for line in lines if line is not None]
+
+
 def score_headline(history: History[M], name: str) -> Headline | None:
     """The held-out score of one learner, now and at the start."""
-    first, last = history.first, history.last
-    if first is None or last is None:
+    if history.ends is None:
         return None
+    first, last = history.ends
     score = last.of(last.measures.scores, name)
     before = first.of(first.measures.scores, name)
     if score is None or before is None:
@@ -251,23 +269,11 @@ def score_headline(history: History[M], name: str) -> Headline | None:
     )
 
 
-def score_headlines(history: History[M]) -> list[Headline]:
-    """The held-out score of every learner; of many learners the best and the mean."""
-    if len(history.learners) > MANY:
-        return [
-            line
-            for line in (best_score(history), mean_score(history))
-            if line is not None
-        ]
-    lines = (score_headline(history, name) for name in history.learners)
-    return [line for line in lines if line is not None]
-
-
 def best_score(history: History[M]) -> Headline | None:
     """The learner with the best held-out score, now and at the start."""
-    first, last = history.first, history.last
-    if first is None or last is None:
+    if history.ends is None:
         return None
+    first, last = history.ends
     scores = {name: last.of(last.measures.scores, name) for name in history.learners}
     known = {name: score for name, score in scores.items() if score is not None}
     if not known:
@@ -282,9 +288,9 @@ def best_score(history: History[M]) -> Headline | None:
 
 def mean_score(history: History[M]) -> Headline | None:
     """The mean held-out score of all learners, now and at the start."""
-    first, last = history.first, history.last
-    if first is None or last is None:
+    if history.ends is None:
         return None
+    first, last = history.ends
     before = means(first, first.measures.scores, history.learners)
     after = means(last, last.measures.scores, history.learners)
     if not after:
@@ -323,36 +329,36 @@ def estimate_curves(
     """A curve for every learner of what each measurement says of it, `estimates` having
     an entry for each measurement; no group where there is nothing.
     """
-    curves = []
-    for name in history.learners:
-        points = [
-            (float(measurement.generation), measurement.of(by_player, name))
-            for measurement, by_player in zip(
-                history.measurements, estimates, strict=True
-            )
-        ]
-        known = [(t, interval) for t, interval in points if interval is not None]
-        if known:
-            curves.append(_curve(name, known))
-    if not curves:
+    points: dict[str, list[tuple[float, Interval]]] = {}
+    for measurement, by_player in zip(history.measurements, estimates, strict=True):
+        for name in history.learners:
+            interval = measurement.of(by_player, name)
+            if interval is not None:
+                point = (float(measurement.generation), interval)
+                points.setdefault(name, []).append(point)
+    if not points:
         return []
-    every = [mean for curve in curves for mean in curve.mean]
+    every = [interval.mean for line in points.values() for _, interval in line]
     unit = "%" if all(0 <= mean <= 1 for mean in every) else ""
-    drawn = tuple(
-        Curve(curve.name, unit, curve.x, curve.mean, curve.low, curve.high)
-        for curve in curves
-    )
-    return [Curves(title, unit, drawn)]
+    curves = [
+        interval_curve(name, unit, points[name])
+        for name in history.learners
+        if name in points
+    ]
+    return [Curves(title, unit, tuple(curves))]
 
 
-def _curve(name: str, points: Sequence[tuple[float, Interval]]) -> Curve:
-    x = tuple(t for t, _ in points)
+def interval_curve(
+    name: str, unit: str, points: Sequence[tuple[float, Interval]], note: str = ""
+) -> Curve:
+    """A curve through (generation, interval)."""
     intervals = [interval for _, interval in points]
     return Curve(
         name,
-        "",
-        x,
+        unit,
+        tuple(generation for generation, _ in points),
         tuple(interval.mean for interval in intervals),
         tuple(interval.low for interval in intervals),
         tuple(interval.high for interval in intervals),
+        note,
     )

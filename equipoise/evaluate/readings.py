@@ -1,4 +1,4 @@
-"""What judges said, one reading a line: the votes behind judgements, or their scores
+"""What judges gave, one reading a line: the votes behind judgements, or their scores
 where no votes were kept.
 """
 
@@ -12,11 +12,13 @@ import numpy as np
 
 from equipoise.types import Judgement, Match, PlayerId, Vote
 
+DECIMALS = 12  # to which probabilities are rounded, so that 1 − 0.9 ties with 0.1
+
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """`voter` gave `seat` of `match` this value, or preferred it to `other`, shown
-    second, with this probability.
+class Reading:
+    """`voter` gave `seat` of `match` this value or, where there is an `other` seat,
+    preferred it to that one, which was shown second, with this probability.
     """
 
     voter: str
@@ -31,8 +33,8 @@ class Opinion:
     """What a voter thinks of one answer: its score, or the probability that it beats
     the answer of `other`.
 
-    Repeated readings of one voter, and both orders of a comparison, are one: their
-    mean.
+    Repeated readings of one voter, and both orders of a comparison, are one opinion:
+    their mean.
     """
 
     voter: str
@@ -52,7 +54,7 @@ class Opinion:
         return self.match.seats[self.seat].name
 
     @property
-    def rival(self) -> str:
+    def other_player(self) -> str:
         """The name of the player that it was compared with; "" where it was not."""
         return self.match.seats[self.other].name if self.other else ""
 
@@ -64,73 +66,82 @@ def voter_of(vote: Vote) -> str:
 
 def readings(
     matches: Mapping[str, Match], judgements: Sequence[Judgement], utility: str
-) -> list[Said]:
-    """Every vote; of a judgement without votes, each seat's `utility` as said by the
-    judge itself.
+) -> list[Reading]:
+    """Every vote; of a judgement without votes, each seat's `utility` as the judge
+    itself gave it.
 
     Raises ValueError for a judgement whose match is not among `matches`.
     """
-    found: list[Said] = []
+    every: list[Reading] = []
     for judgement in judgements:
-        if judgement.match not in matches:
+        match = matches.get(judgement.match)
+        if match is None:
             raise ValueError(
-                f"judgement {judgement.id} is of match {judgement.match}, which is not among the matches given"
+                f"judgement {judgement.id} is of match {judgement.match}, which is not "
+                "among the matches given"
             )
-        match = matches[judgement.match]
-        if judgement.votes:
-            found += [
-                Said(voter_of(vote), match, vote.seat, vote.other, vote.value)
-                for vote in judgement.votes
-            ]
-        else:
-            scores = judgement.by_seat(utility)
-            found += [
-                Said(judgement.judge, match, seat, "", scores[seat])
-                for seat in match.seats
-                if seat in scores
-            ]
-    return found
+        every += _of_votes(match, judgement) or _of_scores(match, judgement, utility)
+    return every
 
 
-def opinions(said: Sequence[Said]) -> list[Opinion]:
-    """One opinion a voter and answer; of a comparison one of each of its two answers, p
-    and 1 − p.
-    """
-    of_answer: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
-    matches: dict[str, Match] = {}
-    for one in said:
-        if one.value is None:
-            continue
-        matches[one.match.id] = one.match
-        of_answer[one.voter, one.match.id, one.seat, one.other].append(one.value)
-        if one.other:
-            of_answer[one.voter, one.match.id, one.other, one.seat].append(
-                round(1 - one.value, 12)
-            )  # 1 − 0.9 is to tie with 0.1
+def _of_votes(match: Match, judgement: Judgement) -> list[Reading]:
     return [
-        Opinion(
-            voter, matches[match], seat, other, round(float(np.mean(values)), 12)
-        )  # 1 − 0.9 is to tie with 0.1
-        for (voter, match, seat, other), values in of_answer.items()
+        Reading(voter_of(vote), match, vote.seat, vote.other, vote.value)
+        for vote in judgement.votes
     ]
 
 
-def both_orders(said: Sequence[Said]) -> Iterator[tuple[Said, float, float]]:
+def _of_scores(match: Match, judgement: Judgement, utility: str) -> list[Reading]:
+    scores = judgement.by_seat(utility)
+    return [
+        Reading(judgement.judge, match, seat, "", scores[seat])
+        for seat in match.seats
+        if seat in scores
+    ]
+
+
+def opinions(readings: Sequence[Reading]) -> list[Opinion]:
+    """One opinion a voter and answer; of a comparison one of each of its two answers, p
+    and 1 − p.
+    """
+    values: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
+    matches: dict[str, Match] = {}
+    for reading in readings:
+        if reading.value is None:
+            continue
+        match = reading.match
+        matches[match.id] = match
+        values[reading.voter, match.id, reading.seat, reading.other].append(
+            reading.value
+        )
+        if reading.other:
+            values[reading.voter, match.id, reading.other, reading.seat].append(
+                round(1 - reading.value, DECIMALS)
+            )
+    return [
+        Opinion(
+            voter, matches[match], seat, other, round(float(np.mean(given)), DECIMALS)
+        )
+        for (voter, match, seat, other), given in values.items()
+    ]
+
+
+def both_orders(readings: Sequence[Reading]) -> Iterator[tuple[Reading, float, float]]:
     """(a comparison, P(a beats b) with a shown first, with b shown first) where a voter
     was read in both orders.
     """
-    known: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
-    first: dict[tuple[str, str, str, str], Said] = {}
-    for one in said:
-        if one.other and one.value is not None:
-            key = (one.voter, one.match.id, one.seat, one.other)
-            known[key].append(one.value)
-            first.setdefault(key, one)
-    for (voter, match, a, b), values in known.items():
-        back = known.get((voter, match, b, a))
-        if back and a < b:
+    values: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
+    first: dict[tuple[str, str, str, str], Reading] = {}
+    for reading in readings:
+        if reading.other and reading.value is not None:
+            key = (reading.voter, reading.match.id, reading.seat, reading.other)
+            values[key].append(reading.value)
+            first.setdefault(key, reading)
+    for (voter, match, a, b), shown_first in values.items():
+        shown_second = values.get((voter, match, b, a))
+        if shown_second and a < b:
             yield (
                 first[voter, match, a, b],
-                float(np.mean(values)),
-                1 - float(np.mean(back)),
+                float(np.mean(shown_first)),
+                1 - float(np.mean(shown_second)),
             )

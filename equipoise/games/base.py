@@ -69,6 +69,12 @@ class Game(Component):
         """The seats that may move in a match on `prompt`."""
         return self.seats
 
+    def content_warning(self, prompt: Prompt) -> str:
+        """What a reader is warned of before a match on `prompt` is shown; "" where there
+        is nothing to warn of.
+        """
+        return ""
+
     def check(self) -> None:
         """Raises DataError where a file that the rules need is missing or faulty;
         called before a run begins.

@@ -2,69 +2,118 @@
 
 from __future__ import annotations
 
-from equipoise.report.facts import Facts
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from equipoise.report.elements import SampleSize
 from equipoise.report.section import Section, Table, number
 
 
-def cost(facts: Facts) -> Section | None:
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What one endpoint's account was asked for: calls, tokens (asked and answered),
+    money in its prices' currency.
+    """
+
+    name: str
+    calls: int
+    tokens: int
+    money: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Tokens that one player, or a judge that is none, took: its `answers`, what was
+    `read` for them, and `judging`.
+    """
+
+    name: str
+    answers: int = 0
+    generated: int = 0
+    read: int = 0
+    judging: int = 0
+
+    @property
+    def any(self) -> bool:
+        """Whether it took any."""
+        return bool(self.generated or self.read or self.judging)
+
+
+def cost_section(
+    accounts: Sequence[Account], tokens: Sequence[Tokens], sample: SampleSize
+) -> Section:
     """What endpoints were asked for, and the tokens that each player took in play and
     in judging.
     """
-    spent = [one for one in facts.tokens if one.generated or one.read or one.judging]
-    if not facts.accounts and not spent:
+    spent = [usage for usage in tokens if usage.any]
+    if not accounts and not spent:
         return Section(
             "cost",
             "Cost",
             reason="no endpoint was asked, and no player or judge counts tokens",
         )
-    blocks: list[Table] = []
-    if facts.accounts:
-        rows = [
-            (one.name, number(one.calls), number(one.tokens), number(one.money))
-            for one in facts.accounts
-        ]
-        if len(rows) > 1:
-            calls, tokens = (
-                sum(values)
-                for values in zip(
-                    *((a.calls, a.tokens) for a in facts.accounts), strict=True
-                )
-            )
-            rows.append(
-                (
-                    "all",
-                    number(calls),
-                    number(tokens),
-                    number(sum(a.money for a in facts.accounts)),
-                )
-            )
-        blocks.append(
-            Table(("account", "calls", "tokens", "money"), tuple(rows), "Endpoints")
-        )
+    tables = []
+    if accounts:
+        tables.append(_accounts(accounts))
     if spent:
-        rows = [
-            tuple(map(number, (t.answers, t.generated, t.read, t.judging)))
-            for t in spent
-        ]
-        columns = (
-            "player or judge",
-            "answers",
-            "tokens generated",
-            "tokens read",
-            "tokens in judging",
+        tables.append(_tokens(spent))
+    return Section("cost", "Cost", tuple(tables), _lead(bool(accounts), sample))
+
+
+def _accounts(accounts: Sequence[Account]) -> Table:
+    totals = Account(
+        "all",
+        sum(account.calls for account in accounts),
+        sum(account.tokens for account in accounts),
+        sum(account.money for account in accounts),
+    )
+    listed = [*accounts, totals] if len(accounts) > 1 else accounts
+    rows = tuple(
+        (
+            account.name,
+            number(account.calls),
+            number(account.tokens),
+            number(account.money),
         )
-        named = tuple((t.name, *row) for t, row in zip(spent, rows, strict=True))
-        blocks.append(Table(columns, named, "Tokens"))
-    read, total = facts.sample
-    about = (
-        f" Tokens are estimated from a random sample of {number(read)} of {number(total)} matches."
-        if read < total
-        else ""
+        for account in listed
     )
-    free = "" if facts.accounts else " Everything ran here: no endpoint was asked."
-    lead = (
-        f"Money is in the currency of the prices that were set.{about}"
-        if facts.accounts
-        else (free + about).strip()
+    return Table(("account", "calls", "tokens", "money"), rows, "Endpoints")
+
+
+def _tokens(spent: Sequence[Tokens]) -> Table:
+    columns = (
+        "player or judge",
+        "answers",
+        "tokens generated",
+        "tokens read",
+        "tokens in judging",
     )
-    return Section("cost", "Cost", tuple(blocks), lead)
+    rows = tuple(
+        (
+            usage.name,
+            number(usage.answers),
+            number(usage.generated),
+            number(usage.read),
+            number(usage.judging),
+        )
+        for usage in spent
+    )
+    return Table(columns, rows, "Tokens")
+
+
+def _lead(paid: bool, sample: SampleSize) -> str:
+    sentences = (
+        "Money is in the currency of the prices that were set."
+        if paid
+        else "Everything ran here: no endpoint was asked."
+    )
+    if sample.is_partial:
+        sentences += (
+            f" Tokens are estimated from a random sample of {number(sample.read)} of "
+            f"{number(sample.total)} matches."
+        )
+    return sentences
+
+
+def cost(facts):  # type: ignore[no-untyped-def]
+    return cost_section(facts.accounts, facts.tokens, SampleSize(*facts.sample))

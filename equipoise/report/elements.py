@@ -71,3 +71,25 @@ class Series:
     x: tuple[float, ...]
     y: tuple[float, ...]
     boundaries: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSize:
+    """How many matches were `read` of the `total` that a run holds."""
+
+    read: int = 0
+    total: int = 0
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether some matches were not read."""
+        return self.read < self.total
+
+    def note(self) -> str:
+        """What to say beside numbers of the sample; empty where it is the whole run."""
+        if not self.is_partial:
+            return ""
+        return (
+            f" From a random sample of {self.read:,} of the run's "
+            f"{self.total:,} matches."
+        )

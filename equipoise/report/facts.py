@@ -13,51 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.table import PayoffTable
 from equipoise.ratings.base import Rating
 from equipoise.report.cards import CardAnswer as Answer  # noqa: F401
 from equipoise.report.cards import CardPart as Part  # noqa: F401
 from equipoise.report.cards import MatchCard
+from equipoise.report.cost import Account, Tokens
 from equipoise.report.elements import Curve, Curves, Headline, Series
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """What one endpoint's account was asked for: calls, tokens (asked and answered),
-    money in its prices' currency.
-    """
-
-    name: str
-    calls: int
-    tokens: int
-    money: float
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """Tokens that one player, or a judge that is none, took: its `answers`, what was
-    `read` for them, and `judging`.
-    """
-
-    name: str
-    answers: int = 0
-    generated: int = 0
-    read: int = 0
-    judging: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The player chosen by its held-out score beside the best start, and both on the
-    test that was set aside.
-    """
-
-    chosen: str
-    start: str
-    held_out: Mapping[str, Interval | None]
-    test: Mapping[str, Interval | None]
-    win_rate: Interval | None = None
+from equipoise.report.selection import Selection
 
 
 @dataclass(frozen=True, slots=True)

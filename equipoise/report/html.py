@@ -24,6 +24,7 @@ from equipoise.environments.assistance import page as assistance
 from equipoise.environments.red_team import page as attack
 from equipoise.report import cost, judging, learning, population, records, standing
 from equipoise.report.facts import Facts
+from equipoise.report.page import Page
 from equipoise.report.section import Figure, Section, clean
 
 SECTIONS: tuple[Callable[[Facts], Section | None], ...] = (
@@ -90,15 +91,24 @@ def _environment() -> Environment:
 
 
 def render(
-    facts: Facts, sections: Sequence[Callable[[Facts], Section | None]] = SECTIONS
+    facts: Facts | Page,
+    sections: Sequence[Callable[[Facts], Section | None]] = SECTIONS,
 ) -> str:
-    """The whole report as one HTML page. `facts.matches` is shown as it comes: pass a
-    sample of a long run.
+    """The whole report as one HTML page."""
+    if isinstance(facts, Page):
+        return render_page(facts)
+    made = [section for make in sections if (section := make(facts)) is not None]
+    page = Page(facts.title, facts.subtitle, facts.created, tuple(made), facts.warnings)
+    return render_page(page)
+
+
+def render_page(page: Page) -> str:
+    """The whole report as one HTML page; a section without blocks is named at the end,
+    with its reason.
     """
     from plotly.offline import get_plotlyjs
 
-    made = [section for make in sections if (section := make(facts)) is not None]
-    shown = [section for section in made if section.blocks]
+    shown = [section for section in page.sections if section.blocks]
     figures = [
         block
         for section in shown
@@ -112,9 +122,9 @@ def render(
         _environment()
         .get_template("page.html.jinja")
         .render(
-            facts=facts,
+            page=page,
             sections=shown,
-            left_out=[section for section in made if not section.blocks],
+            left_out=[section for section in page.sections if not section.blocks],
             figures=[
                 {"data": figure.data, "layout": figure.layout} for figure in figures
             ],

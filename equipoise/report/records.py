@@ -4,9 +4,10 @@ themselves, the configuration.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from equipoise.report.facts import Answer, Facts, MatchCard
+from equipoise.report.cards import CardAnswer, MatchCard
 from equipoise.report.section import (
     Cards,
     Section,
@@ -26,24 +27,92 @@ LONGEST = (
 )
 
 
-def counts(facts: Facts) -> Section | None:
-    """How much was played, judged and learned from, and what was dropped by name."""
+def counts_section(
+    counts: Mapping[str, int | float], dropped: Mapping[str, int]
+) -> Section:
+    """How much was played, judged and learned from, and what was dropped by name.
+
+    A count whose name ends in "share" is shown in percent.
+    """
+    if not counts and not dropped:
+        return Section(
+            "records", "What was used", reason="no record has been written yet"
+        )
     tiles = tuple(
         Tile(
             name.replace("_", " "), number(value, "%" if name.endswith("share") else "")
         )
-        for name, value in facts.counts.items()
+        for name, value in counts.items()
     )
-    if not tiles and not facts.dropped:
-        return Section(
-            "records", "What was used", reason="no record has been written yet"
-        )
     blocks: list[Tiles | Table] = [Tiles(tiles)] if tiles else []
-    if facts.dropped:
-        rows = tuple((reason, number(n)) for reason, n in facts.dropped.items())
+    if dropped:
+        rows = tuple((reason, number(n)) for reason, n in dropped.items())
         blocks.append(Table(("reason", "how many"), rows, "Left out"))
-    lead = "Nothing that is missing counts as a zero or a draw: it is left out, and counted here."
+    lead = (
+        "Nothing that is missing counts as a zero or a draw: it is left out, and "
+        "counted here."
+    )
     return Section("records", "What was used", tuple(blocks), lead)
+
+
+def matches_section(
+    cards: Sequence[MatchCard], total: int, folded: str = "", lead: str = ""
+) -> Section:
+    """A browser of matches: prompt, answers, verdict.
+
+    `total` is how many the run holds; `folded` is what stands in place of the matches
+    until a reader asks for them.
+    """
+    if not cards:
+        return Section("matches", "Matches", reason="no match to show")
+    browser = Cards([card_row(card) for card in cards], total, folded)
+    return Section("matches", "Matches", (browser,), lead)
+
+
+def configuration_section(yaml: str) -> Section:
+    """The resolved configuration, as the run directory keeps it."""
+    block = Verbatim("config.yaml, with every default resolved", yaml)
+    return Section("configuration", "Configuration", (block,))
+
+
+def card_row(card: MatchCard) -> dict[str, Any]:
+    """The match as the page's browser reads it."""
+    messages = [
+        {"role": clean(message.role), **_clipped(message.content)}
+        for message in card.prompt
+    ]
+    return {
+        "id": clean(card.id),
+        "generation": card.generation,
+        "split": clean(card.split),
+        "prompt": messages,
+        "answers": [_answer(answer) for answer in card.answers],
+        "reason": clean(card.reason),
+    }
+
+
+def _answer(answer: CardAnswer) -> dict[str, Any]:
+    return {
+        "player": clean(answer.player),
+        "score": known(answer.score),
+        "note": clean(answer.note),
+        **_content(answer),
+    }
+
+
+def _content(answer: CardAnswer) -> dict[str, Any]:
+    """The answer's text, or its parts in place of it."""
+    if not answer.parts:
+        return _clipped(answer.text)
+    parts = [
+        {
+            "name": clean(part.name),
+            "rows": [[clean(cell) for cell in line] for line in part.rows],
+            **_clipped(part.text),
+        }
+        for part in answer.parts
+    ]
+    return {"text": "", "more": 0, "parts": parts}
 
 
 def _clipped(text: str) -> dict[str, Any]:
@@ -51,53 +120,16 @@ def _clipped(text: str) -> dict[str, Any]:
     return {"text": clean(text[:LONGEST]), "more": max(len(text) - LONGEST, 0)}
 
 
-def row(card: MatchCard) -> dict[str, Any]:
-    """The match as the page's browser reads it."""
-    return {
-        "id": clean(card.id),
-        "generation": card.generation,
-        "split": clean(card.split),
-        "prompt": [
-            {"role": clean(message.role), **_clipped(message.content)}
-            for message in card.prompt
-        ],
-        "answers": [
-            {
-                "player": clean(a.player),
-                "score": known(a.score),
-                "note": clean(a.note),
-                **_content(a),
-            }
-            for a in card.answers
-        ],
-        "reason": clean(card.reason),
-    }
+# old
+
+row = card_row
 
 
-def _content(answer: Answer) -> dict[str, Any]:
-    """The answer's text, or its parts in place of it."""
-    if not answer.parts:
-        return _clipped(answer.text)
-    return {
-        "text": "",
-        "more": 0,
-        "parts": [
-            {
-                "name": clean(part.name),
-                "rows": [[clean(cell) for cell in line] for line in part.rows],
-                **_clipped(part.text),
-            }
-            for part in answer.parts
-        ],
-    }
+def counts(facts):
+    return counts_section(facts.counts, facts.dropped)
 
 
-def matches(facts: Facts) -> Section | None:
-    """A browser of matches: prompt, answers, verdict; folded away where they are
-    attacks.
-    """
-    if not facts.matches:
-        return Section("matches", "Matches", reason="no match to show")
+def matches(facts):
     total = int(facts.counts.get("matches", len(facts.matches)))
     told = facts.assistance
     folded = (
@@ -111,19 +143,10 @@ def matches(facts: Facts) -> Section | None:
             "chooses is in brackets. Search for “faults” to find outputs that are not well-formed."
         )
     )
-    return Section(
-        "matches",
-        "Matches",
-        (Cards([row(card) for card in facts.matches], total, folded),),
-        lead,
-    )
+    return matches_section(facts.matches, total, folded, lead)
 
 
-def configuration(facts: Facts) -> Section | None:
-    """The resolved configuration, as the run directory keeps it."""
+def configuration(facts):
     if not facts.configuration_yaml:
         return None
-    block = Verbatim(
-        "config.yaml, with every default resolved", facts.configuration_yaml
-    )
-    return Section("configuration", "Configuration", (block,))
+    return configuration_section(facts.configuration_yaml)

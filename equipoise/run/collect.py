@@ -19,7 +19,7 @@ import numpy as np
 from equipoise.environments.assistance import page_facts as assisted
 from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.red_team import page_facts as attacked
-from equipoise.evaluate.judges import judge_report
+from equipoise.evaluate.judge_report import judge_report
 from equipoise.payoffs.cycles import cyclic_warning
 from equipoise.report import measured
 from equipoise.report.facts import (
@@ -105,7 +105,7 @@ def facts(
         met_judge=own,
         judges={}
         if exact
-        else judge_report(read.matches, read.judgements, run.config.utility),
+        else _plain_reports(read.matches, read.judgements, run.config.utility),
         selection=measured.selection(run.ledger.finished("select")),
         accounts=tuple(
             Account(name, s.calls, s.tokens, s.money)
@@ -160,6 +160,10 @@ def headlines(run: Run) -> Iterator[Headline]:
         if not told or "score" not in line.label
     )
     yield from measured.tested(run.ledger.finished("select"))
+
+
+def _plain_reports(*args):
+    return {n: msgspec.to_builtins(r) for n, r in judge_report(*args).items()}
 
 
 def _attacked(run: Run) -> bool:

@@ -24,22 +24,28 @@ def history(
 
     Raises RunError for a measurement that this version cannot read.
     """
-    config = run.config
+    config, kind = run.config, measures_type(run)
     measured = run.ledger.stages("measure")
     judge = config.evaluate.judge or config.judge_of(config.learning[0])
     schedule = config.schedule
     return History(
         tuple(config.learning),
         tuple(
-            Measurement(generation, config.evaluate.read(facts))
+            Measurement(generation, kind.read(facts))
             for _, generation, _, facts, _ in measured
         ),
         config.game,
         judge.name,
         config.utility,
+        config.league_ratings.kind.replace("_", " "),
         schedule.roles if isinstance(schedule, Roles) else {},
         beside or {},
     )
+
+
+def measures_type(run: Run) -> type[Measures]:
+    """The record that the run's evaluation makes of a measurement."""
+    return run.config.evaluate.measures_in(run.config.game)
 
 
 def records(run: Run, most: int = SAMPLE) -> Records:

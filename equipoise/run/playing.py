@@ -12,11 +12,11 @@ from typing import Any
 
 from equipoise.errors import BudgetSpent, EquipoiseError, Stopped
 from equipoise.report.html import render
-from equipoise.run.collect import facts
 from equipoise.run.config import RunConfig
 from equipoise.run.directory import Run
 from equipoise.run.loop import league
 from equipoise.run.monitor import Monitor, Silent
+from equipoise.run.page import page
 from equipoise.run.stages import RunStages
 
 
@@ -47,7 +47,7 @@ def play_out(run: Run, monitor: Monitor | None = None) -> Played:
     try:
         league(RunStages.of(run, monitor), run.config.generations)
         monitor.stage("report")
-        report.write_text(render(facts(run)), encoding="utf-8")
+        report.write_text(render(page(run)), encoding="utf-8")
     except KeyboardInterrupt:
         raise Stopped(
             "stopped; everything recorded so far is kept. To go on: "

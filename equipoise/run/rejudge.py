@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Literal
 
 from equipoise.errors import RunError
-from equipoise.evaluate.judges import agreement_between, judge_report
+from equipoise.evaluate.agreement import Agreement, agreement_between
+from equipoise.evaluate.judge_report import JudgeReport, judge_report
 from equipoise.judges.base import Judge
 from equipoise.run.arena import MEETING, RunArena
 from equipoise.run.directory import Run
@@ -25,7 +26,7 @@ class Rejudgement:
 
     `beside` is the run's own judge, None where it judged none of them; `scores` and
     `scores_beside` are each player's mean score by the new judge and by the run's;
-    `agreement` and `report` are the facts of `evaluate.judges`.
+    `report` is on the new judge.
     """
 
     run: Path
@@ -34,8 +35,8 @@ class Rejudgement:
     beside: str | None
     scores: Mapping[str, float]
     scores_beside: Mapping[str, float]
-    agreement: Mapping[str, Any] | None
-    report: Mapping[str, Any] | None
+    agreement: Agreement | None
+    report: JudgeReport | None
 
 
 def rejudge(

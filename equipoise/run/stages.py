@@ -200,4 +200,4 @@ class RunStages:
         """
         if self._config.prompts.test and self._ledger.finished("select") is None:
             with self._recorder.stage("select", "select", t) as facts:
-                facts.update(self._config.evaluate.select(self._arena, t))
+                facts.update(self._config.evaluate.select(self._arena, t).facts())

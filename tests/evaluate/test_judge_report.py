@@ -2,10 +2,12 @@
 
 import json
 
+import msgspec
 import pytest
 from scipy.stats import kendalltau, spearmanr
 
-from equipoise.evaluate.judges import agreement_between, judge_report
+from equipoise.evaluate.agreement import Agreement, VoterAgreement, agreement_between
+from equipoise.evaluate.judge_report import MeanGiven, judge_report
 from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, Vote, user
 
 
@@ -44,19 +46,19 @@ def test_a_judge_without_votes_is_its_own_voter():
     facts = judge_report(
         matches, [word("1", {"a": 3.0, "b": 1.0}), word("2", {"a": 2.0})]
     )["judge"]
-    assert (facts["judgements"], facts["answers"], facts["unjudged_share"]) == (
+    assert (facts.judgements, facts.answers, facts.unjudged_share) == (
         2,
         4,
         0.25,
     )
-    assert (facts["votes"], facts["calls"], facts["tokens"], facts["cost"]) == (
+    assert (facts.votes, facts.calls, facts.tokens, facts.cost) == (
         0,
         0,
         0,
         0,
     )
-    assert facts["who_judged_whom"] == {
-        "judge": {"x": {"mean": 2.5, "n": 2}, "y": {"mean": 1.0, "n": 1}}
+    assert facts.who_judged_whom == {
+        "judge": {"x": MeanGiven(2.5, 2), "y": MeanGiven(1.0, 1)}
     }
     for name in (
         "unreadable_share",
@@ -65,8 +67,8 @@ def test_a_judge_without_votes_is_its_own_voter():
         "first_seat_lead",
         "agreement",
     ):
-        assert facts[name] is None
-    assert facts["self_preference"] == {"judge": None}
+        assert getattr(facts, name) is None
+    assert facts.self_preference == {"judge": None}
 
 
 def test_votes_are_counted_and_what_they_took():
@@ -76,19 +78,21 @@ def test_votes_are_counted_and_what_they_took():
         Vote("rule", "a", 1.0),
     ]
     facts = judge_report([match("1", "x")], [word("1", {"a": 2.5}, votes)])["judge"]
-    assert (facts["votes"], facts["calls"], facts["tokens"], facts["cost"]) == (
+    assert (facts.votes, facts.calls, facts.tokens, facts.cost) == (
         3,
         2,
         17,
         0.5,
     )
-    assert facts["unreadable_share"] == pytest.approx(1 / 3)
-    assert {
-        name: found["unreadable_share"] for name, found in facts["voters"].items()
-    } == {"p": 0, "q": 1, "rule": 0}
-    assert facts["who_judged_whom"] == {
-        "p": {"x": {"mean": 4.0, "n": 1}},
-        "rule": {"x": {"mean": 1.0, "n": 1}},
+    assert facts.unreadable_share == pytest.approx(1 / 3)
+    assert {name: found.unreadable_share for name, found in facts.voters.items()} == {
+        "p": 0,
+        "q": 1,
+        "rule": 0,
+    }
+    assert facts.who_judged_whom == {
+        "p": {"x": MeanGiven(4.0, 1)},
+        "rule": {"x": MeanGiven(1.0, 1)},
     }
 
 
@@ -116,27 +120,26 @@ def test_position_bias_and_inconsistency():
         )
     report = judge_report(matches, first + fair)
     assert (
-        report["judge"]["first_preferred"]["mean"] == 1.0
-        and report["judge"]["first_preferred"]["n"] == 20
+        report["judge"].first_preferred.mean == 1.0
+        and report["judge"].first_preferred.n == 20
     )
     assert (
-        report["judge"]["first_preferred"]["low"] < 0.9
-        and report["judge"]["inconsistent"]["mean"] == 1.0
+        report["judge"].first_preferred.low < 0.9
+        and report["judge"].inconsistent.mean == 1.0
     )
     assert (
-        report["fair"]["first_preferred"]["mean"] == 0.5
-        and report["fair"]["first_preferred"]["n"] == 16
+        report["fair"].first_preferred.mean == 0.5
+        and report["fair"].first_preferred.n == 16
     )
     assert (
-        report["fair"]["inconsistent"]["mean"] == 0.0
-        and report["fair"]["inconsistent"]["n"] == 10
+        report["fair"].inconsistent.mean == 0.0 and report["fair"].inconsistent.n == 10
     )
-    assert report["fair"]["inconsistent"]["high"] > 0.1
-    whom = report["fair"]["who_judged_whom"]["m"]
-    assert whom["x"]["mean"] == pytest.approx(0.74) and whom["y"][
-        "mean"
-    ] == pytest.approx(0.26)
-    assert report["judge"]["who_judged_whom"]["m"]["x"]["mean"] == pytest.approx(0.55)
+    assert report["fair"].inconsistent.high > 0.1
+    whom = report["fair"].who_judged_whom["m"]
+    assert whom["x"].mean == pytest.approx(0.74) and whom["y"].mean == pytest.approx(
+        0.26
+    )
+    assert report["judge"].who_judged_whom["m"]["x"].mean == pytest.approx(0.55)
 
 
 def test_the_lead_of_the_first_seat_is_of_one_player_with_itself():
@@ -145,9 +148,7 @@ def test_the_lead_of_the_first_seat_is_of_one_player_with_itself():
     facts = judge_report(
         matches, [word(str(n + 1), given) for n, given in enumerate(scores)]
     )["judge"]
-    assert (
-        facts["first_seat_lead"]["mean"] == 0.25 and facts["first_seat_lead"]["n"] == 2
-    )
+    assert facts.first_seat_lead.mean == 0.25 and facts.first_seat_lead.n == 2
 
 
 def test_length_within_prompts_is_apart_from_the_length_that_prompts_ask_for():
@@ -159,13 +160,13 @@ def test_length_within_prompts_is_apart_from_the_length_that_prompts_ask_for():
         texts = ["x" * (100 * n + 10), "x" * (100 * n + 20 + n)]
         matches.append(match(str(n), "x", "y", texts=texts))
         words.append(word(str(n), {"a": 10.0 * n + 2 + 0.1 * n, "b": 10.0 * n + 1}))
-    length = judge_report(matches, words)["judge"]["length"]
-    assert length["spearman"] > 0.8 and length["within_prompts"] == pytest.approx(-1.0)
+    length = judge_report(matches, words)["judge"].length
+    assert length.spearman > 0.8 and length.within_prompts == pytest.approx(-1.0)
     assert (
-        length["answers"],
-        length["answers_within"],
-        length["of_pairs"],
-        length["pairs"],
+        length.answers,
+        length.answers_within,
+        length.of_pairs,
+        length.pairs,
     ) == (8, 8, None, 0)
 
 
@@ -179,11 +180,11 @@ def test_length_of_pairs_does_not_depend_on_which_seat_was_first():
     ]
     length = judge_report(
         matches, [word(str(n), None, [vote]) for n, vote in enumerate(votes)]
-    )["judge"]["length"]
+    )["judge"].length
     assert (
-        length["of_pairs"] == pytest.approx(1.0)
-        and length["pairs"] == 10
-        and length["spearman"] is None
+        length.of_pairs == pytest.approx(1.0)
+        and length.pairs == 10
+        and length.spearman is None
     )
 
 
@@ -199,13 +200,11 @@ def test_self_preference_is_apart_from_mildness():
             for seat, value in base.items()
         ]
         words.append(word(str(n), base, votes))
-    own = judge_report(matches, words)["judge"]["self_preference"]
-    assert own["p"]["lead"]["mean"] == pytest.approx(4.0) and own["p"][
-        "lead_on_others"
-    ]["mean"] == pytest.approx(1.0)
-    assert (
-        own["q"]["lead"]["mean"] == pytest.approx(-1.0) and own["q"]["lead"]["n"] == 5
-    )
+    own = judge_report(matches, words)["judge"].self_preference
+    assert own["p"].lead.mean == pytest.approx(4.0) and own[
+        "p"
+    ].lead_on_others.mean == pytest.approx(1.0)
+    assert own["q"].lead.mean == pytest.approx(-1.0) and own["q"].lead.n == 5
 
 
 def test_self_preference_in_comparisons():
@@ -215,12 +214,12 @@ def test_self_preference_in_comparisons():
         compared("p@0", "b", "a", 0.3),
         compared("j", "b", "a", 0.5),
     ]
-    own = judge_report(matches, [word(str(n), None, votes) for n in range(3)])["judge"][
-        "self_preference"
-    ]
+    own = judge_report(matches, [word(str(n), None, votes) for n in range(3)])[
+        "judge"
+    ].self_preference
     assert (
-        own["p"]["lead"]["mean"] == pytest.approx(0.8 - 0.5)
-        and own["p"]["lead_on_others"] is None
+        own["p"].lead.mean == pytest.approx(0.8 - 0.5)
+        and own["p"].lead_on_others is None
     )
     assert own["j"] is None
 
@@ -247,22 +246,19 @@ def test_agreement_is_of_voters_on_one_answer():
         for n in range(6)
     ]
     report = judge_report(matches, together + against + alone)
-    assert report["judge"]["agreement"] == {
-        "alpha": 1.0,
-        "alpha_ordinal": 1.0,
-        "units": 12,
-        "voters": 2,
-    }
-    assert report["other"]["agreement"]["alpha"] < -0.5
-    assert report["third"]["agreement"] is None
+    assert report["judge"].agreement == VoterAgreement(
+        alpha=1.0, alpha_ordinal=1.0, units=12, voters=2
+    )
+    assert report["other"].agreement.alpha < -0.5
+    assert report["third"].agreement is None
     pairs = [
         word(str(n), {}, [compared(v, "a", "b", n / 6) for v in "pq"]) for n in range(6)
     ]
     facts = judge_report(matches, pairs)["judge"]
-    assert facts["agreement"] is None and facts["agreement_on_pairs"][
-        "alpha"
-    ] == pytest.approx(1.0)
-    assert facts["agreement_on_pairs"]["units"] == 6
+    assert facts.agreement is None and facts.agreement_on_pairs.alpha == pytest.approx(
+        1.0
+    )
+    assert facts.agreement_on_pairs.units == 6
 
 
 def test_the_report_is_plain_json():
@@ -271,8 +267,11 @@ def test_the_report_is_plain_json():
         compared("p@1", "a", "b", 1.0),
         compared("p@1", "b", "a", None, reason="?"),
     ]
-    report = judge_report(
-        matches, [word("1", None, votes), word("2", {"a": 1.0, "b": 2.0}, judge="rule")]
+    report = msgspec.to_builtins(
+        judge_report(
+            matches,
+            [word("1", None, votes), word("2", {"a": 1.0, "b": 2.0}, judge="rule")],
+        )
     )
     assert json.loads(json.dumps(report, allow_nan=False)) == report
     assert judge_report(matches, []) == {}
@@ -302,16 +301,12 @@ def test_agreement_between_two_judges():
         [word(str(n), given) for n, given in enumerate(second)] + [word("9", None)],
     )
     ours, theirs = [1, 2, 5, 3, 1, 1, 4], [0.1, 0.3, 0.2, 0.9, 0.4, 0.5, 0.6]
-    assert found["answers"] == 7 and found["tied"] == 1
-    assert found["spearman"] == pytest.approx(spearmanr(ours, theirs)[0])
-    assert found["kendall"] == pytest.approx(kendalltau(ours, theirs)[0])
-    assert found["same_winner"]["mean"] == 0.5 and found["same_winner"]["n"] == 2
-    assert agreement_between([], []) == {
-        "answers": 0,
-        "spearman": None,
-        "kendall": None,
-        "same_winner": None,
-        "tied": 0,
-    }
+    assert found.answers == 7 and found.tied == 1
+    assert found.spearman == pytest.approx(spearmanr(ours, theirs)[0])
+    assert found.kendall == pytest.approx(kendalltau(ours, theirs)[0])
+    assert found.same_winner.mean == 0.5 and found.same_winner.n == 2
+    assert agreement_between([], []) == Agreement(
+        answers=0, spearman=None, kendall=None, same_winner=None, tied=0
+    )
     with pytest.raises(ValueError, match="judged twice"):
         agreement_between([word("1", {}), word("1", {})], [])

@@ -18,6 +18,7 @@ from equipoise.types import PlayerId
 PENNIES = Matrix(
     name="custom", payoffs=((1.0, -1.0), (-1.0, 1.0)), row_actions=("heads", "tails")
 )
+SEATS = {"row": "defender", "column": "adversary"}
 PAYOFF_AM = np.random.default_rng(4).uniform(-1, 1, (4, 3))
 UNEVEN = Matrix(
     name="custom",
@@ -50,14 +51,14 @@ class Table:
 
 def test_by_hand():
     arena = Table(PENNIES, defender=[[1, 0], [0.5, 0.5]], adversary=[[0, 1], [1, 0]])
-    facts = TwoSeats().measure(arena, 1)
-    assert facts["averages"] == {"defender@1": [0.75, 0.25], "adversary@1": [0.5, 0.5]}
-    assert facts["policies"] == {"defender@1": [0.5, 0.5], "adversary@1": [1.0, 0.0]}
-    assert facts["value"] == pytest.approx(0)
-    assert facts["gap"] == pytest.approx({"defender@1": 0.5, "adversary@1": 0.0})
-    assert facts["last_gap"] == pytest.approx({"defender@1": 0.0, "adversary@1": 1.0})
-    assert (facts["exploitability"], facts["last_exploitability"]) == (0.5, 1.0)
-    assert facts["actions"] == {"row": ["heads", "tails"], "column": ["heads", "tails"]}
+    facts = TwoSeats(seats=SEATS).measure(arena, 1)
+    assert facts.averages == {"defender@1": [0.75, 0.25], "adversary@1": [0.5, 0.5]}
+    assert facts.policies == {"defender@1": [0.5, 0.5], "adversary@1": [1.0, 0.0]}
+    assert facts.value == pytest.approx(0)
+    assert facts.gap == pytest.approx({"defender@1": 0.5, "adversary@1": 0.0})
+    assert facts.last_gap == pytest.approx({"defender@1": 0.0, "adversary@1": 1.0})
+    assert (facts.exploitability, facts.last_exploitability) == (0.5, 1.0)
+    assert facts.actions == {"row": ["heads", "tails"], "column": ["heads", "tails"]}
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -66,10 +67,10 @@ def test_the_shares_add_up_to_the_duality_gap(seed):
     rows, columns = dice.dirichlet(np.ones(4), 3), dice.dirichlet(np.ones(3), 3)
     arena = Table(UNEVEN, attacker=columns, guard=rows)
     facts = TwoSeats(seats={"row": "guard", "column": "attacker"}).measure(arena, 2)
-    assert facts["exploitability"] == pytest.approx(
+    assert facts.exploitability == pytest.approx(
         nash_conv(PAYOFF_AM, rows.mean(0), columns.mean(0))
     )
-    assert facts["last_exploitability"] == pytest.approx(
+    assert facts.last_exploitability == pytest.approx(
         nash_conv(PAYOFF_AM, rows[2], columns[2])
     )
     for whole, shares in (
@@ -77,11 +78,13 @@ def test_the_shares_add_up_to_the_duality_gap(seed):
         ("last_exploitability", "last_gap"),
     ):
         assert (
-            set(facts[shares]) == {"guard@2", "attacker@2"}
-            and min(facts[shares].values()) >= 0
+            set(getattr(facts, shares)) == {"guard@2", "attacker@2"}
+            and min(getattr(facts, shares).values()) >= 0
         )
-        assert sum(facts[shares].values()) == pytest.approx(facts[whole], abs=1e-8)
-    assert facts["value"] == pytest.approx(nash(PAYOFF_AM)[2])
+        assert sum(getattr(facts, shares).values()) == pytest.approx(
+            getattr(facts, whole), abs=1e-8
+        )
+    assert facts.value == pytest.approx(nash(PAYOFF_AM)[2])
 
 
 def test_at_the_equilibrium_there_is_no_gap_and_a_frozen_player_keeps_its_policy():
@@ -89,9 +92,9 @@ def test_at_the_equilibrium_there_is_no_gap_and_a_frozen_player_keeps_its_policy
     arena = Table(
         UNEVEN, frozen=("adversary",), defender=[row_A, row_A], adversary=[column_M]
     )
-    facts = TwoSeats().measure(arena, 1)
-    assert facts["exploitability"] == pytest.approx(0, abs=1e-8)
-    assert list(facts["gap"]) == ["defender@1", "adversary@0"]
+    facts = TwoSeats(seats=SEATS).measure(arena, 1)
+    assert facts.exploitability == pytest.approx(0, abs=1e-8)
+    assert list(facts.gap) == ["defender@1", "adversary@0"]
 
 
 def test_the_averages_of_a_longer_run_are_closer():
@@ -102,9 +105,9 @@ def test_the_averages_of_a_longer_run_are_closer():
     )
     played = [gpo(game.payoff_AM(), rounds=rounds).average for rounds in (8, 512)]
     few, many = (
-        TwoSeats().measure(
-            Table(game, defender=[each.row_A], adversary=[each.column_M]), 0
-        )["exploitability"]
+        TwoSeats(seats=SEATS)
+        .measure(Table(game, defender=[each.row_A], adversary=[each.column_M]), 0)
+        .exploitability
         for each in played
     )
     assert many < few / 4
@@ -116,7 +119,7 @@ def test_the_averages_of_a_longer_run_are_closer():
         (
             Table(Answers(samples=2)),
             None,
-            "needs a finite game of two seats; 'answers' is none",
+            "needs a finite game of two seats; 'answers' is not one",
         ),
         (Table(Matrix(name="prisoners_dilemma")), None, "needs a constant-sum game"),
         (
@@ -133,7 +136,7 @@ def test_the_averages_of_a_longer_run_are_closer():
 )
 def test_what_cannot_be_measured_is_named(arena, seats, message):
     with pytest.raises(ConfigError, match=message):
-        TwoSeats(**({"seats": seats} if seats else {})).measure(arena, 0)
+        TwoSeats(seats=seats or SEATS).measure(arena, 0)
 
 
 def test_the_kind_is_known():

@@ -15,11 +15,14 @@ from typing import Any
 import assistance_run
 import pytest
 import siege_run
+from fixtures import report_pages
 
 from equipoise.environments.red_team import page as attack
 from equipoise.report import records
-from equipoise.report.facts import Answer, Attack, Facts, MatchCard, Part
+from equipoise.report.cards import CardAnswer, CardPart, MatchCard
+from equipoise.report.facts import Attack, Facts
 from equipoise.report.html import render
+from equipoise.report.page import Page
 from equipoise.report.section import clean
 from equipoise.types import Message
 
@@ -172,10 +175,10 @@ def browser(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory, facts, hostile) -> dict[str, Path]:
+def pages(tmp_path_factory, full, hostile) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     paths = {}
-    for name, content in (("full", facts), ("hostile", hostile)):
+    for name, content in (("full", full), ("hostile", hostile)):
         paths[name] = folder / f"{name}.html"
         paths[name].write_text(render(content), encoding="utf-8")
     return paths
@@ -254,7 +257,7 @@ def test_hostile_texts_are_shown_and_do_nothing(browser, pages, hostile):
 def test_hostile_names_are_labels_letter_by_letter(browser, pages, hostile):
     browser.open(pages["hostile"])
     drawn = set(browser.do(TEXTS.format(".ytick text")))
-    for name in hostile.mixture:
+    for name in report_pages.HOSTILE:
         line = " ".join(clean(name).split())
         if len(line) <= 48:
             assert line in {text.replace("\u00a0", " ") for text in drawn}, line
@@ -270,7 +273,7 @@ def test_hostile_names_are_labels_letter_by_letter(browser, pages, hostile):
     )
     browser.until("document.querySelector('.hovertext') !== null")
     hovered = browser.do("document.querySelector('.hovertext').textContent")
-    assert hovered.startswith(next(iter(hostile.mixture))) and "5.6 %" in hovered
+    assert hovered.startswith(report_pages.HOSTILE[0]) and "5.6 %" in hovered
 
 
 SET = (
@@ -305,10 +308,10 @@ SET = (
         ("f.elements.text.value = '<nothing>'", lambda m: False),
     ],
 )
-def test_filters_count_what_they_should(browser, pages, facts, change, keep):
+def test_filters_count_what_they_should(browser, pages, change, keep):
     if not browser.do("location.pathname").endswith("full.html"):
         browser.open(pages["full"])
-    wanted = sum(map(keep, facts.matches))
+    wanted = sum(map(keep, report_pages.cards(300)))
     said = browser.do(SET.format(change))
     begin = f"1–{min(20, wanted)} of {wanted} shown" if wanted else "None shown"
     assert said == f"{begin}, from a sample of 300 of the run's 48,210 matches."
@@ -317,7 +320,7 @@ def test_filters_count_what_they_should(browser, pages, facts, change, keep):
 
 @pytest.mark.slow
 @pytest.mark.slow
-def test_pages_turn_and_finds_are_marked(browser, pages, facts):
+def test_pages_turn_and_finds_are_marked(browser, pages):
     browser.open(pages["full"])
     browser.do("document.querySelector('.pager [name=next]').click()")
     assert browser.do("document.querySelector('.shown').textContent").startswith(
@@ -325,7 +328,7 @@ def test_pages_turn_and_finds_are_marked(browser, pages, facts):
     )
     assert (
         browser.do("document.querySelector('.card .id').textContent")
-        == facts.matches[20].id
+        == report_pages.cards(300)[20].id
     )
     browser.do(SET.format("f.elements.text.value = 'neighbour'"))
     assert set(browser.do(TEXTS.format("mark"))) == {"neighbour"}
@@ -340,8 +343,8 @@ def test_pages_turn_and_finds_are_marked(browser, pages, facts):
 
 def test_attacks_are_shown_when_they_are_asked_for_and_only_as_text(browser, tmp_path):
     answers = (
-        Answer("red@1", siege_run.ATTACK, 1.0),
-        Answer("blue@1", siege_run.LONG, 0.0),
+        CardAnswer("red@1", siege_run.ATTACK, 1.0),
+        CardAnswer("blue@1", siege_run.LONG, 0.0),
     )
     cards = (MatchCard("m1", 3, "train", (Message("seed prompt", "s"),), answers),)
     path = tmp_path / "attacks.html"
@@ -377,9 +380,9 @@ def test_attacks_are_shown_when_they_are_asked_for_and_only_as_text(browser, tmp
 def test_blocks_are_shown_apart_and_only_as_text(browser, tmp_path):
     matrix = (("", "DA", "<i>CQ</i>"), ("VQ user", "1", "[2]"))
     parts = (
-        Part("faults", "no <b>end</b>"),
-        Part("payoff", rows=matrix),
-        Part("response", assistance_run.HOSTILE),
+        CardPart("faults", "no <b>end</b>"),
+        CardPart("payoff", rows=matrix),
+        CardPart("response", assistance_run.HOSTILE),
     )
     cards = (
         MatchCard(
@@ -387,12 +390,13 @@ def test_blocks_are_shown_apart_and_only_as_text(browser, tmp_path):
             3,
             "train",
             (Message("user", "q"),),
-            (Answer("policy@1", "unseen", 1.0, "", parts),),
+            (CardAnswer("policy@1", "unseen", 1.0, "", parts),),
         ),
     )
     path = tmp_path / "blocks.html"
     path.write_text(
-        render(Facts("talk", matches=cards), (records.matches,)), encoding="utf-8"
+        render(Page("talk", sections=(records.matches_section(cards, 1),))),
+        encoding="utf-8",
     )
     browser.open(path)
     assert browser.do(TEXTS.format(".part .role")) == ["faults", "payoff", "response"]

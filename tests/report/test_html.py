@@ -13,10 +13,24 @@ from html.parser import HTMLParser
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from fixtures import report_pages
 
-from equipoise.report import curves, figures, learning, population, records
-from equipoise.report.facts import Answer, Curve, Facts, MatchCard, Series
-from equipoise.report.html import SECTIONS, render
+from equipoise.report import curves, figures, records
+from equipoise.report.cards import CardAnswer, MatchCard
+from equipoise.report.elements import Curve, Series
+from equipoise.report.html import render
+from equipoise.report.league import (
+    equilibrium_section,
+    payoffs_section,
+    ratings_section,
+)
+from equipoise.report.learning import (
+    headline_section,
+    learning_section,
+    losses_section,
+)
+from equipoise.report.page import Page as ReportPage
+from equipoise.report.records import matches_section
 from equipoise.report.section import Cards, Figure, Section, Table, clean, label, number
 from equipoise.types import Message
 
@@ -65,8 +79,8 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def page(facts) -> Page:
-    return Page(render(facts))
+def page(full) -> Page:
+    return Page(render(full))
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +88,7 @@ def hostile_page(hostile) -> Page:
     return Page(render(hostile))
 
 
-def test_everything_is_on_the_page(page, facts):
+def test_everything_is_on_the_page(page):
     text = " ".join(" ".join(page.words).split())
     for title in (
         "Headline",
@@ -83,7 +97,7 @@ def test_everything_is_on_the_page(page, facts):
         "Equilibrium",
         "Ratings",
         "Selection",
-        "Standing over time",
+        "Ratings in training",
         "Match-ups",
         "Who judged whom",
         "Judges",
@@ -114,11 +128,22 @@ def test_everything_is_on_the_page(page, facts):
         == len([e for e in page.elements if e[1].get("class") == "chart"])
         == 15
     )
-    assert facts.matches[7].answers[1].text == browser["rows"][7]["answers"][1]["text"]
+    text = report_pages.cards(300)[7].answers[1].text
+    assert text == browser["rows"][7]["answers"][1]["text"]
 
 
 def test_a_run_without_data_says_what_is_missing_and_why():
-    page = Page(render(Facts("empty")))
+    sections = (
+        headline_section(()),
+        learning_section((), alone=True),
+        payoffs_section((), np.zeros((0, 0))),
+        equilibrium_section(),
+        ratings_section(()),
+        losses_section(()),
+        matches_section((), 0),
+    )
+    empty = ReportPage("empty", sections=sections)
+    page = Page(render(empty))
     text = " ".join("".join(page.words).split())
     for words in (
         "Headline: nothing has been evaluated yet",
@@ -131,7 +156,7 @@ def test_a_run_without_data_says_what_is_missing_and_why():
     ):
         assert words in text, words
     assert page.data(id="figures") == [[]]
-    assert "plotly" not in render(Facts("empty"))
+    assert "plotly" not in render(empty)
 
 
 def test_it_is_one_file_that_asks_for_nothing(page):
@@ -251,7 +276,7 @@ def test_nothing_hostile_is_left_for_plotly_to_read(hostile_page):
         assert not re.search(r"[\ud800-\udfff\x00-\x08]", text)
 
 
-@pytest.mark.parametrize("run", ["facts", "hostile"])
+@pytest.mark.parametrize("run", ["full", "hostile"])
 def test_plotly_accepts_every_figure(run, request):
     colours = {
         "blue": "#1f6fb5",
@@ -278,9 +303,7 @@ def test_plotly_accepts_every_figure(run, request):
             else value
         )
 
-    sections = [
-        section for make in SECTIONS if (section := make(request.getfixturevalue(run)))
-    ]
+    sections = request.getfixturevalue(run).sections
     drawn = [
         block
         for section in sections
@@ -290,12 +313,6 @@ def test_plotly_accepts_every_figure(run, request):
     assert drawn
     for figure in drawn:
         go.Figure(data=filled(list(figure.data)), layout=filled(dict(figure.layout)))
-
-
-def made(make, facts) -> Section:
-    section = make(facts)
-    assert section is not None
-    return section
 
 
 def test_a_gap_in_a_curve_stays_a_gap():
@@ -348,8 +365,10 @@ def test_a_long_series_is_averaged_and_says_so():
     assert (x.tolist(), y.tolist(), size) == ([1, 4, 6], [1, 4, 6], 3)
 
 
-def test_a_pay_off_not_played_is_empty_and_not_zero(facts):
-    figure = made(population.payoffs, facts).blocks[0]
+def test_a_pay_off_not_played_is_empty_and_not_zero():
+    table = (report_pages.PLAYERS, report_pages.PAYOFF_NN)
+    errors = (report_pages.SE_NN, report_pages.COUNT_NN)
+    [figure] = payoffs_section(*table, *errors).blocks
     assert isinstance(figure, Figure)
     trace = figure.data[0]
     assert trace["z"][0][2] is None and trace["text"][0][2] == ""
@@ -362,9 +381,7 @@ def test_a_pay_off_not_played_is_empty_and_not_zero(facts):
         == "policy@3 meets policy@0<br><b>+0.52 ± 0.04</b><br>300 judged matches"
     )
     assert trace["zmin"] == -trace["zmax"] == -0.52
-    bare = made(
-        population.payoffs, dataclasses.replace(facts, se_NN=None, count_NN=None)
-    ).blocks[0]
+    [bare] = payoffs_section(*table).blocks
     assert (
         isinstance(bare, Figure)
         and bare.data[0]["hovertext"][3][0] == "policy@3 meets policy@0<br><b>+0.52</b>"
@@ -386,14 +403,12 @@ def test_long_texts_are_cut_and_counted():
         0,
         "train",
         (Message("user", "p" * 10),),
-        (Answer("a", "x" * 9000, None),),
+        (CardAnswer("a", "x" * 9000, None),),
         "silent",
     )
-    cards = made(
-        records.matches, Facts("t", matches=(card,), counts={"matches": 4})
-    ).blocks[0]
-    assert isinstance(cards, Cards)
-    [row] = cards.rows
+    [browser] = matches_section((card,), 4).blocks
+    assert isinstance(browser, Cards) and browser.total == 4
+    [row] = browser.rows
     assert (
         len(row["answers"][0]["text"]) == records.LONGEST
         and row["answers"][0]["more"] == 9000 - records.LONGEST
@@ -402,15 +417,13 @@ def test_long_texts_are_cut_and_counted():
 
 
 def test_a_section_of_ones_own():
-    def judges(facts: Facts) -> Section:
-        return Section(
-            "judges",
-            "Judges",
-            (Table(("judge", "says"), (("a", "<b>yes</b>"),), prose=True),),
-            "About <judges>.",
-        )
-
-    page = Page(render(Facts("t"), (*SECTIONS, judges, lambda facts: None)))
+    section = Section(
+        "judges",
+        "Judges",
+        (Table(("judge", "says"), (("a", "<b>yes</b>"),), prose=True),),
+        "About <judges>.",
+    )
+    page = Page(render(ReportPage("t", sections=(section,))))
     assert ("section", {"id": "judges"}) in page.elements
     assert "<b>yes</b>" in page.words and "About <judges>." in page.words
 
@@ -440,7 +453,3 @@ def test_numbers():
         "19,120",
     ]
     assert number(0.0435, "%") == "4.3 %" and number(1613.04, "Elo", 1) == "1,613.0 Elo"
-
-
-def test_learning_without_curves_of_points():
-    assert made(learning.curves, Facts("t", curves=(Curve("a", "", (), ()),))).reason

@@ -1,18 +1,28 @@
 """The sections on pools of players and on judges: what their figures and tables say."""
 
-import dataclasses
 import math
 
+import msgspec
 import numpy as np
+from fixtures import report_pages
 
+from equipoise.evaluate.judge_report import MeanGiven
+from equipoise.evaluate.judge_sections import judges_section, who_judged_whom_section
+from equipoise.payoffs.cycles import cyclic_warning
 from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.table import Meeting, tally
-from equipoise.report import cost, curves, judging, learning, population, standing
-from equipoise.report.facts import Account, Curve, Facts, Selection, Tokens
+from equipoise.ratings.base import Rating
+from equipoise.report import curves
+from equipoise.report.cost import Account, Tokens, cost_section
+from equipoise.report.elements import Curve, SampleSize
 from equipoise.report.figures import heat_map
+from equipoise.report.league import caution, ratings_section
 from equipoise.report.section import Figure, Table
-from equipoise.run.sampled_matches import Sample, met
-from equipoise.types import Judgement, Match, PlayerId
+from equipoise.report.selection import Selection, selection_section
+from equipoise.report.training_ratings import (
+    match_ups_section,
+    training_ratings_section,
+)
 
 
 def lines(ends: list[float], x: tuple[float, ...] = (0.0, 1.0)) -> list[Curve]:
@@ -93,14 +103,8 @@ def test_match_ups_say_who_met_and_who_was_not_judged():
         [Meeting("a", "b", 1.0), Meeting("a", "b", 0.0), Meeting("b", "c", None)],
         ["a", "b", "c"],
     )
-    section = standing.match_ups(
-        Facts("t", pool=("a", "b", "c"), met=met, met_judge="clerk", sample=(3, 3))
-    )
-    assert (
-        section is not None
-        and "judge clerk" in section.lead
-        and "sample" not in section.lead
-    )
+    section = match_ups_section(met, "clerk", SampleSize(3, 3))
+    assert "judge clerk" in section.lead and "sample" not in section.lead
     figure = section.blocks[0]
     assert isinstance(figure, Figure)
     trace = figure.data[0]
@@ -114,20 +118,26 @@ def test_match_ups_say_who_met_and_who_was_not_judged():
         "<b>no judged meeting</b><br>in 1 matches, 1 of them not judged"
         in trace["hovertext"][1][2]
     )
-    assert standing.match_ups(Facts("t", pool=("a",))) is None
+    assert match_ups_section(None, "clerk", SampleSize()).reason
 
 
-def test_where_pay_offs_cycle_every_rating_is_said_to_mislead(facts):
-    for triples, said in ((0.05, False), (0.3, True)):
-        other = dataclasses.replace(facts, cyclic_triples=triples)
-        for section in (standing.standing(other), population.ratings(other)):
-            assert section is not None
-            assert ("30 % of the triples go round in a circle" in section.lead) is said
+def test_where_pay_offs_cycle_every_rating_is_said_to_mislead():
+    for triples, misleads in ((0.05, False), (0.3, True)):
+        beware = caution(cyclic_warning(triples))
+        for section in (
+            training_ratings_section(lines([1.0]), caution=beware),
+            ratings_section([Rating("a", 1.0, 0.5, 1.5)], caution=beware),
+        ):
+            warned = "30 % of the triples go round in a circle" in section.lead
+            assert warned is misleads
 
 
-def test_judges_on_different_scales_are_drawn_apart(facts):
-    section = judging.who_judged_whom(facts)
-    assert section is not None and "1,000 of the run's 48,210" in section.lead
+REPORTS = report_pages.judge_reports(["sums", "asker", "guard"], ["peers", "clerk"])
+
+
+def test_judges_on_different_scales_are_drawn_apart():
+    section = who_judged_whom_section(REPORTS, report_pages.SAMPLE)
+    assert "1,000 of the run's 48,210" in section.lead
     assert [block.title for block in section.blocks if isinstance(block, Figure)] == [
         "Mean score given",
         "Mean score by peers",
@@ -146,14 +156,17 @@ def test_judges_on_different_scales_are_drawn_apart(facts):
         peers.data[0]["hovertext"][0][2]
         == "sums on sums<br><b>never judged</b><br>0 answers"
     )
-    alone = {"clerk": {"who_judged_whom": {"clerk": {"policy": {"mean": 0.5, "n": 3}}}}}
-    left_out = judging.who_judged_whom(Facts("t", judges=alone))
-    assert left_out is not None and not left_out.blocks and left_out.reason
+    alone = {
+        "clerk": msgspec.structs.replace(
+            REPORTS["clerk"], who_judged_whom={"clerk": {"policy": MeanGiven(0.5, 3)}}
+        )
+    }
+    left_out = who_judged_whom_section(alone, SampleSize())
+    assert not left_out.blocks and left_out.reason
 
 
-def test_every_judge_and_every_voter_has_its_line_and_every_column_its_words(facts):
-    section = judging.judges(facts)
-    assert section is not None
+def test_every_judge_and_every_voter_has_its_line_and_every_column_its_words():
+    section = judges_section(REPORTS, report_pages.SAMPLE)
     table, legend = section.blocks
     assert isinstance(table, Table) and isinstance(legend, Table)
     assert table.columns[1:] == tuple(row[0] for row in legend.rows)
@@ -183,54 +196,22 @@ def test_every_judge_and_every_voter_has_its_line_and_every_column_its_words(fac
 
 
 def test_cost_is_told_even_where_nothing_was_paid():
-    free = cost.cost(
-        Facts("t", tokens=(Tokens("a", 2, 30, 4), Tokens("rule")), sample=(2, 2))
-    )
-    assert free is not None and "no endpoint was asked" in free.lead
+    whole = SampleSize(2, 2)
+    free = cost_section((), (Tokens("a", 2, 30, 4), Tokens("rule")), whole)
+    assert "no endpoint was asked" in free.lead
     [table] = free.blocks
     assert isinstance(table, Table) and table.rows == (("a", "2", "30", "4", "0"),)
-    paid = cost.cost(
-        Facts("t", accounts=(Account("x", 2, 10, 0.5), Account("y", 1, 5, 0.25)))
-    )
-    assert paid is not None and isinstance(paid.blocks[0], Table)
-    assert paid.blocks[0].rows[-1] == ("all", "3", "15", "0.75")
-    nothing = cost.cost(Facts("t"))
-    assert nothing is not None and nothing.reason
+    paid = cost_section((Account("x", 2, 10, 0.5), Account("y", 1, 5, 0.25)), (), whole)
+    [table] = paid.blocks
+    assert isinstance(table, Table) and table.rows[-1] == ("all", "3", "15", "0.75")
+    assert cost_section((), (), whole).reason
 
 
 def test_a_start_that_was_not_beaten_is_said():
     score = Interval(0.5, 0.4, 0.6, 20)
-    found = Selection("a@0", "a@0", {"a@0": score}, {"a@0": score}, score)
-    section = learning.selection(Facts("t", selection=found))
-    assert section is not None and "No later generation" in section.lead
+    section = selection_section(
+        Selection("a@0", "a@0", {"a@0": score}, {"a@0": score}, score)
+    )
+    assert "No later generation" in section.lead
     table = section.blocks[1]
     assert isinstance(table, Table) and len(table.rows) == 1
-
-
-def test_two_players_that_fill_several_seats_meet_once_a_match():
-    seats = {
-        "1": PlayerId("b"),
-        "2": PlayerId("a"),
-        "3": PlayerId("b"),
-        "4": PlayerId("a", 3),
-    }
-    match = Match("m", 3, "train", "answers", "p", seats, 0)
-    scores = {
-        seat: {"score": value} for seat, value in (("1", 0.0), ("2", 1.0), ("3", 1.0))
-    }
-    sample = Sample(
-        [match, Match("n", 3, "held_out", "answers", "p", seats, 0)],
-        [Judgement("j", "m", "x", scores)],
-        2,
-    )
-    table = met(sample, ["a", "b"], "x", "score")
-    assert table is not None and table.count_NN.tolist() == [[0, 1], [1, 0]]
-    assert (
-        table.payoff_NN[0, 1] == 0.5
-    )  # a@0 beats one b and ties with the other; a@3 was not judged
-    silent = met(sample, ["a", "b"], "y", "score")
-    assert (
-        silent is not None
-        and silent.unjudged_NN[0, 1] == 1
-        and math.isnan(silent.payoff_NN[0, 1])
-    )

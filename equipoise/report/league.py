@@ -1,0 +1,159 @@
+"""Sections on a league of players or generations: who beats whom, the equilibrium, the
+ratings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from equipoise.ratings.base import Rating
+from equipoise.report.curves import curve_figure, lines_figure
+from equipoise.report.elements import Curve, Curves
+from equipoise.report.figures import bars, dots, heat_map
+from equipoise.report.section import Figure, Section, Tile, Tiles, known, label, number
+
+MOST_BARS = 12  # members of a mixture up to which each has its bar, even an empty one
+LEAST = 0.001  # share from which on a member of a larger league has one
+
+
+def payoffs_section(
+    players: Sequence[str],
+    payoff_NN: np.ndarray,
+    se_NN: np.ndarray | None = None,
+    count_NN: np.ndarray | None = None,
+) -> Section:
+    """The pay-off table between players or generations, with standard errors and the
+    numbers of judged matches where they are known.
+    """
+    n = len(players)
+    if n == 0 or not np.isfinite(payoff_NN).any():
+        return Section(
+            "payoffs",
+            "Who beats whom",
+            reason="no two players have met in judged matches",
+        )
+    unknown_NN = np.full((n, n), np.nan)
+    se_NN = unknown_NN if se_NN is None else se_NN
+    count_NN = unknown_NN if count_NN is None else count_NN
+    written = [
+        [_cell(payoff_NN[i, j], se_NN[i, j]) for j in range(n)] for i in range(n)
+    ]
+    hover = [
+        [
+            f"{label(row)} meets {label(column)}<br>"
+            f"<b>{written[i][j] or 'not played'}</b>{_matches(count_NN[i, j])}"
+            for j, column in enumerate(players)
+        ]
+        for i, row in enumerate(players)
+    ]
+    figure = heat_map(
+        "Pay-off of the row's player against the column's",
+        players,
+        players,
+        payoff_NN,
+        written,
+        hover,
+        ("what this player gets", "… meets"),
+    )
+    lead = (
+        "Each cell is the mean pay-off of the row's player when it meets the column's, "
+        "± one standard error."
+    )
+    return Section("payoffs", "Who beats whom", (figure,), lead)
+
+
+def _cell(value: float, se: float) -> str:
+    if known(value) is None:
+        return ""
+    mean = f"{value:+.2f}".replace("-", "−")
+    return mean if known(se) is None else f"{mean} ± {se:.2f}"
+
+
+def _matches(count: float) -> str:
+    return "" if known(count) is None else f"<br>{int(count)} judged matches"
+
+
+def equilibrium_section(
+    exploitability: Curve | None = None,
+    gaps: Curves | None = None,
+    mixture: Mapping[str, float] | None = None,
+    cycle_share: float | None = None,
+    cyclic_triples: float | None = None,
+) -> Section:
+    """What can still beat the population, and the mixture that is hardest to beat.
+
+    `cyclic_triples`: None also for a league of two, which has no triple.
+    """
+    blocks: list[Tiles | Figure] = []
+    if known(cycle_share) is not None:
+        blocks.append(_cycle_tiles(cycle_share, cyclic_triples))
+    if exploitability is not None and exploitability.x:
+        blocks.append(curve_figure(exploitability))
+    if gaps is not None:
+        blocks.append(
+            lines_figure(gaps.name, gaps.curves, unit=gaps.unit, note=gaps.note)
+        )
+    if mixture:
+        blocks.append(_mixture(mixture))
+    if not blocks:
+        return Section("equilibrium", "Equilibrium", reason="no pay-off table to solve")
+    lead = (
+        "Exploitability is what the best answer to the mixture gains over it; zero at "
+        "a Nash equilibrium."
+    )
+    return Section("equilibrium", "Equilibrium", tuple(blocks), lead)
+
+
+def _cycle_tiles(cycle_share: float | None, cyclic_triples: float | None) -> Tiles:
+    tiles = [
+        Tile(
+            "cycle share",
+            number(cycle_share, "%"),
+            "how much of the pay-off no rating can explain: 0 a ladder, "
+            "100 % rock–paper–scissors",
+        )
+    ]
+    if known(cyclic_triples) is not None:
+        note = (
+            "share of the triples in which each beats the next: 0 a ladder, "
+            "coin flips 25 %"
+        )
+        tiles.append(Tile("cyclic triples", number(cyclic_triples, "%"), note))
+    return Tiles(tuple(tiles))
+
+
+def _mixture(mixture: Mapping[str, float]) -> Figure:
+    note = (
+        "the weights at which no member of the population does better against the "
+        "mixture than the mixture itself"
+    )
+    weights = list(mixture.items())
+    if len(weights) > MOST_BARS:
+        large = [(name, weight) for name, weight in weights if weight >= LEAST]
+        left_out = len(weights) - len(large)
+        note += f"; {left_out} members with less than {number(LEAST, '%')} are left out"
+        weights = large
+    return bars("Equilibrium mixture", weights, note)
+
+
+def ratings_section(
+    ratings: Sequence[Rating], unit: str = "", caution: str = ""
+) -> Section:
+    """One number a player; `caution` is what to say where ratings mislead."""
+    if not ratings:
+        return Section("ratings", "Ratings", reason="no duels to rate")
+    figure = dots("Rating with 95 % interval", ratings, unit)
+    lead = (
+        "A rating puts everyone on one ladder; where preferences cycle, read the "
+        "pay-off table instead."
+    )
+    return Section("ratings", "Ratings", (figure,), lead + caution)
+
+
+def caution(cyclic_warning: str) -> str:
+    """What to say beside any rating where the league's pay-offs go round in circles."""
+    if not cyclic_warning:
+        return ""
+    return f" Beware: {cyclic_warning}; read who beats whom instead."

@@ -1,0 +1,212 @@
+"""The page of a run's report, and its numbers that matter, from the run's records.
+
+Matches and judgements are read from a random sample where a run holds many, so that the
+report of a long run takes seconds; the page says so. Everything else was counted when
+its stage ended.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterable, Iterator, Mapping
+
+from equipoise.evaluate.judge_report import judge_report
+from equipoise.evaluate.judge_sections import judge_sections
+from equipoise.evaluate.league import RatingRecord
+from equipoise.evaluate.measures import History, Measurement, Measures
+from equipoise.evaluate.records import Records
+from equipoise.evaluate.selection import SelectionRecord
+from equipoise.payoffs.cycles import cyclic_warning
+from equipoise.report.cost import Account, cost_section
+from equipoise.report.elements import Change, Curve, Headline, SampleSize
+from equipoise.report.league import caution
+from equipoise.report.learning import headline_section, losses_section
+from equipoise.report.page import Page
+from equipoise.report.records import (
+    configuration_section,
+    counts_section,
+    matches_section,
+)
+from equipoise.report.section import Section
+from equipoise.report.selection import selection_section
+from equipoise.report.training_ratings import (
+    match_ups_section,
+    training_ratings_section,
+)
+from equipoise.run import sampled_matches
+from equipoise.run.arena import MEETING
+from equipoise.run.counts import counts, dropped
+from equipoise.run.directory import Run
+from equipoise.run.history import SAMPLE, history, measures_type, records
+from equipoise.run.losses import losses
+from equipoise.run.match_cards import CARDS, match_cards
+
+UNJUDGED = 0.02  # share of the answers above which the page says so first
+
+
+def page(
+    run: Run,
+    cards: int = CARDS,
+    sample: int = SAMPLE,
+    beside: Mapping[str, Measurement[Measures]] | None = None,
+) -> Page:
+    """Everything that the report shows of `run`, finished or not.
+
+    Args: cards: matches in the browser; sample: matches read for the sections on who
+    met and judged whom; beside: measurements of other runs, by the titles that they
+    get.
+
+    Raises RunError for a measurement that this version cannot read.
+    """
+    measured, kind = history(run, beside), measures_type(run)
+    if kind is Measures:
+        return _old(run, cards, sample, beside)
+    recorded = records(run, sample)
+    size = SampleSize(len(recorded.sample.matches), recorded.sample.total)
+    totals = counts(run, recorded.stages)
+    sections = [
+        headline_section(headlines(run)),
+        *_selection(run),
+        *kind.sections(measured, recorded),
+        *_training(run, measured, recorded, size),
+        *_judges(run, recorded, size),
+        losses_section(list(losses(run))),
+        counts_section(totals, dropped(recorded.stages)),
+        cost_section(
+            _accounts(run), sampled_matches.tokens(recorded.sample, MEETING), size
+        ),
+        _matches(run, measured, recorded, cards, int(totals["matches"])),
+        configuration_section(run.config.yaml()),
+    ]
+    warnings = [*kind.warnings(measured, recorded)]
+    if totals["unjudged share"] > UNJUDGED:
+        warnings.append(
+            f"{totals['unjudged share']:.1%} of the answers could not be judged; they "
+            "count nowhere"
+        )
+    now = datetime.datetime.now(datetime.UTC)
+    return Page(
+        run.config.name,
+        _subtitle(run, measured),
+        now.strftime("%Y-%m-%d %H:%M UTC"),
+        tuple(sections),
+        tuple(warnings),
+    )
+
+
+def _old(run, cards, sample, beside):
+    from equipoise.report.html import SECTIONS
+    from equipoise.run.collect import facts
+
+    old = facts(run, cards, sample, beside or ())
+    sections = [section for make in SECTIONS if (section := make(old)) is not None]
+    return Page(old.title, old.subtitle, old.created, tuple(sections), old.warnings)
+
+
+def headlines(run: Run) -> Iterator[Headline]:
+    """The numbers that matter, the newest generation against the start."""
+    if measures_type(run) is Measures:
+        from equipoise.run import collect
+
+        yield from collect.headlines(run)
+        return
+    yield from measures_type(run).headlines(history(run))
+    facts = run.ledger.finished("select")
+    if facts:
+        yield from SelectionRecord.read(facts).headlines()
+
+
+def changes(run: Run) -> list[Change]:
+    """What was measured at first and now."""
+    if measures_type(run) is Measures:
+        from equipoise.run import collect
+
+        return collect.changes(run)
+    return list(measures_type(run).changes(history(run)))
+
+
+def _subtitle(run: Run, measured: History[Measures]) -> str:
+    generation = measured.last.generation if measured.last else 0
+    return (
+        f"generation {generation} of {run.config.generations}, seed {run.config.seed}"
+    )
+
+
+def _selection(run: Run) -> Iterator[Section]:
+    """The last test, once it was done."""
+    facts = run.ledger.finished("select")
+    if facts:
+        yield selection_section(SelectionRecord.read(facts).selection)
+
+
+def _training(
+    run: Run, measured: History[Measures], recorded: Records, size: SampleSize
+) -> Iterator[Section]:
+    """How several players that play alike compare in training; in different roles no
+    table compares them.
+    """
+    config = run.config
+    names = list(config.players)
+    if len(names) < 2 or not config.game.symmetric:
+        return
+    triples = measured.last.measures.cyclic_triples if measured.last else None
+    unit = config.training_ratings.kind.replace("_", " ")
+    warning = caution(cyclic_warning(triples or 0.0))
+    yield training_ratings_section(list(_rating_curves(run, names)), unit, warning)
+    judge = config.judge_of(config.learning[0]).name
+    table = sampled_matches.met(recorded.sample, names, judge, config.utility)
+    yield match_ups_section(table, judge, size)
+
+
+def _rating_curves(run: Run, names: Iterable[str]) -> Iterator[Curve]:
+    """The rating of each player after the matches of each generation; NaN where it met
+    nobody.
+    """
+    rated = [
+        (
+            float(t),
+            {row["name"]: RatingRecord(**row).rating for row in facts["ratings"]},
+        )
+        for _, t, _, facts, _ in run.ledger.stages("rate")
+    ]
+    for name in names:
+        rows = [by_name.get(name) for _, by_name in rated]
+        values = [math.nan if row is None else row.value for row in rows]
+        if not any(map(math.isfinite, values)):
+            continue
+        yield Curve(
+            name,
+            "",
+            tuple(t for t, _ in rated),
+            tuple(values),
+            tuple(math.nan if row is None else row.low for row in rows),
+            tuple(math.nan if row is None else row.high for row in rows),
+        )
+
+
+def _judges(run: Run, recorded: Records, size: SampleSize) -> Iterator[Section]:
+    """What the judges gave; in a finite game a pay-off is no opinion."""
+    if run.config.game.payoff_AM() is None:
+        sample = recorded.sample
+        utility = run.config.utility
+        reports = judge_report(sample.matches, sample.judgements, utility)
+        yield from judge_sections(reports, size)
+
+
+def _accounts(run: Run) -> list[Account]:
+    return [
+        Account(name, spent.calls, spent.tokens, spent.money)
+        for name, spent in run.ledger.accounts().items()
+    ]
+
+
+def _matches(
+    run: Run,
+    measured: History[Measures],
+    recorded: Records,
+    most: int,
+    total: int,
+) -> Section:
+    cards, warning = match_cards(run, measured, recorded.stages, most)
+    return matches_section(cards, total, warning, measures_type(run).card_note)
