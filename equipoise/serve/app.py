@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from equipoise.errors import EquipoiseError
 from equipoise.serve.catalogue import Catalogue
-from equipoise.serve.chat_request import ChatRequest, read
+from equipoise.serve.chat_request import ChatRequest, read_request
 from equipoise.serve.engine import (
     Engine,
     EngineError,
@@ -119,7 +119,8 @@ class AccessCheck:
         if not secrets.compare_digest(received, self._expected):
             raise Problem(
                 401,
-                "wrong or missing token: send Authorization: Bearer TOKEN, as `equipoise serve` printed it",
+                "wrong or missing token: send Authorization: Bearer TOKEN, "
+                "with the token that `equipoise serve` printed",
                 "invalid_api_key",
                 None,
                 {"www-authenticate": "Bearer"},
@@ -154,7 +155,7 @@ class ChatEndpoint:
         try:
             async with clock:
                 body = await self._body(Request(scope, receive))
-                request = read(body, self._limits)
+                request = read_request(body, self._limits)
                 await _unless_gone(receive, self._answer(request, reply))
         except TimeoutError:
             if not clock.expired():

@@ -168,7 +168,7 @@ def request_type() -> type[ChatRequest]:
     return create_model("ChatRequest", __base__=ChatRequest, **fields)
 
 
-def read(body: bytes, limits: Limits) -> ChatRequest:
+def read_request(body: bytes, limits: Limits) -> ChatRequest:
     """The request in a body. Raises Problem, status 400, that names the field."""
     try:
         values = msgspec.json.decode(body)

@@ -1,5 +1,5 @@
 """The text of an answer whose tokens come one at a time: never half a character, never
-a part of what ends it.
+a part of a stop text.
 """
 
 from __future__ import annotations
@@ -7,9 +7,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-BROKEN = "\N{REPLACEMENT CHARACTER}"  # what a decoder writes for bytes that are no character, or not yet one
+BROKEN = "\N{REPLACEMENT CHARACTER}"
+"""What a decoder writes for bytes that are no character, or not yet one."""
 LONGEST = 4  # bytes of a character at most, so that many of them may still become one
-WINDOW = 16  # tokens that are decoded together; the last half of them is the context of those that follow
+WINDOW = 16
+"""Tokens that are decoded together; the last half is the context of those that follow."""
 
 
 class Decoder:
@@ -21,7 +23,7 @@ class Decoder:
         """`before` are the tokens that the answer begins with and whose text is known."""
         self._tokenizer = tokenizer
         self._ids = list(before)[-WINDOW:]
-        self._said = self._text()
+        self._emitted = self._text()
 
     def add(self, token: int) -> str:
         """The text that is certain once `token` has come; the text of a last part of a
@@ -38,16 +40,16 @@ class Decoder:
         text = self._text()
         broken = len(text) - len(text.rstrip(BROKEN))
         certain = text[: len(text) - min(broken, LONGEST)]
-        new = certain[len(self._said) :]
-        self._said = max(self._said, certain, key=len)
+        new = certain[len(self._emitted) :]
+        self._emitted = max(self._emitted, certain, key=len)
         if not broken and len(self._ids) > WINDOW:
             self._ids = self._ids[-WINDOW // 2 :]
-            self._said = self._text()
+            self._emitted = self._text()
         return new
 
     def end(self) -> str:
         """What was kept back; no further token comes."""
-        return self._text()[len(self._said) :]
+        return self._text()[len(self._emitted) :]
 
     def _text(self) -> str:
         return self._tokenizer.decode(

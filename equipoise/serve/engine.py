@@ -8,13 +8,13 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from equipoise.errors import EquipoiseError, UserError
+from equipoise.errors import EquipoiseError, ModelError, UserError
 from equipoise.types import Message
 
 
 class Refused(UserError):  # noqa: N818
-    """A question that an engine cannot take as it is: the client's to mend. `code` is
-    the protocol's word for it.
+    """A request that an engine cannot take as it is; the client can mend it. `code` is
+    the protocol's error code, `param` the field that is to blame.
     """
 
     def __init__(
@@ -24,19 +24,22 @@ class Refused(UserError):  # noqa: N818
         self.code, self.param = code, param
 
 
+class CannotContinue(ModelError):  # noqa: N818
+    """A model behind an engine cannot continue an answer that is already begun."""
+
+
 class EngineError(EquipoiseError):
-    """An engine that failed on a question that it should have answered."""
+    """An engine failed on a request that it should have answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineRequest:
-    """One question to an engine.
+    """A chat for an engine to answer.
 
-    `prefix` is text that the answer already begins with: generation goes on from it and
+    `prefix` is text that the answer already begins with: generation continues it and
     does not repeat it. An answer ends before the first of the texts `stop`, at
     `max_tokens` generated tokens, or by itself. `temperature` 0 takes the most likely
-    token; `top_k` 0 and `top_p` 1 cut nothing. Equal questions with equal seeds get
-    equal answers.
+    token; `top_k` 0 and `top_p` 1 cut nothing. Equal requests get equal answers.
     """
 
     messages: tuple[Message, ...]
@@ -55,8 +58,8 @@ class Piece:
     were generated since the last.
 
     The last piece of an answer has a `finish`; on "error", `error` says what happened.
-    `fields` are further keys that a server shows beside the text, such as the hidden
-    blocks that a steered assistant was asked to return.
+    `fields` are further keys that a server shows beside the text, such as what an
+    extension keeps hidden.
     """
 
     text: str = ""
@@ -67,16 +70,14 @@ class Piece:
 
 
 def brief(messages: Sequence[Message], prefix: str = "") -> bool:
-    """Whether a chat is so short that it is tokenised in less than a millisecond or
-    two.
-    """
+    """Whether a chat is so short that it is tokenised within a millisecond or two."""
     return sum(len(message.content) for message in messages) + len(prefix) < 4000
 
 
 class Engine(Protocol):
     """A model that answers chats, many at once."""
 
-    def generate(self, asked: EngineRequest) -> AsyncGenerator[Piece, None]:
+    def generate(self, request: EngineRequest, /) -> AsyncGenerator[Piece, None]:
         """The answer in pieces, the last of them with a `finish`. Closing the generator
         (`aclose`) ends the work on it.
 

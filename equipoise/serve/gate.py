@@ -1,5 +1,5 @@
-"""How much the server takes on at once: places for answers, and a queue of bounded
-length before them.
+"""How much the server takes on at once: places for answers, and a bounded queue before
+them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Limits(Settings):
     queue: int = Field(
         256,
         ge=0,
-        description="requests that wait for a place; further ones are told to come later",
+        description="requests that wait for a place; further ones are refused for now",
     )
     seconds: float = Field(
         300.0, gt=0, description="seconds that a request may take, its waiting included"
@@ -74,22 +74,20 @@ class Gate:
                 None,
                 {"retry-after": "1"},
             )
-        turn = (answers, asyncio.get_running_loop().create_future())
-        self._waiting.append(turn)
+        admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((answers, admitted))
         try:
-            await turn[1]
+            await admitted
         except asyncio.CancelledError:
-            if (
-                turn[1].done() and not turn[1].cancelled()
-            ):  # it was let in at the moment at which it left
-                self._free += answers
+            if admitted.done() and not admitted.cancelled():
+                self._free += answers  # it was let in just as it left
             else:
-                self._waiting.remove(turn)
+                self._waiting.remove((answers, admitted))
             self._admit()
             raise
 
     def _admit(self) -> None:
         while self._waiting and self._waiting[0][0] <= self._free:
-            answers, turn = self._waiting.popleft()
+            answers, admitted = self._waiting.popleft()
             self._free -= answers
-            turn.set_result(None)
+            admitted.set_result(None)

@@ -25,7 +25,7 @@ TYPES = {
 
 class Problem(EquipoiseError):  # noqa: N818
     """An error as the protocol answers it. `param` is the field that is to blame,
-    `code` the short word for it.
+    `code` the protocol's error code.
     """
 
     def __init__(
@@ -37,12 +37,8 @@ class Problem(EquipoiseError):  # noqa: N818
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        self.status, self.code, self.param, self.headers = (
-            status,
-            code,
-            param,
-            dict(headers or {}),
-        )
+        self.status, self.code, self.param = status, code, param
+        self.headers = dict(headers or {})
 
     def body(self) -> dict[str, Any]:
         """`{"error": {message, type, param, code}}`."""
@@ -131,7 +127,7 @@ class CompletionBuilder:
     def __init__(
         self, model: str, answers: int, prompt_tokens: int | None, count_in_stream: bool
     ) -> None:
-        """`prompt_tokens` None: nobody knows, so no usage is stated."""
+        """`prompt_tokens` None: not known, so no usage is stated."""
         self._head = {
             "id": f"chatcmpl-{secrets.token_hex(12)}",
             "created": int(time.time()),
@@ -185,7 +181,7 @@ class CompletionBuilder:
         return self._event(number, delta, piece.finish)
 
     def closing(self) -> dict[str, Any]:
-        """The event that states what all answers took."""
+        """The event that states the usage of all answers."""
         return {
             **self._head,
             "object": "chat.completion.chunk",

@@ -40,7 +40,8 @@ class Source:
     def __post_init__(self) -> None:
         if sum((self.run is not None, bool(self.model), bool(self.upstream))) != 1:
             raise ConfigError(
-                "name what to serve: a run directory, --model MODEL, or --upstream URL --upstream-model NAME"
+                "name what to serve: a run directory, --model MODEL, "
+                "or --upstream URL --upstream-model NAME"
             )
         if bool(self.upstream) != bool(self.upstream_model):
             raise ConfigError("--upstream and --upstream-model go together")

@@ -1,5 +1,5 @@
-"""An engine that is another server: an OpenAI-compatible endpoint, asked for its
-answers piece by piece.
+"""An engine that is another server: an OpenAI-compatible endpoint, whose answers are
+streamed piece by piece.
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ from equipoise.errors import ConfigError, ModelError
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.faults import configuration_fault
 from equipoise.players.requests import Connection, Failure
-from equipoise.serve.engine import EngineError, EngineRequest, Piece, Refused
+from equipoise.serve.engine import (
+    CannotContinue,
+    EngineError,
+    EngineRequest,
+    Piece,
+    Refused,
+)
 from equipoise.types import Message
 
 CONTINUE = "Go on exactly where your last message breaks off. Repeat nothing of it."
@@ -21,8 +27,8 @@ CONTINUE = "Go on exactly where your last message breaks off. Repeat nothing of 
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """What one event of a stream says. `tokens` is the whole answer's count, where the
-    server gives it.
+    """One event of a stream. `tokens` is the whole answer's count, where the server
+    gives it.
     """
 
     text: str = ""
@@ -36,8 +42,8 @@ class StreamingConnection(Connection):
     async def stream(
         self, body: Mapping[str, Any]
     ) -> AsyncGenerator[StreamEvent | Failure, None]:
-        """The answer to `body`. Until its first event it is tried again as an
-        endpoint's is; a failure is the last.
+        """The answer to `body`. Until its first event it is retried as an endpoint's
+        answers are; a failure comes last.
         """
         opened = await self.retried(lambda: self._opened(body), asyncio.Event())
         if isinstance(opened, Failure):
@@ -45,7 +51,7 @@ class StreamingConnection(Connection):
             return
         events, first = opened
         try:
-            yield read(first)
+            yield read_event(first)
             async for event in self._rest(events):
                 yield event
         finally:
@@ -70,14 +76,14 @@ class StreamingConnection(Connection):
                 first = await self._next(events)
         except TimeoutError:
             return Failure(f"no answer within {self._timeout:g} s", transient=True)
-        except Exception as error:  # noqa: BLE001  all that the client raises is told apart there, the rest raised again
+        except Exception as error:  # noqa: BLE001  what is no failure is raised again
             return self._failed(error)
         if first is None:
             return Failure(
                 "not a stream of answers: it ended before its first event",
                 transient=True,
             )
-        return (events, first) if not isinstance(first, Failure) else first
+        return events, first
 
     async def _next(self, events: Any) -> Any:
         """The next event; None at the end. A stream that fails is closed."""
@@ -96,7 +102,7 @@ class StreamingConnection(Connection):
                 return
             if event is None:
                 return
-            yield read(event)
+            yield read_event(event)
 
     def _failed(self, error: Exception) -> Failure:
         import openai
@@ -115,30 +121,26 @@ class StreamingConnection(Connection):
         raise error
 
 
-def read(event: Any) -> StreamEvent:
-    """What an event of the official client says; one that says nothing of the first
-    choice is empty.
-    """
+def read_event(event: Any) -> StreamEvent:
+    """An event of the official client; one without the first choice is empty."""
     data = event.model_dump(exclude_unset=True, warnings=False)
-    text, finish = "", None
+    usage = data.get("usage") or {}
+    tokens = usage.get("completion_tokens")
     match data:
         case {"choices": [{**choice}, *_]}:
             delta = choice.get("delta") or {}
-            text, finish = (
-                delta.get("content") or delta.get("refusal") or "",
-                choice.get("finish_reason"),
-            )
-    usage = data.get("usage") or {}
-    return StreamEvent(text, finish, usage.get("completion_tokens"))
+            text = delta.get("content") or delta.get("refusal") or ""
+            return StreamEvent(text, choice.get("finish_reason"), tokens)
+    return StreamEvent(tokens=tokens)
 
 
 class UpstreamEngine:
-    """The model behind an endpoint's player. What a question says of sampling goes
-    before the player's settings.
+    """The model behind an endpoint's player. A request's sampling settings take
+    precedence over the player's.
 
-    A begun answer is gone on with by the convention of vLLM and SGLang: it is the
-    chat's last message, with `continue_final_message: true` and `add_generation_prompt:
-    false`; with `continues` false the model is asked to go on in words, for servers
+    A begun answer is continued by the convention of vLLM and SGLang: it is the chat's
+    last message, with `continue_final_message: true` and `add_generation_prompt:
+    false`. With `continues` false a user message asks the model to go on, for servers
     that know no such fields.
     """
 
@@ -159,18 +161,18 @@ class UpstreamEngine:
         )
         self._places = asyncio.Semaphore(player.concurrency)
 
-    async def generate(self, asked: EngineRequest) -> AsyncGenerator[Piece, None]:
+    async def generate(self, request: EngineRequest) -> AsyncGenerator[Piece, None]:
         """The answer in pieces. Closing the generator closes the stream, upon which
         servers end their work.
 
-        Raises ModelError for what concerns every question (the key, the model, the
+        Raises ModelError for what concerns every request (the key, the model, the
         address), Refused where the server does not take this one, EngineError where it
-        fails before its first word; later, the last piece says so.
+        fails before its first event; later failures are the last piece.
         """
         async with self._places:
-            stream = self._connection.stream(self._body(asked))
+            stream = self._connection.stream(self._body(request))
             try:
-                async for piece in self._pieces(stream, asked.prefix):
+                async for piece in self._pieces(stream, request.prefix):
                     yield piece
             finally:
                 await stream.aclose()
@@ -178,41 +180,35 @@ class UpstreamEngine:
     async def _pieces(
         self, stream: AsyncIterator[StreamEvent | Failure], prefix: str
     ) -> AsyncIterator[Piece]:
-        finish, counted, begun, said = None, 0, False, PrefixFilter(prefix)
-        async for chunk in stream:
-            if isinstance(chunk, Failure):
+        finish, counted, begun = None, 0, False
+        unrepeated = PrefixFilter(prefix)
+        async for event in stream:
+            if isinstance(event, Failure):
                 if not begun:
-                    raise self._error(chunk)
-                yield Piece(
-                    finish="error",
-                    error=f"{self.player.model}: the answer broke off: {chunk.message}",
-                )
+                    raise self._error(event)
+                yield self._broken(f"the answer broke off: {event.message}")
                 return
-            begun, finish = True, chunk.finish or finish
-            text = said.feed(chunk.text)
-            # A chunk is a token nearly everywhere; where the server counts, its last
-            # word makes up for the rest.
-            tokens = (
-                int(bool(chunk.text))
-                if chunk.tokens is None
-                else max(0, chunk.tokens - counted)
-            )
+            begun, finish = True, event.finish or finish
+            text = unrepeated.feed(event.text)
+            # An event is a token nearly everywhere; where the server counts, its last
+            # count makes up for the rest.
+            tokens = int(bool(event.text))
+            if event.tokens is not None:
+                tokens = max(0, event.tokens - counted)
             counted += tokens
             if text or tokens:
                 yield Piece(text, tokens=tokens)
         if finish == "content_filter":
-            yield Piece(
-                finish="error",
-                error=f"{self.player.model}: the server's content filter withheld the answer",
-            )
+            yield self._broken("the server's content filter withheld the answer")
         elif finish is None:
-            yield Piece(
-                said.held(),
-                "error",
-                error=f"{self.player.model}: the answer broke off without an end",
-            )
+            yield self._broken("the answer broke off without an end", unrepeated.held())
         else:
-            yield Piece(said.held(), "length" if finish == "length" else "stop")
+            ending = "length" if finish == "length" else "stop"
+            yield Piece(unrepeated.held(), ending)
+
+    def _broken(self, message: str, text: str = "") -> Piece:
+        """The last piece of an answer that failed."""
+        return Piece(text, "error", error=f"{self.player.model}: {message}")
 
     def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
         """Only the server knows."""
@@ -222,74 +218,66 @@ class UpstreamEngine:
         """Close the connections."""
         await self._connection.close()
 
-    def _body(self, asked: EngineRequest) -> dict[str, Any]:
+    def _body(self, request: EngineRequest) -> dict[str, Any]:
         player = self.player
-        messages = [
-            {"role": message.role, "content": message.content}
-            for message in asked.messages
-        ]
-        further: dict[str, Any] = {}
-        if asked.prefix:
-            messages.append({"role": "assistant", "content": asked.prefix})
-            if self._continues:
-                further = {
-                    "continue_final_message": True,
-                    "add_generation_prompt": False,
-                }
-            else:
-                messages.append({"role": "user", "content": CONTINUE})
         body = {
             "model": player.model,
-            "messages": messages,
-            player.max_tokens_field: asked.max_tokens,
+            "messages": self._messages(request),
+            player.max_tokens_field: request.max_tokens,
             # Null in the player's settings says that the service takes no such field.
-            "temperature": None if player.temperature is None else asked.temperature,
-            "top_p": None if player.top_p is None else asked.top_p,
-            "top_k": asked.top_k or None,
-            "stop": [*asked.stop, *player.stop] or None,
-            "seed": asked.seed % 2**31 if player.send_seed else None,
+            "temperature": None if player.temperature is None else request.temperature,
+            "top_p": None if player.top_p is None else request.top_p,
+            "top_k": request.top_k or None,
+            "stop": [*request.stop, *player.stop] or None,
+            "seed": request.seed % 2**31 if player.send_seed else None,
         }
-        return (
-            {field: value for field, value in body.items() if value is not None}
-            | player.extra_body
-            | further
-        )
+        body = {field: value for field, value in body.items() if value is not None}
+        body |= player.extra_body
+        if request.prefix and self._continues:
+            body |= {"continue_final_message": True, "add_generation_prompt": False}
+        return body
+
+    def _messages(self, request: EngineRequest) -> list[dict[str, str]]:
+        """The chat, and what the answer begins with."""
+        messages = [
+            {"role": message.role, "content": message.content}
+            for message in request.messages
+        ]
+        if request.prefix:
+            messages.append({"role": "assistant", "content": request.prefix})
+            if not self._continues:
+                messages.append({"role": "user", "content": CONTINUE})
+        return messages
 
     def _error(self, failure: Failure) -> Exception:
-        player = self.player
+        """What `generate` raises for a failure before the first event."""
+        model, address = self.player.model, self.player.base_url
         refused = failure.status in (400, 413, 422)
         if refused and "continue_final_message" in f"{failure.message} {failure.field}":
-            return ModelError(
-                f"endpoint {player.base_url}: the server does not go on with a begun answer ({failure.message}); "
-                "steer by asking anew: mode: reask"
+            return CannotContinue(
+                f"endpoint {address}: the server cannot continue an answer that is "
+                f"already begun ({failure.message})"
             )
-        wrong = configuration_fault(player, failure)
-        if wrong:
-            return ModelError(f"endpoint {player.base_url}: {wrong}")
+        fault = configuration_fault(self.player, failure)
+        if fault:
+            return ModelError(f"endpoint {address}: {fault}")
         if refused:
             return Refused(
-                f"{player.model}: {failure.message}",
+                f"{model}: {failure.message}",
                 failure.code or "invalid_value",
                 failure.field or None,
             )
-        said = (
-            f"HTTP {failure.status}: {failure.message}"
-            if failure.status
-            else failure.message
-        )
-        return EngineError(f"{player.model}: {said}")
+        return EngineError(f"{model}: {failure}")
 
 
 class PrefixFilter:
-    """An answer without the beginning that was given to it, should the model have
-    repeated that.
-    """
+    """Takes the given beginning out of an answer, where the model repeats it."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix, self._text = prefix, ""
 
     def feed(self, text: str) -> str:
-        """What is new in the answer; nothing as long as all of it may be repetition."""
+        """What is new in the answer; "" as long as all of it may be repetition."""
         if not self._prefix:
             return text
         self._text += text
@@ -298,7 +286,7 @@ class PrefixFilter:
         return self.held().removeprefix(self._forget())
 
     def held(self) -> str:
-        """What was held back, given up."""
+        """Give up what was held back."""
         text, self._text = self._text, ""
         return text
 

@@ -104,7 +104,7 @@ def test_adapters_of_one_model_share_it(model_folder, adapter_folder):
     )
     folders = [None, adapter_folder("llama", 1)[1], adapter_folder("llama", 2)[1]]
     engines = [LocalEngine(settings, folder, resources) for folder in folders]
-    assert len({id(engine._worker) for engine in engines}) == 1
+    assert len({id(engine._thread) for engine in engines}) == 1
 
     async def ask() -> list[tuple[str, str, int]]:
         return await asyncio.gather(
@@ -186,7 +186,7 @@ def test_who_goes_away_frees_the_place(model_folder):
         assert (await asyncio.wait_for(waiting, 20))[0] == expected(
             settings.open(None, Resources()), settings, [1]
         )[0][0]
-        while engine._worker.rows:
+        while engine._thread.answers:
             await asyncio.sleep(0.001)
         await engine.close()
         with pytest.raises(EngineError, match="closed"):
@@ -226,7 +226,7 @@ def test_a_failure_ends_the_answers_that_it_befell_and_no_others(
             raise MemoryError("no memory")
 
         with monkeypatch.context() as patch:
-            patch.setattr("equipoise.serve.local_engine.Cohort.round", broken)
+            patch.setattr("equipoise.serve.model_thread.Cohort.round", broken)
             pieces = [piece async for piece in engine.generate(asked(0, settings))]
         assert [piece.finish for piece in pieces] == [
             "error"

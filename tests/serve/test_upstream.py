@@ -150,7 +150,11 @@ def test_a_failure_before_the_first_word_is_tried_again(openai_server: OpenAISer
             Refused,
             "too long",
         ),
-        (Fail(400, "Unknown field: continue_final_message"), ModelError, "mode: reask"),
+        (
+            Fail(400, "Unknown field: continue_final_message"),
+            ModelError,
+            "cannot continue an answer",
+        ),
         (Fail(500, "a fault; your key is s3cret-key"), EngineError, "HTTP 500"),
         (Raw(b"data: {no json\n\n", "text/event-stream"), EngineError, "not a stream"),
         (Raw(b"", "text/event-stream"), EngineError, "ended before"),
