@@ -1,30 +1,55 @@
-"""Answer log-probabilities of the reference and of every opponent: once per (player,
-text), then from the ledger.
+"""Answer log-probabilities of the reference and of every opponent: computed once for
+each (player, text), then read from the store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from equipoise.errors import ConfigError
 from equipoise.players.base import Actor, Scorer
-from equipoise.run.ledger import Ledger
 from equipoise.types import Message, Pair, PlayerId, record_id
 
-CHUNK = 512  # answers scored and recorded together; a resumed run repeats whole chunks only, so batches are the same
+# Answers scored and recorded together; a resumed run repeats whole chunks only, so that
+# its batches are the same.
+CHUNK = 512
+
+AnsweredChat = tuple[tuple[Message, ...], str]  # a chat and its answer
+
+
+class LogprobStore(Protocol):
+    """Where log-probabilities (nats) and token counts are kept, by player, encoding and
+    text key; a run's ledger is one.
+    """
+
+    def logprobs(
+        self, player: PlayerId, encoding: str, texts: Sequence[str]
+    ) -> dict[str, tuple[float, int]]:
+        """Text key -> (log-probability, tokens), of those that are kept."""
+        ...
+
+    def add_logprobs(
+        self,
+        player: PlayerId,
+        encoding: str,
+        texts: Sequence[str],
+        values: Sequence[tuple[float, int]],
+    ) -> None:
+        """Keep (log-probability, tokens) of each text key."""
+        ...
 
 
 def text_key(chat: Sequence[Message], answer: str) -> str:
     """The identity of an answer in its chat."""
-    return record_id(
-        *(part for message in chat for part in (message.role, message.content)), answer
-    )
+    parts = [part for message in chat for part in (message.role, message.content)]
+    return record_id(*parts, answer)
 
 
 def opponent_logprobs(
-    ledger: Ledger,
+    store: LogprobStore,
     actor: Callable[[PlayerId], Actor],
     learner: PlayerId,
     opponents: Sequence[PlayerId],
@@ -34,57 +59,71 @@ def opponent_logprobs(
     """(chosen_KB, rejected_KB): each opponent's sum of token log-probabilities, in
     nats, of both answers of each pair.
 
-    `actor(player)` opens a player. The learner's own generations must read text exactly
-    as it does (tokenizer, template, truncation); another player reads it in its own
-    way, but whole. Raises ConfigError when a generation reads it differently or an
-    opponent cannot tell log-probabilities at all, DataError when an answer does not fit
-    one.
+    `actor(player)` opens a player; `advance(n)` is told of every n answers. The
+    learner's own generations must read text exactly as it does (tokenizer, template,
+    truncation); another player reads it in its own way, but whole. Raises ConfigError
+    when a generation reads it differently or an opponent has no log-probabilities at
+    all, DataError when an answer does not fit into one's context.
     """
-    answers = {
-        text_key(p.messages, a): (p.messages, a)
-        for p in pairs
-        for a in (p.chosen, p.rejected)
-    }
+    chosen = [text_key(pair.messages, pair.chosen) for pair in pairs]
+    rejected = [text_key(pair.messages, pair.rejected) for pair in pairs]
+    answers: dict[str, AnsweredChat] = {}
+    for pair, chosen_key, rejected_key in zip(pairs, chosen, rejected, strict=True):
+        answers[chosen_key] = (pair.messages, pair.chosen)
+        answers[rejected_key] = (pair.messages, pair.rejected)
     chosen_KB, rejected_KB = np.zeros((2, len(opponents), len(pairs)))
     for k, opponent in enumerate(opponents):
-        known = _score(ledger, actor, learner, opponent, answers, advance)
-        chosen_KB[k] = [known[text_key(p.messages, p.chosen)] for p in pairs]
-        rejected_KB[k] = [known[text_key(p.messages, p.rejected)] for p in pairs]
+        scorer, whole = _scorer(actor, opponent, learner)
+        totals = _totals(store, scorer, opponent, answers, whole, advance)
+        chosen_KB[k] = [totals[key] for key in chosen]
+        rejected_KB[k] = [totals[key] for key in rejected]
     return chosen_KB, rejected_KB
 
 
-def _score(
-    ledger: Ledger,
-    actor: Callable[[PlayerId], Actor],
-    learner: PlayerId,
-    opponent: PlayerId,
-    answers: dict[str, tuple[tuple[Message, ...], str]],
-    advance: Callable[[int], None],
-) -> dict[str, float]:
-    scorer = _scorer(actor, opponent)
-    alike = scorer.encoding == _scorer(actor, learner).encoding
+def _scorer(
+    actor: Callable[[PlayerId], Actor], opponent: PlayerId, learner: PlayerId
+) -> tuple[Scorer, bool]:
+    """The opponent, and whether answers must fit it whole, since it reads text in
+    another way than the learner.
+    """
+    scorer = _opened(actor, opponent)
+    alike = scorer.encoding == _opened(actor, learner).encoding
     if not alike and opponent.name == learner.name:
         raise ConfigError(
-            f"players.{opponent.name}: {opponent} reads text differently from the learner {learner} (tokenizer, chat "
-            "template or max_length); their log-probabilities cannot be compared"
+            f"players.{opponent.name}: {opponent} reads text differently from the "
+            f"learner {learner} (tokenizer, chat template or max_length), so their "
+            "log-probabilities cannot be compared"
         )
-    known = ledger.logprobs(opponent, scorer.encoding, list(answers))
-    advance(len(known))
-    missing = [key for key in answers if key not in known]
-    for start in range(0, len(missing), CHUNK):
-        part = missing[start : start + CHUNK]
-        chats, texts = zip(*(answers[key] for key in part), strict=True)
-        values = scorer.logprobs(chats, texts, whole=not alike)
-        ledger.add_logprobs(opponent, scorer.encoding, part, values)
-        known.update(zip(part, values, strict=True))
-        advance(len(part))
-    return {key: total for key, (total, _) in known.items()}
+    return scorer, not alike
 
 
-def _scorer(actor: Callable[[PlayerId], Actor], player: PlayerId) -> Scorer:
+def _opened(actor: Callable[[PlayerId], Actor], player: PlayerId) -> Scorer:
     scorer = actor(player)
     if not isinstance(scorer, Scorer):
         raise ConfigError(
-            f"players.{player.name}: cannot tell log-probabilities, which the loss needs of opponents"
+            f"players.{player.name}: has no log-probabilities, which the loss needs of "
+            "opponents"
         )
     return scorer
+
+
+def _totals(
+    store: LogprobStore,
+    scorer: Scorer,
+    player: PlayerId,
+    answers: Mapping[str, AnsweredChat],
+    whole: bool,
+    advance: Callable[[int], None],
+) -> dict[str, float]:
+    """Text key -> the sum of the answer's token log-probabilities, in nats."""
+    known = store.logprobs(player, scorer.encoding, list(answers))
+    advance(len(known))
+    missing = [key for key in answers if key not in known]
+    for start in range(0, len(missing), CHUNK):
+        keys = missing[start : start + CHUNK]
+        chats, texts = zip(*(answers[key] for key in keys), strict=True)
+        values = scorer.logprobs(chats, texts, whole=whole)
+        store.add_logprobs(player, scorer.encoding, keys, values)
+        known.update(zip(keys, values, strict=True))
+        advance(len(keys))
+    return {key: total for key, (total, _) in known.items()}

@@ -1,4 +1,4 @@
-"""What a schedule is: who meets whom, decided before anyone plays."""
+"""What a schedule is: it decides who meets whom before anyone plays."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class MatchContext:
 
 
 class Schedule(Component):
-    """Who sits where: pure and seeded."""
+    """Decides which players meet on which prompts, and their seats: pure and seeded."""
 
     KINDS: ClassVar = {
         "self_play": "equipoise.matches.schedule:SelfPlay",
@@ -71,8 +71,10 @@ class Schedule(Component):
         "roles": "equipoise.matches.roles:Roles",
     }
 
-    remembers: ClassVar[bool] = False
-    """Whether it needs the successful texts of earlier generations."""
+    @property
+    def remembers(self) -> bool:
+        """Whether it needs the successful texts of earlier generations."""
+        return False
 
     @property
     def player_of_role(self) -> Mapping[str, str]:

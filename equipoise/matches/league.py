@@ -1,11 +1,11 @@
-"""Play against a league: opponents are the players at the table and the learners'
-earlier generations.
+"""Play against a league: opponents are the present players and the learners' earlier
+generations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
+from math import isfinite, nan
 from typing import Literal
 
 import numpy as np
@@ -21,9 +21,9 @@ class Mixture(Schedule):
     """Every learner meets, on each prompt, an opponent drawn from the league's
     equilibrium.
 
-    The mixture may hold the learner itself. Who has weight but is no longer here is
-    left out; without anyone of weight the draw is uniform over the others. A learner in
-    an empty league meets itself. Source: policy-space response oracles, Lanctot et al.
+    The mixture may hold the learner itself. A player that has weight but is not in the
+    league any more is left out; where nobody has weight, the draw is uniform over the
+    others. A learner in an empty league meets itself. Source: policy-space response oracles, Lanctot et al.
     2017, arXiv 1711.00832.
     """
 
@@ -33,24 +33,17 @@ class Mixture(Schedule):
         self, prompts: Sequence[Prompt], match_context: MatchContext
     ) -> Seatings:
         """One match per prompt and learner."""
-        here = [
-            player
-            for player in (*match_context.players, *match_context.history)
-            if match_context.mixture.get(player, 0.0) > 0
-        ]
-        weight_N = np.array([match_context.mixture[player] for player in here])
-        table: Seatings = []
+        league = (*match_context.players, *match_context.history)
+        weights = {player: match_context.mixture.get(player, 0.0) for player in league}
+        weighted = [player for player in league if weights[player] > 0]
+        seatings: Seatings = []
         for learner in match_context.learning:
-            opponents = here or others(learner, match_context)
-            table += _met(
-                self.kind,
-                learner,
-                opponents,
-                weight_N if here else np.ones(len(opponents)),
-                prompts,
-                match_context,
+            opponents = weighted or others(learner, match_context)
+            weight_N = np.array([weights[player] for player in opponents])
+            seatings += _against(
+                opponents, weight_N, self.kind, learner, prompts, match_context
             )
-        return table
+        return seatings
 
 
 class Prioritised(Schedule):
@@ -74,47 +67,37 @@ class Prioritised(Schedule):
         self, prompts: Sequence[Prompt], match_context: MatchContext
     ) -> Seatings:
         """One match per prompt and learner."""
-        table: Seatings = []
+        seatings: Seatings = []
         for learner in match_context.learning:
             opponents = others(learner, match_context)
-            weight_N = np.array(
-                [
-                    (1 - _beats(learner, opponent, match_context)) ** self.power
-                    for opponent in opponents
-                ]
+            chance_N = np.array([_beats(learner, o, match_context) for o in opponents])
+            weight_N = (1 - chance_N) ** self.power
+            seatings += _against(
+                opponents, weight_N, self.kind, learner, prompts, match_context
             )
-            table += _met(
-                self.kind, learner, opponents, weight_N, prompts, match_context
-            )
-        return table
+        return seatings
 
 
 def others(learner: PlayerId, match_context: MatchContext) -> list[PlayerId]:
-    """Everyone at the table or in the past but `learner`; itself where there is nobody
-    else.
-    """
-    return [
-        player
-        for player in (*match_context.players, *match_context.history)
-        if player != learner
-    ] or [learner]
+    """Everybody, present or past, but `learner`; itself where there is nobody else."""
+    league = (*match_context.players, *match_context.history)
+    return [player for player in league if player != learner] or [learner]
 
 
 def _beats(first: PlayerId, second: PlayerId, match_context: MatchContext) -> float:
-    """P(first beats second), ½ where it was not measured: the draw must go on, and
-    nothing else is made of it.
-    """
-    chance = match_context.win_rate.get((first, second), float("nan"))
+    """P(first beats second), ½ where it was not measured: it decides the draw alone."""
+    win_rate = match_context.win_rate
+    chance = win_rate.get((first, second), nan)
     if not isfinite(chance):
-        chance = 1 - match_context.win_rate.get((second, first), float("nan"))
+        chance = 1 - win_rate.get((second, first), nan)
     return min(1.0, max(0.0, chance)) if isfinite(chance) else 0.5
 
 
-def _met(
-    kind: str,
-    learner: PlayerId,
+def _against(
     opponents: Sequence[PlayerId],
     weight_N: np.ndarray,
+    kind: str,
+    learner: PlayerId,
     prompts: Sequence[Prompt],
     match_context: MatchContext,
 ) -> Seatings:

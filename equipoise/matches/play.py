@@ -18,73 +18,78 @@ Act = Callable[[PlayerId, list[View], list[int]], list[Move]]
 def play(planned: Sequence[Planned], game: Game, act: Act) -> list[Match]:
     """Play every planned match to its end, in order.
 
-    `act(player, views, seeds)` gives one move a view. A move's dice come from (match
-    seed, seat, its turn number), so they do not depend on who else is playing.
+    `act(player, views, seeds)` gives one move a view. A move's seed comes from (match
+    seed, seat, its turn number), so it does not depend on who else is playing.
     """
-    tables = [_Table(plan, game.referee(plan.prompt)) for plan in planned]
-    waiting = [table for table in tables if table.asks]
+    matches = [_OpenMatch(plan, game.referee(plan.prompt)) for plan in planned]
+    waiting = [match for match in matches if match.asks]
     while waiting:
-        batches: dict[PlayerId, list[tuple[_Table, int]]] = defaultdict(list)
-        for table in waiting:
-            for i, ask in enumerate(table.asks):
-                batches[table.plan.seats[ask.seat]].append((table, i))
-        for player, rows in batches.items():
-            views = [table.asks[i].view for table, i in rows]
-            moves = act(player, views, [table.seed(i) for table, i in rows])
-            assert len(moves) == len(rows), (
-                f"{player} gave {len(moves)} moves for {len(rows)} views"
-            )
-            for (table, i), move in zip(rows, moves, strict=True):
-                table.moves[i] = move
-        for table in waiting:
-            table.advance()
-        waiting = [table for table in waiting if table.asks]
-    return [table.match(game.kind) for table in tables]
+        _move(waiting, act)
+        for match in waiting:
+            match.advance()
+        waiting = [match for match in waiting if match.asks]
+    return [match.result(game.kind) for match in matches]
 
 
-class _Table:
-    """One match under way: its referee, what it asks now, and the turns so far."""
+def _move(waiting: Sequence[_OpenMatch], act: Act) -> None:
+    """Get the moves that the matches wait for, one batch a player."""
+    batches: dict[PlayerId, list[tuple[_OpenMatch, int]]] = defaultdict(list)
+    for match in waiting:
+        for i, ask in enumerate(match.asks):
+            batches[match.plan.seats[ask.seat]].append((match, i))
+    for player, rows in batches.items():
+        views = [match.asks[i].view for match, i in rows]
+        moves = act(player, views, [match.seed(i) for match, i in rows])
+        assert len(moves) == len(rows), (
+            f"{player} gave {len(moves)} moves for {len(rows)} views"
+        )
+        for (match, i), move in zip(rows, moves, strict=True):
+            match.moves[i] = move
+
+
+class _OpenMatch:
+    """A match that is being played: what its referee asks now, and the turns so far."""
 
     def __init__(self, plan: Planned, referee: Referee) -> None:
-        self.plan, self.referee = plan, referee
-        self.turns: list[Turn] = []
-        self._hear(next(self.referee, None))
+        self.plan, self._referee = plan, referee
+        self._turns: list[Turn] = []
+        self._take(next(self._referee, None))
 
-    def _hear(self, asked: Ask | list[Ask] | None) -> None:
-        self.together = isinstance(asked, list)
-        self.asks: list[Ask] = (
-            asked if isinstance(asked, list) else [asked] if asked else []
-        )
+    def _take(self, request: Ask | list[Ask] | None) -> None:
+        """Note what the referee asks next; None: nothing, the match is over."""
+        self._together = isinstance(request, list)
+        if request is None:
+            self.asks: list[Ask] = []
+        else:
+            self.asks = request if isinstance(request, list) else [request]
         self.moves: list[Move | None] = [None] * len(self.asks)
 
     def seed(self, i: int) -> int:
-        """The dice of the i-th ask: by seat, and by how often that seat has moved."""
+        """The seed of the i-th ask: by seat, and by how often that seat has moved."""
         seat = self.asks[i].seat
-        return seeds.child(
-            self.plan.seed, seat, sum(turn.seat == seat for turn in self.turns)
-        )
+        moved = sum(turn.seat == seat for turn in self._turns)
+        return seeds.child(self.plan.seed, seat, moved)
 
     def advance(self) -> None:
         """Hand the moves to the referee and take its next asks."""
         moves = [move for move in self.moves if move is not None]
-        self.turns += [
-            Turn(ask.seat, ask.view, move)
-            for ask, move in zip(self.asks, moves, strict=True)
-        ]
+        for ask, move in zip(self.asks, moves, strict=True):
+            self._turns.append(Turn(ask.seat, ask.view, move))
         try:
-            self._hear(self.referee.send(moves if self.together else moves[0]))
+            self._take(self._referee.send(moves if self._together else moves[0]))
         except StopIteration:
-            self._hear(None)
+            self._take(None)
 
-    def match(self, game: str) -> Match:
+    def result(self, game: str) -> Match:
+        """The match as it was played."""
         plan = self.plan
         return Match(
-            plan.id,
-            plan.generation,
-            plan.split,
-            game,
-            plan.prompt.id,
-            plan.seats,
-            plan.seed,
-            tuple(self.turns),
+            id=plan.id,
+            generation=plan.generation,
+            split=plan.split,
+            game=game,
+            prompt=plan.prompt.id,
+            seats=plan.seats,
+            seed=plan.seed,
+            turns=tuple(self._turns),
         )

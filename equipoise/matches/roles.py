@@ -41,11 +41,13 @@ class Roles(Schedule):
         0.0,
         ge=0,
         le=1,
-        description="share of the seed prompts in whose place a successful text of an earlier generation is given",
+        description="share of the seed prompts in whose place a successful text of an "
+        "earlier generation is given",
     )
     shared: bool = Field(
         False,
-        description="one player may play several roles, and players of several roles start from one adapter",
+        description="one player may play several roles, and players of several roles "
+        "start from one adapter",
     )
 
     @model_validator(mode="after")
@@ -61,8 +63,9 @@ class Roles(Schedule):
         ]
         if twice and not self.shared:
             raise ValueError(
-                f"roles: '{twice[0]}' plays several roles with one set of weights, which tend to collapse together; "
-                "give each role a player of its own, or set shared: true"
+                f"roles: '{twice[0]}' plays several roles with one set of weights, "
+                "which tend to collapse together; give each role a player of its own, "
+                "or set shared: true"
             )
         return self
 
@@ -72,7 +75,7 @@ class Roles(Schedule):
         return self.roles
 
     @property
-    def remembers(self) -> bool:  # type: ignore[override]  # its settings decide
+    def remembers(self) -> bool:
         """Where texts of earlier generations are given again."""
         return self.replay > 0
 
@@ -85,19 +88,21 @@ class Roles(Schedule):
         game = match_context.game
         player_of = self.seated(game, match_context.players)
         dice = seeds.generator(match_context.seed, "raw")
-        table: Seatings = []
+        seatings: Seatings = []
         for prompt in prompts:
             if game.rewritable(prompt):
                 prompt = self._given(prompt, match_context, dice)
             role_of = {seat: game.role(seat) for seat in game.seats_for(prompt)}
             vacant = sorted(set(role_of.values()) - set(player_of))
             if vacant:
+                without = ", or set raw: 1" if vacant == [game.rewriter] else ""
                 raise ConfigError(
-                    f"schedule.roles: nobody plays {', '.join(vacant)}; name a player for it, or set raw: 1"
+                    f"schedule.roles: nobody plays {', '.join(vacant)}; name a player "
+                    f"for it{without}"
                 )
             seats = {seat: player_of[role] for seat, role in role_of.items()}
-            table += [(prompt, seats)] * self.samples
-        return table
+            seatings += [(prompt, seats)] * self.samples
+        return seatings
 
     def check(self, game: Game, players: Sequence[str]) -> None:
         """Raises ConfigError for an unknown role or player, and for `raw` and `replay`
@@ -116,8 +121,8 @@ class Roles(Schedule):
                 )
         if (self.raw or self.replay) and game.rewriter is None:
             raise ConfigError(
-                "schedule: raw and replay need a game in which one role writes what another answers, "
-                f"and '{game.kind}' is none"
+                "schedule: raw and replay need a game in which one role writes what "
+                f"another answers, and '{game.kind}' is none"
             )
         if self.replay:
             game.check_replay()

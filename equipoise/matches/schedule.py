@@ -1,6 +1,4 @@
-"""Who meets whom. Pure and seeded: the same players, prompts and seed give the same
-seats.
-"""
+"""Schedules without ratings. The same players, prompts and seed give the same seats."""
 
 from __future__ import annotations
 
@@ -29,11 +27,12 @@ def deal(
 
 
 def two_or_more(match_context: MatchContext, kind: str) -> Sequence[PlayerId]:
-    """The players at the table. Raises ConfigError when there are fewer than two."""
+    """The players. Raises ConfigError when there are fewer than two."""
     if len(match_context.players) < 2:
-        here = ", ".join(map(str, match_context.players)) or "nobody"
+        present = ", ".join(map(str, match_context.players)) or "nobody"
         raise ConfigError(
-            f"schedule '{kind}' needs two players or more, and there is {here}; add players, or use self_play"
+            f"schedule '{kind}' needs two players or more, and there is {present}; add "
+            "players, or use self_play"
         )
     return match_context.players
 
@@ -65,14 +64,14 @@ class RoundRobin(Schedule):
         self, prompts: Sequence[Prompt], match_context: MatchContext
     ) -> Seatings:
         """One match per prompt and pair of players; a lone player meets itself."""
-        meetings = list(combinations(match_context.players, 2)) or [
-            (player, player) for player in match_context.players
-        ]
-        return [
-            (p, deal(match_context.game.seats, a, b, i % 2 == 1))
-            for a, b in meetings
-            for i, p in enumerate(prompts)
-        ]
+        game, players = match_context.game, match_context.players
+        alone = [(player, player) for player in players]
+        seatings: Seatings = []
+        for first, second in list(combinations(players, 2)) or alone:
+            for i, prompt in enumerate(prompts):
+                seats = deal(game.seats, first, second, swap=i % 2 == 1)
+                seatings.append((prompt, seats))
+        return seatings
 
 
 class AgainstHistory(Schedule):
@@ -89,16 +88,14 @@ class AgainstHistory(Schedule):
         self, prompts: Sequence[Prompt], match_context: MatchContext
     ) -> Seatings:
         """One match per prompt and learner; a learner without a past meets itself."""
-        table: Seatings = []
+        game = match_context.game
+        seatings: Seatings = []
         for player in match_context.learning:
-            past = [old for old in match_context.history if old.name == player.name][
-                : self.max_history
-            ] or [player]
-            draws = seeds.generator(match_context.seed, "history", player).integers(
-                len(past), size=len(prompts)
-            )
-            table += [
-                (prompt, deal(match_context.game.seats, player, past[draw], i % 2 == 1))
-                for i, (prompt, draw) in enumerate(zip(prompts, draws, strict=True))
-            ]
-        return table
+            own = [old for old in match_context.history if old.name == player.name]
+            opponents = own[: self.max_history] or [player]
+            rng = seeds.generator(match_context.seed, "history", player)
+            draws = rng.integers(len(opponents), size=len(prompts))
+            for i, (prompt, draw) in enumerate(zip(prompts, draws, strict=True)):
+                seats = deal(game.seats, player, opponents[draw], swap=i % 2 == 1)
+                seatings.append((prompt, seats))
+        return seatings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -31,7 +31,8 @@ class Sparta(Schedule):
     k: int = Field(
         5,
         ge=1,
-        description="how many of the nearest the rest are drawn from; all others where there are fewer",
+        description="how many of the nearest the rest are drawn from; all others "
+        "where there are fewer",
     )
 
     def seatings(
@@ -41,7 +42,8 @@ class Sparta(Schedule):
         players = two_or_more(match_context, self.kind)
         rng = seeds.generator(match_context.seed, self.kind)
         order: list[int] = []
-        table: Seatings = []
+        game, ratings = match_context.game, match_context.ratings
+        seatings: Seatings = []
         for prompt in prompts:
             order = order or rng.permutation(len(players)).tolist()
             first = players[order.pop()]
@@ -49,27 +51,16 @@ class Sparta(Schedule):
                 players[i] for i in rng.permutation(len(players)) if players[i] != first
             ]
             if rng.random() >= self.alpha:
-                others = sorted(
-                    others, key=lambda other: _gap(first, other, match_context)
-                )[: self.k]  # stable: ties at random
-            table.append(
-                (
-                    prompt,
-                    deal(
-                        match_context.game.seats,
-                        first,
-                        others[rng.integers(len(others))],
-                    ),
-                )
-            )
-        return table
+                # a stable sort, so that equals stay in random order
+                others = sorted(others, key=lambda other: _gap(first, other, ratings))
+                others = others[: self.k]
+            opponent = others[rng.integers(len(others))]
+            seatings.append((prompt, deal(game.seats, first, opponent)))
+        return seatings
 
 
-def _gap(one: PlayerId, other: PlayerId, match_context: MatchContext) -> float:
-    """How far apart the two are in rating; infinite where one is not rated."""
-    ratings = match_context.ratings
-    return (
-        abs(ratings.get(one.name, np.inf) - ratings[other.name])
-        if other.name in ratings
-        else np.inf
-    )
+def _gap(first: PlayerId, second: PlayerId, ratings: Mapping[str, float]) -> float:
+    """How far apart the two are in rating; infinite where either is not rated."""
+    if first.name not in ratings or second.name not in ratings:
+        return np.inf
+    return abs(ratings[first.name] - ratings[second.name])

@@ -1,5 +1,5 @@
-"""Swiss tournaments: players of like rating meet, and nobody meets the same one twice
-while there is another.
+"""Swiss tournaments: players of similar ratings meet, and nobody meets the same player
+twice while there is another.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Swiss(Schedule):
     """Every prompt is a round in which all meet in pairs: those who met least, and of
     them the nearest in rank.
 
-    Of an odd number, one has a bye: who had the fewest, of them the lowest-rated.
-    Equals are in random order, and a player without a rating has a random rank, anew in
+    Of an odd number, one has a bye: of those with the fewest byes, the lowest-rated.
+    Equals are in random order, and a player without a rating gets a new random rank in
     every round.
     """
 
@@ -30,7 +30,7 @@ class Swiss(Schedule):
     rounds: int = Field(
         3,
         ge=1,
-        description="rounds of a tournament; with the next, who met whom counts from nothing",
+        description="rounds of a tournament; the next one forgets who met whom",
     )
 
     def seatings(
@@ -39,33 +39,27 @@ class Swiss(Schedule):
         """Half as many matches a prompt as players. Raises ConfigError for fewer than
         two players.
         """
-        players = two_or_more(match_context, self.kind)
+        game, players = match_context.game, two_or_more(match_context, self.kind)
         rng = seeds.generator(match_context.seed, self.kind)
         met_NN = np.zeros((len(players), len(players)), int)
         byes_N = np.zeros(len(players), int)
-        table: Seatings = []
+        seatings: Seatings = []
         for i, prompt in enumerate(prompts):
             if i % self.rounds == 0:
                 met_NN[:] = 0
             ranked = _ranked(players, match_context.ratings, rng)
             if len(ranked) % 2:
-                out = min(reversed(ranked), key=lambda n: byes_N[n])
-                byes_N[out] += 1
-                ranked.remove(out)
+                idle = min(reversed(ranked), key=lambda n: byes_N[n])
+                byes_N[idle] += 1
+                ranked.remove(idle)
             for a, b in _pairs(met_NN[np.ix_(ranked, ranked)]):
-                one, other = ranked[a], ranked[b]
-                met_NN[one, other] += 1
-                met_NN[other, one] += 1
+                first, second = ranked[a], ranked[b]
+                met_NN[first, second] += 1
+                met_NN[second, first] += 1
                 swap = bool(rng.integers(2))
-                table.append(
-                    (
-                        prompt,
-                        deal(
-                            match_context.game.seats, players[one], players[other], swap
-                        ),
-                    )
-                )
-        return table
+                seats = deal(game.seats, players[first], players[second], swap)
+                seatings.append((prompt, seats))
+        return seatings
 
 
 def _ranked(

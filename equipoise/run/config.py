@@ -63,7 +63,8 @@ class RunConfig(Settings):
     )
     training_ratings: Ratings = Field(
         default="bradley_terry",  # type: ignore[assignment]
-        description="rates the players by their matches, for schedules, for peers' weights and for the report",
+        description="rates the players by their matches, for schedules, for peers' "
+        "weights and for the report",
     )
     training_matches: Literal["all", "own"] = Field(
         "all",
@@ -80,7 +81,8 @@ class RunConfig(Settings):
     learner: Learner
     learners: dict[str, Learner] = Field(
         default_factory=dict,
-        description="learner -> its own trainer; settings that it leaves out are those of `learner`",
+        description="learner -> its own trainer; settings that it leaves out are "
+        "those of `learner`",
     )
     turns: Turns = Field(
         default="everyone", description="who learns in which generation"
@@ -221,8 +223,10 @@ class RunConfig(Settings):
             other = starts.setdefault(start, name)
             if other != name:
                 raise ValueError(
-                    f"players.{name}.adapter: '{other}' starts from '{player.adapter}', too; give each role an "
-                    "adapter of its own, or set schedule.shared: true if one start for both is meant"
+                    f"players.{name}.adapter: '{other}' starts from "
+                    f"'{player.adapter}', too; give each role an "
+                    "adapter of its own, or set schedule.shared: true if one start "
+                    "for both is meant"
                 )
 
     def _check_rewards(self) -> None:
@@ -232,16 +236,19 @@ class RunConfig(Settings):
         ]
         if self.shaping and not rewarded:
             raise ValueError(
-                f"shaping: the learner '{self.learner.kind}' has no rewards to add to; policy_gradient has"
+                f"shaping: the learner '{self.learner.kind}' has no rewards to add "
+                "to; policy_gradient has"
             )
         if self.normalise.method != "none" and not rewarded:
             raise ValueError(
-                f"normalise: the learner '{self.learner.kind}' has no rewards to normalise; policy_gradient has"
+                f"normalise: the learner '{self.learner.kind}' has no rewards to "
+                "normalise; policy_gradient has"
             )
         for name in self.turns.named() if self.turns.by_rewards else ():
             if name not in rewarded:
                 raise ValueError(
-                    f"turns: '{self.turns.kind}' goes by rewards, and the learner '{self.learner_of(name).kind}' of "
+                    f"turns: '{self.turns.kind}' goes by rewards, and the learner "
+                    f"'{self.learner_of(name).kind}' of "
                     f"'{name}' has none; policy_gradient has"
                 )
         for shaping in (shaping.in_game(self.game) for shaping in self.shaping):
@@ -261,12 +268,14 @@ class RunConfig(Settings):
             return
         if self.evaluate.meets_the_past:
             raise ValueError(
-                f"keep: evaluate: {self.evaluate.kind}, as it is set, lets measured generations play again, "
+                f"keep: evaluate: {self.evaluate.kind}, as it is set, lets measured "
+                "generations play again, "
                 "so all must be kept"
             )
         if self.loss is not None and self.loss.memory > self.keep:
             raise ValueError(
-                f"keep: the loss meets {self.loss.memory} past generations, but only {self.keep} are kept"
+                f"keep: the loss meets {self.loss.memory} past generations, but only "
+                f"{self.keep} are kept"
             )
 
     def yaml(self) -> str:

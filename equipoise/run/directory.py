@@ -50,11 +50,13 @@ class Run:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             if not overwrite:
                 raise RunError(
-                    f"{folder}: exists; `equipoise resume {folder}`, or --overwrite, or another --out"
+                    f"{folder}: exists; `equipoise resume {folder}`, or --overwrite, "
+                    "or another --out"
                 )
             if folder.is_dir() and not (folder / "config.yaml").exists():
                 raise RunError(
-                    f"{folder}: is not a run directory, so it is not overwritten; choose another --out"
+                    f"{folder}: is not a run directory, so it is not overwritten; "
+                    "choose another --out"
                 )
         if folder.is_dir():
             with _locked(folder):
@@ -102,7 +104,8 @@ class Run:
         for text in overrides:
             if not set(text.partition("=")[0].split(".")) & FREE:
                 raise ConfigError(
-                    f"-s {text}: would change what the run computes; once it has begun, only these may change: "
+                    f"-s {text}: would change what the run computes; once it has "
+                    "begun, only these may change: "
                     f"{', '.join(sorted(FREE))}. Start a new run for anything else"
                 )
         path = self.folder / "config.yaml"

@@ -158,7 +158,8 @@ class Recorder:
         self._monitor.numbers(unjudged_share=share)
         if share > self._config.max_unjudged:
             raise NoSignal(
-                f"judge '{judge.kind}': {share:.0%} of {seats} answers have no '{utility}' score, more than "
+                f"judge '{judge.kind}': {share:.0%} of {seats} answers have no "
+                f"'{utility}' score, more than "
                 f"max_unjudged = {self._config.max_unjudged:.0%}. {most_common(reasons)}"
             )
         return {

@@ -74,7 +74,8 @@ class TeacherMatches:
         role_of = {name: role for role, name in config.schedule.player_of_role.items()}
         if not role_of or len(config.learning) != 1:
             raise ConfigError(
-                "traces: need a recipe with schedule: roles and one player that learns, such as gtalign"
+                "traces: need a recipe with schedule: roles and one player that "
+                "learns, such as gtalign"
             )
         self._config, self._teacher, self._candidates = config, teacher, candidates
         (learner,) = config.learning
@@ -161,7 +162,8 @@ class TeacherMatches:
                 best[match.prompt] = match, scores
         if not best:
             raise DataError(
-                f"traces: none of the {len(judged)} matches is good enough: {well_formed} are well formed, and "
+                f"traces: none of the {len(judged)} matches is good enough: "
+                f"{well_formed} are well formed, and "
                 f"--least is {least:g}; candidates.jsonl shows what the teacher wrote"
             )
         return [

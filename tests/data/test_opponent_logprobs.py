@@ -107,5 +107,5 @@ def test_a_player_without_log_probabilities_is_refused(ledger):
             pass
 
     actors = {LEARNER: Scorer(0.0), OLD: Silent()}
-    with pytest.raises(ConfigError, match="cannot tell log-probabilities"):
+    with pytest.raises(ConfigError, match="has no log-probabilities"):
         opponent_logprobs(ledger, actors.__getitem__, LEARNER, [OLD], pairs("a"))

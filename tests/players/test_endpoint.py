@@ -707,7 +707,7 @@ def test_an_endpoint_is_no_opponent_in_a_loss_that_needs_log_probabilities(
         Ledger.create(tmp_path / "ledger.sqlite") as ledger,
         pytest.raises(
             ConfigError,
-            match=r"players\.judge: cannot tell log-probabilities, which the loss needs",
+            match=r"players\.judge: has no log-probabilities, which the loss needs",
         ),
     ):
         opponent_logprobs(

@@ -1,0 +1,211 @@
+"""The SQLite file of a run (WAL): one process writes; anyone may read.
+
+    meta        schema number; the directory the run was started in
+    prompts     what was played, and to which split and generation it belongs
+    matches     every match with its turns
+    judgements  what each judge made of a match; `judged`: whether it has scores
+    pairs       the pairs of answers that a learner was taught
+    episodes    a learner's moves with their rewards
+    logprobs    answer log-probabilities (nats) and token counts, by (player, text)
+    replies     what endpoints replied, by the hash of the question
+    players     lineage
+    stages      what is finished; the last line written for a stage
+
+`record` and `facts` are JSON: the msgspec form of the types in `equipoise.types`. Ids
+are hashes of what made the record, so writing a record again inserts nothing. Rows keep
+the order of writing (rowid).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+from equipoise.errors import DiskFull, RunError
+
+SCHEMA = 3
+
+TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE prompts (
+    id TEXT, split TEXT NOT NULL, generation INTEGER NOT NULL, record TEXT NOT NULL,
+    UNIQUE (id, split, generation));
+CREATE TABLE matches (
+    id TEXT UNIQUE, generation INTEGER NOT NULL, split TEXT NOT NULL,
+    prompt TEXT NOT NULL, record TEXT NOT NULL);
+CREATE INDEX matches_by_part ON matches (split, generation);
+CREATE TABLE judgements (
+    id TEXT UNIQUE, match TEXT NOT NULL, judge TEXT NOT NULL,
+    generation INTEGER NOT NULL, split TEXT NOT NULL, judged INTEGER NOT NULL,
+    record TEXT NOT NULL);
+CREATE INDEX judgements_by_match ON judgements (match);
+CREATE INDEX judgements_by_part ON judgements (split, generation, judged);
+CREATE INDEX judgements_missing ON judgements (judged) WHERE judged = 0;
+CREATE TABLE pairs (
+    id TEXT, generation INTEGER NOT NULL, learner TEXT NOT NULL, record TEXT NOT NULL,
+    UNIQUE (generation, learner, id));
+CREATE TABLE episodes (
+    id TEXT, generation INTEGER NOT NULL, learner TEXT NOT NULL, record TEXT NOT NULL,
+    UNIQUE (learner, id));
+CREATE TABLE logprobs (
+    player TEXT, encoding TEXT, text TEXT, total REAL NOT NULL, tokens INTEGER NOT NULL,
+    UNIQUE (player, encoding, text));
+CREATE TABLE replies (
+    key TEXT PRIMARY KEY, account TEXT NOT NULL, tokens INTEGER NOT NULL,
+    cost REAL NOT NULL, record TEXT NOT NULL);
+CREATE TABLE players (
+    name TEXT, generation INTEGER, parent TEXT, learner TEXT NOT NULL,
+    facts TEXT NOT NULL, PRIMARY KEY (name, generation));
+CREATE TABLE stages (
+    key TEXT PRIMARY KEY, generation INTEGER NOT NULL, stage TEXT NOT NULL,
+    facts TEXT NOT NULL, seconds REAL NOT NULL);
+"""
+
+AT_ONCE = 500  # values that fit one statement
+
+T = TypeVar("T")
+
+
+class Database:
+    """The tables of one run, and the few ways in which they are written and read.
+
+    Opened by `create` or `open`; close it, or use it as a context manager.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._db = connection
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path, **meta: str) -> Self:
+        """New, empty tables at `path`, with `meta` about the run."""
+        database = cls(_connect(path), path)
+        with database.transaction() as db:
+            for statement in TABLES.split(";"):
+                db.execute(statement)
+            db.executemany(
+                "INSERT INTO meta VALUES (?, ?)",
+                {"schema": str(SCHEMA), **meta}.items(),
+            )
+        return database
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """The tables at `path`. Raises RunError when the file is absent, is no ledger,
+        or has another schema.
+        """
+        if not path.exists():
+            raise RunError(f"{path}: no ledger here; is {path.parent} a run directory?")
+        database = cls(_connect(path), path)
+        try:
+            schema = database.meta("schema")
+        except (sqlite3.DatabaseError, TypeError) as error:
+            raise RunError(f"{path}: not an Equipoise ledger ({error})") from error
+        if schema != str(SCHEMA):
+            raise RunError(
+                f"{path}: written by another version of Equipoise (ledger schema "
+                f"{schema}, this one reads {SCHEMA}); "
+                "use that version, or start a new run"
+            )
+        return database
+
+    def close(self) -> None:
+        """Close the file; what was added is on disk already."""
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def meta(self, key: str) -> str:
+        """What is noted of the run under `key`."""
+        query = "SELECT value FROM meta WHERE key = ?"
+        return self._db.execute(query, (key,)).fetchone()[0]
+
+    # -- writing
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing. Transactions nest: the outermost one commits. Raises DiskFull
+        when nothing can be written.
+        """
+        if self._db.in_transaction:
+            yield self._db
+            return
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield self._db
+            self._db.execute("COMMIT")
+        except BaseException as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            if isinstance(error, sqlite3.OperationalError) and _is_full(error):
+                raise DiskFull(
+                    f"{self.path}: cannot write ({error}); free some space, then "
+                    f"`equipoise resume {self.path.parent}`"
+                ) from error
+            raise
+
+    def _insert(
+        self, table: str, columns: int, rows: Iterable[tuple[Any, ...]]
+    ) -> None:
+        """Add rows; one that is there already is left as it is."""
+        marks = ",".join("?" * columns)
+        with self.transaction() as db:
+            db.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", rows)
+
+    # -- reading
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """The rows of a reading query."""
+        yield from self._db.execute(query, values)
+
+    def _records(
+        self, kind: type[T], query: str, values: Sequence[Any] = ()
+    ) -> Iterator[T]:
+        """The records that a query for one column finds."""
+        decode = msgspec.json.Decoder(kind).decode
+        for (record,) in self._db.execute(query, values):
+            yield decode(record)
+
+    def _rows_among(
+        self, query: str, ids: Iterable[str], values: Sequence[Any] = ()
+    ) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query in which `{ids}` stands for some of the ids at a time,
+        after the other values.
+        """
+        known = list(ids)
+        for start in range(0, len(known), AT_ONCE):
+            part = known[start : start + AT_ONCE]
+            marks = ",".join("?" * len(part))
+            yield from self._db.execute(query.format(ids=marks), (*values, *part))
+
+
+def to_json(record: Any) -> str:
+    """A record or facts as they are written."""
+    return msgspec.json.encode(record).decode()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    try:
+        db = sqlite3.connect(path, isolation_level=None, timeout=30)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+    except sqlite3.DatabaseError as error:
+        if _is_full(error):
+            raise DiskFull(
+                f"{path}: cannot write ({error}); free some space"
+            ) from error
+        raise RunError(f"{path}: cannot open the ledger ({error})") from error
+    return db
+
+
+def _is_full(error: sqlite3.DatabaseError) -> bool:
+    return "full" in str(error) or "disk I/O" in str(error)
