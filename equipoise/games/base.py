@@ -1,4 +1,4 @@
-"""What a game is: seats, and a referee that asks them."""
+"""What a game is: seats, and a referee that asks them to move."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import msgspec
 import numpy as np
 
 from equipoise.component import Component
-from equipoise.types import Judgement, Match, Move, Prompt, View, user
+from equipoise.types import (
+    Judgement,
+    Match,
+    Move,
+    Prompt,
+    View,
+    record_id,
+    user,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,7 @@ class Game(Component):
         return True
 
     def role(self, seat: str) -> str:
-        """What the seat plays; seats of one role are moved in alike."""
+        """The role of a seat; seats of one role are played alike."""
         return seat
 
     @property
@@ -105,9 +112,9 @@ class Game(Component):
         """
         if text is None:
             return prompt
-        return msgspec.structs.replace(
-            prompt, messages=(*prompt.messages[:-1], user(text))
-        )
+        identity = record_id("given", prompt.id, text)
+        messages = (*prompt.messages[:-1], user(text))
+        return Prompt(identity, messages, prompt.facts, prompt.source)
 
     def check_replay(self) -> None:
         """Raises ConfigError where a text of an earlier match cannot be given again."""
@@ -140,7 +147,7 @@ class Game(Component):
         return None
 
     def outcome(self, moves: Mapping[str, str]) -> dict[str, float]:
-        """For a finite game: what each seat gets when they move so. Raises ValueError
-        naming a move that is none.
+        """For a finite game: what each seat gets for these moves. Raises ValueError
+        naming an unknown move.
         """
-        raise TypeError(f"{type(self).__name__} is no finite game")
+        raise TypeError(f"{type(self).__name__} is not a finite game")
