@@ -32,7 +32,7 @@ from typing import Any
 import torch
 
 from benchmarks import preference_runs
-from benchmarks.policy_gradient_runs import pupil_of, right, update
+from benchmarks.policy_gradient_runs import trainer_of, right, update
 from equipoise import seeds
 from equipoise.environments.clerk import world
 from equipoise.models.device import choose_device
@@ -119,7 +119,7 @@ def tiny(folder: Path, seed: int, **settings: Any) -> Any:
         "max_new_tokens": 1,
         "batch_size": 1024,
     }
-    return pupil_of(player, seed, batch_size=1024, **settings)
+    return trainer_of(player, seed, batch_size=1024, **settings)
 
 
 @torch.no_grad()
@@ -285,7 +285,7 @@ def sums(o: argparse.Namespace) -> None:
     for name, (method, group) in methods.items():
         before, after, started = [], [], time.perf_counter()
         for seed in range(o.sum_seeds):
-            policy_trainer = pupil_of(
+            policy_trainer = trainer_of(
                 player, seed, kl=0, learning_rate=1e-4, batch_size=128, **method
             )
             train = world.prompts(seed, 1500, ["sum"])
@@ -393,7 +393,7 @@ def shape(o: argparse.Namespace) -> None:
             "GRPO": {},
         }.items():
             settings = settings or {"estimator": "group_relative"}
-            policy_trainer = pupil_of(
+            policy_trainer = trainer_of(
                 player,
                 5,
                 precision="bf16",

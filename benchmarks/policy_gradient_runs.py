@@ -21,7 +21,7 @@ from equipoise.types import Episode, Prompt, Turn, View
 RATE = 1e-4
 
 
-def pupil_of(player: dict[str, Any], seed: int, **settings: Any) -> Any:
+def trainer_of(player: dict[str, Any], seed: int, **settings: Any) -> Any:
     """A learner at generation 0, with no warm-up."""
     from equipoise.learners.policy_gradient import PolicyGradient
     from equipoise.learners.policy_trainer import PolicyTrainer
@@ -83,7 +83,7 @@ def ours(o: argparse.Namespace) -> dict[str, Any]:
         "max_new_tokens": o.tokens,
         "batch_size": o.prompts * o.group,
     }
-    policy_trainer = pupil_of(
+    policy_trainer = trainer_of(
         player,
         5,
         estimator="group_relative",

@@ -181,7 +181,7 @@ def reference_pass(o: argparse.Namespace, now: Any) -> tuple[Any, Any]:
 def taught(
     o: argparse.Namespace, now: Any, scores: tuple[Any, Any]
 ) -> dict[str, float]:
-    """Train on the lesson, every opponent having `scores`."""
+    """Train on the pairs, every opponent having `scores`."""
     from dataclasses import replace
 
     columns = {

@@ -1,11 +1,10 @@
-"""Advantages: how much better a token, or an answer, did than expected. Pure functions
-on tensors.
+"""Advantages: how much better a token, or an answer, did than expected.
 
-Whatever is subtracted from a reward (a critic's value, the mean of a group, of the
-others, of the batch, of a role) lowers the variance of the policy gradient; the
-estimators below differ in what that is. An advantage is a constant to the loss, so
-results carry no gradient. Rewards must be finite: leave out the rows that were not
-judged, a NaN spreads.
+Pure functions on tensors. What is subtracted from a reward (a critic's value, the mean
+of a group, of the others, of the batch, of a role) lowers the variance of the policy
+gradient; the functions below differ in what that is. An advantage is a constant to the
+loss, so results carry no gradient. Rewards must be finite: leave out the rows that were
+not judged, for a NaN spreads.
 
 B rows (answers), T tokens. `mask_BT` is true on answer tokens; what stands elsewhere is
 not read, and results are 0 there. The mask may have holes (an answer of several turns):
@@ -42,8 +41,7 @@ def gae(
     _same_shape(reward=reward_BT, value=value_BT, mask=mask_BT)
     mask_BT = mask_BT.bool()
     tokens = mask_BT.shape[1]
-    # The next answer token of each position, or T, where there is none and the value is
-    # 0.
+    # The next answer token of each position; T where there is none, with value 0.
     index_BT = (
         torch.arange(tokens, device=mask_BT.device)
         .expand_as(mask_BT)
@@ -132,8 +130,8 @@ def whitened(
     value_BT = value_BT.masked_fill(~mask_BT, 0)
     mean = value_BT.sum() / count
     centred_BT = (value_BT - mean).masked_fill(~mask_BT, 0)
-    # Once more, since ε is so small that the rounding error of the mean would be blown
-    # up where all values are alike.
+    # Once more, since ε is so small that it would blow up the rounding error of the mean
+    # where all values are alike.
     centred_BT = (centred_BT - centred_BT.sum() / count).masked_fill(~mask_BT, 0)
     variance = (centred_BT**2).sum() / (count - 1).clamp(min=1)
     scaled_BT = centred_BT * (variance + eps).rsqrt()
@@ -145,12 +143,14 @@ def batch_normalised(reward_B: torch.Tensor, *, eps: float = 1e-8) -> torch.Tens
     """REINFORCE++: A_i = (r_i − mean of the batch) / √(variance of the batch + ε), one
     number an answer.
 
-    The statistics are the whole batch's, so its answers and prompts must not be split before. Around it, the learner:
+    The statistics are the whole batch's, so it must not be split before. The learner:
     * without a KL penalty, gives every token of an answer the answer's advantage;
-    * with a penalty β per token in the reward, which makes the advantage A_t = r − β Σ_{i ≥ t} kl_i differ by token,
-      normalises over tokens instead: `whitened(discounted(reward_BT − β·kl_BT, mask_BT, 1.0), mask_BT)`;
-    * with several answers a prompt, passes `group_relative(reward_B, group_B, scale=False)` for reward_B
-      ("with baseline"), its KL penalty then being a term of the loss.
+    * with a penalty β per token in the reward, which makes the advantage A_t = r − β
+      Σ_{i ≥ t} kl_i differ by token, normalises over tokens instead:
+      `whitened(discounted(reward_BT − β·kl_BT, mask_BT, 1.0), mask_BT)`;
+    * with several answers a prompt, passes `group_relative(reward_B, group_B,
+      scale=False)` for reward_B ("with baseline"); its KL penalty is then a term of the
+      loss.
     Source: arXiv 2501.03262.
     """
     return whitened(
@@ -173,14 +173,16 @@ def role_baseline(
         b_role ← α^n b_role + (1 − α^n)·(mean of the role's n rewards in the batch)
 
     which is n updates b ← αb + (1 − α)r, one an answer, taken as if all n rewards were
-    their mean: the order of rows has no say. `baseline` is what the last call returned
+    their mean, so the order of rows does not matter. `baseline` is what the last call returned
     ({} at first) and is not changed; a role that is not in it starts at its mean in
     this batch. Roles of several games need names of their own ("poker/first").
 
-    after: True subtracts b as this batch has moved it, the paper's order; False as it was before, which is what the
-        paper's released code does. Afterwards an answer's own reward is in b, by which the role's expected gradient is
-        scaled by 1 − (1 − α^n)/n and not turned.
-    Returns (advantage_B, the baseline to pass next time: roles not seen in this batch as they were).
+    after: True subtracts b as this batch has moved it, the paper's order; False as it
+        was before, which is what the paper's released code does. Afterwards an answer's
+        own reward is in b, which scales the role's expected gradient by 1 − (1 −
+        α^n)/n and does not turn it.
+    Returns (advantage_B, the baseline to pass next time: roles not seen in this batch
+    as they were).
     Raises ConfigError where the lengths differ or `decay` is outside [0, 1].
     Source: arXiv 2506.24119, eq. 2 and Algorithm 1 (there b starts at 0).
     """

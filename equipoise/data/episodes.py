@@ -38,8 +38,9 @@ def episodes(
     """(an episode for each move of `learner`, in order; how many of its moves gave
     none, by reason).
 
-        reward = utility of the seat + Σ over the terms of that seat's role,  normalised where that is asked for
+        reward = utility of the seat + Σ over the terms of that seat's role
 
+    normalised if `normalise` is given.
     `judgements` by match id, `prompts` by id. A move whose seat was not judged, or that
     failed, is left out: it is not paid 0. Raises ConfigError for a utility that no
     judgement has, EquipoiseError for a term that has not one finite number for each

@@ -1,11 +1,11 @@
 """Policy gradients: PPO with its own critic, and the methods without one.
 
-    estimator        advantage of an answer's tokens                                          usual name
-    gae              Σ (γλ)^k δ of a critic's values                                          PPO
-    group_relative   (reward − mean of its group) / deviation of its group                    GRPO
-    leave_one_out    reward − mean of the others in its group                                 RLOO
-    batch            reward to go, normalised over the batch                                  REINFORCE++
-    role_baseline    reward − moving average of its role's rewards                            SPIRAL's, for self-play
+    estimator        advantage of an answer's tokens                       usual name
+    gae              Σ (γλ)^k δ of a critic's values                       PPO
+    group_relative   (reward − mean of its group) / deviation of its group GRPO
+    leave_one_out    reward − mean of the others in its group              RLOO
+    batch            reward to go, normalised over the batch               REINFORCE++
+    role_baseline    reward − moving average of its role's rewards         SPIRAL's
 
 A group is the answers to one chat in one role. One generation is one batch and `epochs`
 passes over it. `learners.policy_trainer` does the work.

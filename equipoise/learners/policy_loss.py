@@ -1,6 +1,7 @@
 """The loss of a policy gradient on a part of an optimizer step's moves.
 
-    clipped surrogate + kl · k3 (kl_in: loss) − entropy · H + ½ clipped squares of the critic
+    clipped surrogate + kl · k3 (kl_in: loss) − entropy · H + ½ clipped squares of the
+    critic
 
 Each term is a weighted sum over tokens, with the weights of the whole step, so that the
 sums of its parts add up to the step's mean.

@@ -1,9 +1,11 @@
 """A policy trainer stays in memory: the policy, its critic, reference, optimizer and
 baselines, from update to update.
 
-    rewards by token    the pay-off on the last token, less kl · (log π − log π_ref) on each where kl_in is reward
-    advantages          by the estimator, from the values and log-probabilities before the update
-    each step           the loss of `policy_loss` on a minibatch, its gradients, a step of AdamW
+    rewards by token   the pay-off on the last token, less kl · (log π − log π_ref) on
+                       each where kl_in is reward
+    advantages         by the estimator, from values before the update
+    each step          the loss of `policy_loss` on a minibatch, its gradients, a step of
+                       AdamW
 
 What it samples with and what it trains are one model; `assert_agreement` compares the
 sampler's log-probabilities with the trainer's after each update. Several processes
@@ -51,8 +53,9 @@ PROBE_TOKENS = 8
 
 
 class PolicyTrainer:
-    """Trains one player by policy gradients. `learner` is the player at the generation
-    that it is in.
+    """Trains one player by policy gradients.
+
+    `learner` is the player at the generation that it is in.
     """
 
     def __init__(
@@ -364,8 +367,8 @@ class PolicyTrainer:
 def _accelerator(
     player: Local, trackers: Sequence[str], logs: str | None
 ) -> Accelerator:
-    # Processes on CPUs find each other only where a CPU is asked for; in a single
-    # process, whoever came first has decided.
+    # Processes on CPUs find each other only if `cpu` is set. In a single process the
+    # first Accelerator decides for all.
     on_cpu = choose_device(player.device).type == "cpu"
     return Accelerator(
         cpu=on_cpu and world_size() > 1,

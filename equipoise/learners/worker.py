@@ -79,7 +79,7 @@ def _write(file: Path, value: Any) -> None:
 
 
 def _end_with_parent(lock: Path) -> None:
-    """End this process once nobody holds the lock.
+    """End this process once the lock is free.
 
     Then the process that was to read the result has been killed.
     """

@@ -5,9 +5,11 @@ The log-probabilities, in nats, are of tokens that the *policy* sampled; each es
 gives a number a token. An estimator of the value is not one of the gradient. With the
 samples held fixed, as autograd does, its expectation is
 
-    k1   0: E[∇ log π] vanishes. In the reward (detached) it is the right penalty, as a loss it adds nothing but noise
+    k1   0: E[∇ log π] vanishes. In the reward (detached) it is the right penalty, as a
+         loss it adds nothing but noise
     k2   ∇ KL(policy ‖ reference): the one to use as a loss
-    k3   ∇ KL(reference ‖ policy): near the reference the same to first order, further off another pull
+    k3   ∇ KL(reference ‖ policy): near the reference the same to first order, further
+         off another pull
 
 Source: Schulman, "Approximating KL divergence", 2020
 (http://joschu.net/blog/kl-approx.html).

@@ -58,7 +58,7 @@ def some_pairs(count: int = 8) -> list[Pair]:
 
 @pytest.fixture
 def training_batch(model_folder, tmp_path):
-    """lesson("llama", lora=…, loss=…) -> a lesson whose one opponent is the player as
+    """training_batch("llama", lora=…, loss=…) -> one whose one opponent is the player as
     given.
     """
 

@@ -36,7 +36,7 @@ ROUNDS = 12
 
 
 def training_batch(
-    folder, name="defender", weights=None, rival_weights=None, game=GAME, generation=0
+    folder, name="defender", weights=None, other_weights=None, game=GAME, generation=0
 ) -> TrainingBatch:
     other = "adversary" if name == "defender" else "defender"
     home = Path(folder) / f"{name}-{generation}"
@@ -50,7 +50,7 @@ def training_batch(
         seed=0,
         game=game,
         other_players={
-            other: OtherPlayer(Tabular(logits=STARTS[other]), rival_weights)
+            other: OtherPlayer(Tabular(logits=STARTS[other]), other_weights)
         },
         player_of_role={"row": "defender", "column": "adversary"},
     )
@@ -132,7 +132,7 @@ def test_a_batch_with_other_players_can_be_sent_to_other_processes(tmp_path):
     weights = tmp_path / "weights"
     weights.mkdir()
     write_policy(weights, np.array([0.0, 1.0, 2.0, 3.0]))
-    now = training_batch(tmp_path, rival_weights=weights)
+    now = training_batch(tmp_path, other_weights=weights)
     learner = Proximal(rounds=9, entropy=True)
     write(tmp_path, learner, now)
     learner_again, again = read(tmp_path, lambda line: None)

@@ -46,7 +46,7 @@ def bradley_terry_game(reward_A):
 
 def learn(tmp_path, settings, game, learner=None, generations=3, start=START):
     """Teach a player with a random past: (the past's log-probabilities, newest first;
-    the newborn's; the facts).
+    the new one's; the facts).
     """
     dice = np.random.default_rng(7)
     folders = [None]
