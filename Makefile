@@ -18,11 +18,11 @@ test: $(TESTS)        ## the fast suite
 slow: $(TESTS)        ## the long tests: crashes, whole recipes
 	$(BIN)/python -m pytest -m slow
 
-check: $(TESTS)       ## style, types and the import law
+check: $(TESTS)       ## style, types, the import law and plain names
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
-	$(BIN)/python -m pytest tests/test_import_law.py
+	$(BIN)/python -m pytest tests/test_import_law.py tests/test_words.py
 
 bench: $(TESTS)       ## every benchmark, short settings (see docs/lab.md for the long ones)
 	$(BIN)/python -m benchmarks

@@ -8,6 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
+
+def override(what: str) -> Any:
+    """The option `-s KEY=VALUE`, which may be repeated; `what` says what it changes."""
+    return typer.Option("-s", "--set", metavar="KEY=VALUE", help=f"override {what}")
+
+
 Recipe = Annotated[
     str,
     typer.Argument(
@@ -15,12 +21,7 @@ Recipe = Annotated[
     ),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run directory")]
-Set = Annotated[
-    list[str],
-    typer.Option(
-        "-s", "--set", metavar="KEY=VALUE", help="override a setting: loss=dpo"
-    ),
-]
+Set = Annotated[list[str], override("a setting: loss=dpo")]
 Json = Annotated[
     bool, typer.Option("--json", help="print facts as JSON, and nothing else")
 ]

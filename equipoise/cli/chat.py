@@ -16,6 +16,7 @@ from equipoise.cli.serving_options import (
     Adapter,
     ExtensionChoice,
     Model,
+    PlayerSettings,
     ServedRun,
     Upstream,
     UpstreamKey,
@@ -23,7 +24,6 @@ from equipoise.cli.serving_options import (
     option_texts,
     with_extensions,
 )
-from equipoise.options import Set
 from equipoise.serve.extension import offered
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def chat(
     upstream: Upstream = "",
     upstream_model: UpstreamModel = "",
     upstream_key_env: UpstreamKey = "",
-    set: Set = [],  # noqa: B006
+    set: PlayerSettings = [],  # noqa: B006
     system: System = "",
     seed: Seed = 0,
     temperature: Temperature = None,

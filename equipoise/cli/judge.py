@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec import to_builtins
 
-from equipoise.options import Json, RunFolder, Set, show
+from equipoise.options import Json, RunFolder, override, show
 
 if TYPE_CHECKING:
     from equipoise.report.terminal import Value
@@ -31,7 +31,7 @@ def judge(
         int | None,
         typer.Option(min=0, help="judge this generation only", show_default="all"),
     ] = None,
-    set: Set = [],  # noqa: B006
+    set: Annotated[list[str], override("a setting of the judge")] = [],  # noqa: B006
     json: Json = False,
 ) -> None:
     """Have another judge judge a run's matches.

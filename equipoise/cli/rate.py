@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.options import Json, RunFolder, Set, show
+from equipoise.options import Json, RunFolder, override, show
 
 if TYPE_CHECKING:
     from equipoise.ratings.base import Rating
@@ -41,7 +41,7 @@ def rate(
             show_default="the run's",
         ),
     ] = "",
-    set: Set = [],  # noqa: B006
+    set: Annotated[list[str], override("a setting of the rating: k=8")] = [],  # noqa: B006
     json: Json = False,
 ) -> None:
     """Rate a run's players anew, from its ledger.

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from typing import Annotated
 
-from equipoise.options import Json, RunFolder, Set
+from equipoise.options import Json, RunFolder, override
 
 
-def resume(folder: RunFolder, set: Set = [], json: Json = False) -> None:  # noqa: B006
+def resume(
+    folder: RunFolder,
+    set: Annotated[list[str], override("a limit: players.NAME.budget.calls=1000")] = [],  # noqa: B006
+    json: Json = False,
+) -> None:
     """Go on with a run that was stopped.
 
     What is recorded is not done again; a finished run only prints its result. `-s` may

@@ -11,6 +11,7 @@ from equipoise.cli.serving_options import (
     Adapter,
     ExtensionChoice,
     Model,
+    PlayerSettings,
     ServedRun,
     Upstream,
     UpstreamKey,
@@ -18,7 +19,7 @@ from equipoise.cli.serving_options import (
     option_texts,
     with_extensions,
 )
-from equipoise.options import Json, Set, show
+from equipoise.options import Json, show
 
 if TYPE_CHECKING:
     from equipoise.serve.catalogue import Catalogue
@@ -59,7 +60,7 @@ def serve(
     upstream: Upstream = "",
     upstream_model: UpstreamModel = "",
     upstream_key_env: UpstreamKey = "",
-    set: Set = [],  # noqa: B006
+    set: PlayerSettings = [],  # noqa: B006
     host: Host = "127.0.0.1",
     port: Port = 8000,
     token_env: TokenEnv = "",

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from equipoise.options import override
 from equipoise.serve.extension import ExtensionOffer, offered
 
 ServedRun = Annotated[
@@ -34,6 +35,7 @@ Upstream = Annotated[
 UpstreamModel = Annotated[
     str, typer.Option(metavar="NAME", help="with --upstream: the model's name there")
 ]
+PlayerSettings = Annotated[list[str], override("a setting of the players: top_p=0.9")]
 UpstreamKey = Annotated[
     str,
     typer.Option(
