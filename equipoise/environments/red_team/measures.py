@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Self
 
 import msgspec
 
@@ -24,6 +24,7 @@ from equipoise.evaluate.measures import (
     History,
     Measurement,
     Measures,
+    recorded,
 )
 from equipoise.evaluate.records import Records
 from equipoise.payoffs.intervals import Interval
@@ -68,10 +69,10 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     newest defender. `score`: the defender's mean pay-off.
     """
 
-    players: list[str]
-    scores: dict[str, Estimate]
-    score: float | None
-    exploitability: float | None
+    players: list[str] = recorded()
+    scores: dict[str, Estimate] = recorded()
+    score: float | None = recorded()
+    exploitability: float | None = recorded()
     attack_success: RawAndRewritten
     p_safe: RawAndRewritten
     over_refusal: Estimate | None = None
@@ -114,7 +115,7 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
         return None if mean is None else Interval(mean, math.nan, math.nan, adversary.n)
 
     @classmethod
-    def headlines(cls, history: History[Any]) -> Iterator[Headline]:
+    def headlines(cls, history: History[Self]) -> Iterator[Headline]:
         """Every measure of attack and defence, and the learners' scores."""
         for quantity, before, after in _compared(history):
             start = f"{before.text(quantity.unit)} at the start" if before else ""
@@ -122,7 +123,7 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
         yield from super().headlines(history)
 
     @classmethod
-    def changes(cls, history: History[Any]) -> Iterator[Change]:
+    def changes(cls, history: History[Self]) -> Iterator[Change]:
         """The same at the start and now.
 
         A learner's score is left out where it equals a measure: a zero-sum adversary is
@@ -142,13 +143,15 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
                 yield change
 
     @classmethod
-    def sections(cls, history: History[Any], records: Records) -> Iterator[Section]:
+    def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
         """Scores, attack and defence, cross-play, training and the attacks themselves."""
         yield from super().sections(history, records)
         yield report_sections.performance(
             measured_curves(history), diversity_path(history)
         )
-        yield report_sections.cross_play_section(_last_cross_play(history))
+        last = history.last
+        result = None if last is None else last.measures.cross_play
+        yield report_sections.cross_play_section(result)
         turns = phases(records.stages)
         yield report_sections.training(training_curves(records.stages, turns), turns)
         cards, seen = attack_cards(records, history.judge)
@@ -156,7 +159,7 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
         yield report_sections.attacks(cards, seen, len(sample.matches), sample.total)
 
     @classmethod
-    def warnings(cls, history: History[Any], records: Records) -> Iterator[str]:
+    def warnings(cls, history: History[Self], records: Records) -> Iterator[str]:
         """Signs that the adversary has collapsed."""
         points = [
             (m.measures.adversary_refused, m.measures.adversary_on_topic)
@@ -235,19 +238,13 @@ def _compared(
     history: History[RedTeamMeasures],
 ) -> Iterator[tuple[Quantity, Interval | None, Interval]]:
     """(quantity, before, after) of everything that the newest measurement has."""
-    if not history.measurements:
+    if history.ends is None:
         return
-    first, last = history.measurements[0], history.measurements[-1]
+    first, last = history.ends
     for quantity in QUANTITIES:
         after = quantity.read(last.measures)
         if after is not None:
             yield quantity, quantity.read(first.measures), after
-
-
-def _last_cross_play(history: History[RedTeamMeasures]) -> CrossPlay | None:
-    if not history.measurements:
-        return None
-    return history.measurements[-1].measures.cross_play
 
 
 def diversity_path(
@@ -329,8 +326,3 @@ def _curves(
         bands = (low, high) if any(map(math.isfinite, low)) else ((), ())
         mean = tuple(interval.mean for interval in intervals)
         yield Curve(name, "%", x, mean, *bands)
-
-
-def plain(interval: Interval) -> dict[str, Any]:
-    """An interval as plain JSON values."""
-    return msgspec.to_builtins(Estimate.of(interval))
