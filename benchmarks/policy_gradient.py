@@ -32,7 +32,7 @@ from typing import Any
 import torch
 
 from benchmarks import preference_runs
-from benchmarks.policy_gradient_runs import trainer_of, right, update
+from benchmarks.policy_gradient_runs import right, trainer_of, update
 from equipoise import seeds
 from equipoise.environments.clerk import world
 from equipoise.models.device import choose_device
