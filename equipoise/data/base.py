@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from equipoise.component import Component
+from equipoise.component import Component, nearest
+from equipoise.errors import ConfigError
 from equipoise.types import Judgement, Match, Pair
 
 
@@ -33,3 +34,14 @@ class PairMaker(Component):
         """(the pairs in the order of the matches; how many matches gave none, by
         reason). `utility` is what is compared.
         """
+
+
+def check_utility(utility: str, judgements: Iterable[Judgement]) -> None:
+    """Raises ConfigError where judgements have utilities, but not this one."""
+    names: set[str] = set()
+    for judgement in judgements:
+        names |= judgement.names()
+    if names and utility not in names:
+        raise ConfigError(
+            f"utility: no judgement has '{utility}'; {nearest(utility, sorted(names))}"
+        )

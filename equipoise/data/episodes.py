@@ -10,9 +10,10 @@ from math import isfinite
 from numbers import Real
 from typing import NamedTuple
 
+from equipoise.data.base import check_utility
 from equipoise.data.normalising import Normalising
 from equipoise.data.shaping import Term
-from equipoise.errors import ConfigError, EquipoiseError
+from equipoise.errors import EquipoiseError
 from equipoise.games.base import Game
 from equipoise.types import Episode, Judgement, Match, PlayerId, Prompt, Turn, record_id
 
@@ -54,7 +55,8 @@ def episodes(
     utilities: list[Mapping[str, float]] = []
     shaped = _shaped(made, game, prompts, terms)
     for move, added in zip(made, shaped, strict=True):
-        scores = _scores(judgements.get(move.match.id), move.turn.seat)
+        judgement = judgements.get(move.match.id)
+        scores = {} if judgement is None else judgement.utilities(move.turn.seat)
         if utility not in scores:
             dropped["unjudged"] += 1
             continue
@@ -63,7 +65,7 @@ def episodes(
         sources.append(prompts[move.match.prompt].source)
         utilities.append(scores)
     if not paid and dropped["unjudged"]:
-        _check_utility(utility, judgements)
+        check_utility(utility, judgements.values())
     if normalise is not None:
         paid = normalise.applied(paid, sources, utilities)
     return paid, {reason: count for reason, count in dropped.items() if count}
@@ -83,13 +85,6 @@ def _succeeded(turn: Turn) -> bool:
     return turn.move.finish != "error" and bool(turn.move.token_ids)
 
 
-def _scores(judgement: Judgement | None, seat: str) -> Mapping[str, float]:
-    """The utilities of the seat; empty where it was not judged."""
-    if judgement is None or judgement.scores is None:
-        return {}
-    return judgement.scores.get(seat, {})
-
-
 def _episode(
     move: MoveMade, learner: PlayerId, role: str, parts: dict[str, float]
 ) -> Episode:
@@ -105,18 +100,6 @@ def _episode(
         reward=sum(parts.values()),
         parts=parts,
     )
-
-
-def _check_utility(utility: str, judgements: Mapping[str, Judgement]) -> None:
-    """Raises ConfigError where there are utilities, but not this one."""
-    names: set[str] = set()
-    for judgement in judgements.values():
-        for scores in (judgement.scores or {}).values():
-            names.update(scores)
-    if names and utility not in names:
-        raise ConfigError(
-            f"utility: no judgement has '{utility}'; known: {', '.join(sorted(names))}"
-        )
 
 
 def _shaped(

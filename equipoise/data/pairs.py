@@ -23,9 +23,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from equipoise.component import nearest
-from equipoise.data.base import PairMaker
-from equipoise.errors import ConfigError
+from equipoise.data.base import PairMaker, check_utility
 from equipoise.types import Judgement, Match, Message, Pair, Turn, record_id
 
 
@@ -63,7 +61,7 @@ class Ranked(PairMaker):
         reason). Raises ConfigError for a utility that no judgement has.
         """
         by_match = {judgement.match: judgement for judgement in judgements}
-        _check_utility(utility, judgements)
+        check_utility(utility, judgements)
         made = [
             self._of_match(match, by_match.get(match.id), utility) for match in matches
         ]
@@ -96,15 +94,16 @@ class Ranked(PairMaker):
             return "error" if failed else "unjudged"
         pairs = []
         for messages, answers in rankings.items():
-            if answers[0].score > answers[-1].score:
+            if not _tied(answers):
                 for better, worse in self.choose(answers):
                     pairs.append(_pair(match, messages, better, worse))
         if pairs:
             return pairs
         if all(len(answers) == 1 for answers in rankings.values()):
             return "identical"
-        gaps = [answers[0].score - answers[-1].score for answers in rankings.values()]
-        return "margin" if any(gaps) else "tie"
+        if all(_tied(answers) for answers in rankings.values()):
+            return "tie"
+        return "margin"
 
 
 class BestWorst(Ranked):
@@ -154,16 +153,8 @@ class Margin(Ranked):
         ]
 
 
-def _check_utility(utility: str, judgements: Sequence[Judgement]) -> None:
-    """Raises ConfigError where there are utilities, but not this one."""
-    names: set[str] = set()
-    for judgement in judgements:
-        for scores in (judgement.scores or {}).values():
-            names.update(scores)
-    if names and utility not in names:
-        raise ConfigError(
-            f"utility: no judgement has '{utility}'; {nearest(utility, sorted(names))}"
-        )
+def _tied(answers: Ranking) -> bool:
+    return answers[0].score == answers[-1].score
 
 
 def _last(match: Match) -> dict[str, Turn]:
@@ -175,13 +166,11 @@ def _rankings(
     match: Match, judgement: Judgement | None, utility: str
 ) -> dict[Chat, Ranking]:
     """chat -> the scored answers to it, ranked, where it has two at least."""
-    if judgement is None or judgement.scores is None:
-        return {}
+    scores = {} if judgement is None else judgement.by_seat(utility)
     scored: dict[Chat, list[tuple[str, float]]] = {}
     for seat, turn in _last(match).items():
-        scores = judgement.scores.get(seat, {})
-        if utility in scores and turn.move.finish != "error":
-            answer = (turn.move.text, scores[utility])
+        if seat in scores and turn.move.finish != "error":
+            answer = (turn.move.text, scores[seat])
             scored.setdefault(turn.view.messages, []).append(answer)
     return {
         messages: _ranked(match, answers)

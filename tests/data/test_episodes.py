@@ -240,7 +240,7 @@ def test_a_term_must_give_one_number_a_text(given, words):
 def test_a_utility_that_nobody_gave():
     matches, prompts = batch("a")
     with pytest.raises(
-        ConfigError, match="utility: no judgement has 'sucess'; known: score, success"
+        ConfigError, match="utility: no judgement has 'sucess'; did you mean 'success'"
     ):
         episodes(
             matches,
