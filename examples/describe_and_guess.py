@@ -22,7 +22,7 @@ from equipoise.evaluate.records import Records
 from equipoise.games.base import Ask, Game, Referee
 from equipoise.judges.base import Judge
 from equipoise.payoffs.intervals import mean_interval
-from equipoise.prompts.base import Prompts, Source
+from equipoise.prompts.base import Prompts, PromptSource
 from equipoise.report.section import Section, Table
 from equipoise.types import Judgement, Match, Prompt, View, record_id, user
 
@@ -33,9 +33,9 @@ class Numbers(Prompts):
     kind: Literal["numbers"] = "numbers"
     largest: int = Field(18, ge=2, description="the largest secret number")
 
-    def load(self, folder: Path = Path()) -> Source:
+    def load(self, folder: Path = Path()) -> PromptSource:
         """Training prompts, and held-out ones with the same secrets."""
-        return Source(
+        return PromptSource(
             self._secrets("train", self.per_generation),
             self._secrets("held_out", self.held_out),
         )

@@ -1,4 +1,4 @@
-"""What a source of prompts is."""
+"""Sources of prompts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from equipoise.types import Prompt
 
 
 @dataclass(frozen=True)
-class Source:
-    """What a source of prompts holds: those to train on, and its own held-out and test
-    parts, None where it has none.
+class PromptSource:
+    """The prompts of a source: those to train on, and its own held-out and test parts,
+    None where it has none.
 
-    Nothing is cleaned or kept apart yet; `split.split` does both.
+    Nothing is cleaned or separated yet; `split.split` does both.
     """
 
     training: list[Prompt]
@@ -29,9 +29,9 @@ class Source:
 class Prompts(Component):
     """Where prompts come from, and how many a generation plays.
 
-    `held_out` prompts are set aside before anything is trained, and `test` others for
-    one last measurement. Where the source has such a part of its own (a file), that
-    part is used and the number says how many of it.
+    `held_out` prompts are set aside before anything is trained, and `test` others for a
+    last measurement. Where the source has such a part of its own (a file), that part is
+    used, and the number limits it.
     """
 
     KINDS: ClassVar = {
@@ -41,13 +41,13 @@ class Prompts(Component):
     }
 
     per_generation: int = Field(
-        1000, ge=1, description="prompts a generation plays; parts are disjoint"
+        1000, ge=1, description="prompts that a generation plays; parts are disjoint"
     )
     held_out: int = Field(
         200, ge=0, description="at most this many prompts are kept away from training"
     )
     test: int = Field(
-        0, ge=0, description="at most this many prompts are set aside for one last test"
+        0, ge=0, description="at most this many prompts are set aside for a last test"
     )
     reuse: bool = Field(
         False,
@@ -55,7 +55,7 @@ class Prompts(Component):
     )
 
     @abstractmethod
-    def load(self, folder: Path = Path()) -> Source:
+    def load(self, folder: Path = Path()) -> PromptSource:
         """Every prompt of the source; a part of its own that the source lacks is drawn
         from `training` later.
 

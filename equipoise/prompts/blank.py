@@ -1,4 +1,4 @@
-"""Prompts that ask nothing, for finite games."""
+"""Prompts without a text, for finite games."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from equipoise.prompts.base import Prompts, Source
+from equipoise.prompts.base import Prompts, PromptSource
 from equipoise.types import Prompt, record_id
 
 
 class Blank(Prompts):
-    """Numbered prompts that ask nothing, for games whose rules are all there is to
-    know.
-    """
+    """Numbered prompts without a text, for games that need nothing but their rules."""
 
     kind: Literal["blank"] = "blank"
     reuse: bool = Field(
@@ -22,14 +20,13 @@ class Blank(Prompts):
         description="every generation plays the same blanks; false is an error after the first",
     )
 
-    def load(self, folder: Path = Path()) -> Source:
+    def load(self, folder: Path = Path()) -> PromptSource:
         """`per_generation` blanks, `held_out` and `test` others."""
-        sizes = {
-            "train": self.per_generation,
-            "held_out": self.held_out,
-            "test": self.test,
-        }
-        return Source(*(self._blanks(part, count) for part, count in sizes.items()))
+        return PromptSource(
+            self._blanks("train", self.per_generation),
+            self._blanks("held_out", self.held_out),
+            self._blanks("test", self.test),
+        )
 
     def _blanks(self, part: str, count: int) -> list[Prompt]:
         return [

@@ -1,6 +1,4 @@
-"""Prompts from JSON Lines, JSON and Parquet files; `rows` says which shapes a row may
-have.
-"""
+"""Prompts from JSON Lines, JSON and Parquet files; `rows` has the shapes of a row."""
 
 from __future__ import annotations
 
@@ -15,15 +13,15 @@ from pydantic import Field
 
 from equipoise.component import nearest
 from equipoise.errors import DataError
-from equipoise.prompts.base import Source
-from equipoise.prompts.rows import Rows
+from equipoise.prompts.base import PromptSource
+from equipoise.prompts.rows import RowPrompts
 from equipoise.types import Prompt
 
 Paths = str | tuple[str, ...]
 
 
-class Files(Rows):
-    """Rows of one file, of all files that a pattern matches (`data/*.jsonl`), or of a
+class Files(RowPrompts):
+    """RowPrompts of one file, of all files that a pattern matches (`data/*.jsonl`), or of a
     list of either.
 
     A JSON file that is an object with several lists of rows has parts, and
@@ -41,27 +39,27 @@ class Files(Rows):
         None, description="the source's own test, given likewise"
     )
 
-    def load(self, folder: Path = Path()) -> Source:
+    def load(self, folder: Path = Path()) -> PromptSource:
         """Every row of `path`, and of `held_out_path` and `test_path` where given;
         duplicates are still in.
         """
-        own = (
-            None if paths is None else self._load(paths, folder)
-            for paths in (self.held_out_path, self.test_path)
-        )
-        return Source(self._load(self.path, folder), *own)
+        held_out = test = None
+        if self.held_out_path is not None:
+            held_out = self._load(self.held_out_path, folder)
+        if self.test_path is not None:
+            test = self._load(self.test_path, folder)
+        return PromptSource(self._load(self.path, folder), held_out, test)
 
     def _load(self, paths: Paths, folder: Path) -> list[Prompt]:
-        return [
-            prompt
-            for file, part in find(paths, folder)
-            for prompt in self.prompts(read(file, part), file.name)
-        ]
+        prompts: list[Prompt] = []
+        for file, part in find(paths, folder):
+            prompts += self.prompts(read(file, part), file.name)
+        return prompts
 
 
 def find(paths: Paths, folder: Path) -> list[tuple[Path, str]]:
-    """(file, part) that `paths` names, relative to `folder`, patterns in alphabetical
-    order; each once.
+    """The (file, part) pairs that `paths` names, relative to `folder`, patterns in
+    alphabetical order; each pair once.
 
     The part is "" where none is named.
     """
@@ -71,38 +69,37 @@ def find(paths: Paths, folder: Path) -> list[tuple[Path, str]]:
         if ".json#" in text and not path.exists():
             text, _, part = text.rpartition("#")
             path = folder / Path(text).expanduser()
-        matched = (
-            [path]
-            if path.is_file()
-            else sorted(Path(name) for name in glob.glob(str(path), recursive=True))
-        )
-        matched = [name for name in matched if name.is_file()]
         if path.is_dir():
             raise DataError(f"{path}: is a folder; name its files, e.g. {text}/*.jsonl")
-        if not matched:
-            beside = (
-                [name.name for name in path.parent.iterdir()]
-                if path.parent.is_dir()
-                else []
-            )
-            hint = (
-                nearest(path.name, beside)
-                if beside
-                else f"there is no folder {path.parent}"
-            )
-            raise DataError(f"{path}: no such file; {hint}")
-        files.update(dict.fromkeys((name, part) for name in matched))
+        for file in _matching(path):
+            files[file, part] = None
     if not files:
         raise DataError("prompts.path names no file")
     return list(files)
 
 
+def _matching(path: Path) -> list[Path]:
+    """The file, or the files of a pattern. Raises DataError where there is none."""
+    if path.is_file():
+        return [path]
+    paths = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+    files = [path for path in paths if path.is_file()]
+    if not files:
+        folder = path.parent
+        beside = [name.name for name in folder.iterdir()] if folder.is_dir() else []
+        hint = f"there is no folder {folder}"
+        if beside:
+            hint = nearest(path.name, beside)
+        raise DataError(f"{path}: no such file; {hint}")
+    return files
+
+
 def read(file: Path, part: str = "") -> Iterator[tuple[str, Any]]:
-    """(where, row) for every row of a file; the suffix says how to read it. DataError
+    """(where, row) for every row of a file, read according to its suffix. DataError
     names file and line.
 
-    `part` names the list of rows in a JSON file that is an object; where there is one
-    list only, it is that one.
+    `part` names the list of rows in a JSON file that is an object; where there is a
+    single list, it may be left out.
     """
     readers = {
         ".jsonl": _json_lines,
@@ -143,14 +140,14 @@ def _json(file: Path, part: str) -> Iterator[tuple[str, Any]]:
         return
     if part:
         raise DataError(
-            f"{file}#{part}: the file is one list of rows, without parts; leave out #{part}"
+            f"{file}#{part}: the file is a list of rows, without parts; leave out #{part}"
         )
     for number, row in enumerate(rows, 1):
         yield f"{file}: row {number}", row
 
 
 def _part(whole: Any, file: Path, part: str) -> Iterator[tuple[str, Any]]:
-    """The rows of one part of an object, each with what the object says of all:
+    """The rows of a part of an object, each with the object's own entries for all:
     `dataset` (or name), `task_type`.
     """
     whole = whole if isinstance(whole, dict) else {}
@@ -161,19 +158,17 @@ def _part(whole: Any, file: Path, part: str) -> Iterator[tuple[str, Any]]:
     }
     if not parts:
         raise DataError(
-            f"{file}: must be a list of rows, but is no list, nor an object with lists of rows"
+            f"{file}: must be a list of rows, but is no list, nor an object with lists "
+            "of rows"
         )
     if not part and len(parts) == 1:
         (part,) = parts
     if part not in parts:
-        names = ", ".join(parts)
-        found = (
-            f"no list is under {part}; {nearest(part, list(parts))}"
-            if part
-            else f"there are lists under {names}"
-        )
+        problem = f"there are lists under {', '.join(parts)}"
+        if part:
+            problem = f"no list is under {part}; {nearest(part, list(parts))}"
         raise DataError(
-            f"{file}: {found}; name the one to read: {file.name}#{next(iter(parts))}"
+            f"{file}: {problem}; name the list to read: {file.name}#{next(iter(parts))}"
         )
     about = {
         "dataset": whole.get("dataset", whole.get("name")),
@@ -184,19 +179,15 @@ def _part(whole: Any, file: Path, part: str) -> Iterator[tuple[str, Any]]:
     named = rows.items() if isinstance(rows, dict) else enumerate(rows, 1)
     for name, row in named:
         row = {"id": name, **row} if isinstance(rows, dict) else row
-        yield (
-            f"{file}#{part}: row {name}",
-            {**about, **row} if isinstance(row, Mapping) else row,
-        )
+        row = {**about, **row} if isinstance(row, Mapping) else row
+        yield f"{file}#{part}: row {name}", row
 
 
 def _by_id(rows: Any) -> bool:
     """Whether `rows` is an object of rows: id -> row."""
-    return (
-        isinstance(rows, dict)
-        and bool(rows)
-        and all(isinstance(row, dict) for row in rows.values())
-    )
+    if not isinstance(rows, dict) or not rows:
+        return False
+    return all(isinstance(row, dict) for row in rows.values())
 
 
 def _parquet(file: Path) -> Iterator[tuple[str, Any]]:
@@ -228,11 +219,9 @@ def _parse(text: str, file: Path, line: int) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         where = f"{file}:{line + error.lineno - 1}"
-        hint = (
-            "; is it JSON Lines? then name it .jsonl"
-            if error.msg == "Extra data" and file.suffix == ".json"
-            else ""
-        )
+        hint = ""
+        if error.msg == "Extra data" and file.suffix == ".json":
+            hint = "; is it JSON Lines? Then name it .jsonl"
         raise DataError(
             f"{where}: not JSON: {error.msg} at column {error.colno}{hint}"
         ) from error

@@ -1,5 +1,5 @@
-"""Prompts from a Hugging Face data set, by its hub id or a local folder; `rows` says
-which shapes a row may have.
+"""Prompts from a Hugging Face data set, by its hub id or a local folder; `rows` has the
+shapes of a row.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import Any, Literal
 from pydantic import Field
 
 from equipoise.errors import ConfigError, DataError
-from equipoise.prompts.base import Source
-from equipoise.prompts.rows import Rows
+from equipoise.prompts.base import PromptSource
+from equipoise.prompts.rows import RowPrompts
 from equipoise.types import Prompt
 
 
-class Hub(Rows):
-    """One split of a data set, as `datasets.load_dataset` finds it, and others to hold
-    out and to test on.
+class Hub(RowPrompts):
+    """A split of a data set, as `datasets.load_dataset` finds it, and others to hold out
+    and to test on.
     """
 
     kind: Literal["hub"] = "hub"
@@ -30,7 +30,7 @@ class Hub(Rows):
     )
     split: str = Field(
         "train",
-        description="the split to train on; slices such as train[:1000] are understood",
+        description="the split to train on, or a slice such as train[:1000]",
     )
     held_out_split: str | None = Field(None, description="the set's own held-out split")
     test_split: str | None = Field(None, description="the set's own test split")
@@ -39,22 +39,23 @@ class Hub(Rows):
         description="a commit, tag or branch of the set; by default its main branch",
     )
 
-    def load(self, folder: Path = Path()) -> Source:
+    def load(self, folder: Path = Path()) -> PromptSource:
         """Every row of the split, and of the held-out and the test split where named;
         duplicates are still in.
         """
-        parts = (self.held_out_split, self.test_split)
-        own = (None if split is None else self._load(folder, split) for split in parts)
-        return Source(self._load(folder, self.split), *own)
+        held_out = test = None
+        if self.held_out_split is not None:
+            held_out = self._load(folder, self.held_out_split)
+        if self.test_split is not None:
+            test = self._load(folder, self.test_split)
+        return PromptSource(self._load(folder, self.split), held_out, test)
 
     def _load(self, folder: Path, split: str) -> list[Prompt]:
         rows = self._rows(folder, split)
         if len(rows) == 0:
             raise DataError(f"{self.id}: the split '{split}' is empty")
-        return self.prompts(
-            ((f"{self.id}: {split} row {i}", row) for i, row in enumerate(rows, 1)),
-            self.id,
-        )
+        named = ((f"{self.id}: {split} row {i}", row) for i, row in enumerate(rows, 1))
+        return self.prompts(named, self.id)
 
     def _rows(self, folder: Path, split: str) -> Any:
         try:
@@ -62,7 +63,8 @@ class Hub(Rows):
             from datasets.exceptions import DatasetNotFoundError, DatasetsError
         except ImportError as error:
             raise ConfigError(
-                "prompts.kind: hub needs the package `datasets`: pip install 'equipoise[train]'"
+                "prompts.kind: hub needs the package `datasets`: "
+                "pip install 'equipoise[train]'"
             ) from error
         local = folder / self.id
         try:
@@ -78,7 +80,8 @@ class Hub(Rows):
             ) from error
         except ConnectionError as error:
             raise DataError(
-                f"{self.id}: no such folder in {folder.resolve()}, and no hub in reach: {error}"
+                f"{self.id}: no such folder in {folder.resolve()}, "
+                f"and the hub cannot be reached: {error}"
             ) from error
         except (ValueError, OSError, DatasetsError) as error:
             raise DataError(
@@ -87,7 +90,7 @@ class Hub(Rows):
 
 
 def _innermost(error: BaseException) -> str:
-    """The first line of what went wrong first; `datasets` wraps it in general words."""
+    """The first line of the original error, which `datasets` wraps in a general one."""
     while error.__cause__ is not None:
         error = error.__cause__
     return str(error).partition("\n")[0]

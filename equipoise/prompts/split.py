@@ -1,8 +1,8 @@
-"""One disjoint part of the prompts for each generation; a held-out part and a test that
+"""A disjoint part of the prompts for each generation; a held-out part and a test that
 training never sees.
 
-The order is each prompt's own hash with the seed, so that the same prompts in another
-order are split alike and new rows do not move the old ones.
+The order is that of the prompts' hashes with the seed, so that the same prompts in
+another order are split equally and new rows do not move the old ones.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from dataclasses import dataclass, field
 
 from equipoise import seeds
 from equipoise.errors import DataError
-from equipoise.prompts.base import Prompts, Source
+from equipoise.prompts.base import Prompts, PromptSource
 from equipoise.types import Prompt
 
 
 @dataclass(frozen=True)
-class Split:
-    """`parts[g]` is played in generation g. `dropped` counts prompts by why they are in
-    no part:
+class PromptSplit:
+    """`parts[g]` is played in generation g. `dropped` counts the prompts in no part by
+    their reasons:
 
-    "empty" (nothing is asked), "duplicate" (the same messages again), "in_held_out"
-    (training prompts whose text is that of a held-out one but for case and white
-    space), "in_test" (training prompts, likewise), "held_out_in_test" (prompts of the
-    source's own held-out part that are in its own test: held-out scores choose, so they
-    must not know the test).
+    "empty" (no text), "duplicate" (the same messages again), "in_held_out" (training
+    prompts whose text is that of a held-out prompt up to case and white space),
+    "in_test" (training prompts, likewise), "held_out_in_test" (prompts of the source's
+    own held-out part that are in its own test: held-out scores select models, so they
+    must not see the test).
     """
 
     parts: list[list[Prompt]]
@@ -37,12 +37,12 @@ class Split:
 
     @property
     def duplicates(self) -> int:
-        """How many prompts were dropped because the source had them already."""
+        """The number of prompts that were dropped because the source had them already."""
         return self.dropped.get("duplicate", 0)
 
     def check(self, reuse: bool = False) -> None:
-        """Raises AssertionError when two parts share a text (unless `reuse`, of
-        training), or one holds it twice.
+        """Raises AssertionError when two parts share a text (with `reuse`, training parts
+        may), or a part holds a text twice.
         """
         held_out, test = _contents(self.held_out), _contents(self.test)
         if held_out & test:
@@ -62,9 +62,9 @@ class Split:
             seen |= ids
 
 
-def dealt(prompts: Prompts, generations: int, seed: int) -> Split:
-    """The parts of a run's prompts, read and split; `seed` is the run's. Raises
-    DataError as `split` does.
+def load_split(prompts: Prompts, generations: int, seed: int) -> PromptSplit:
+    """The prompts of a run, loaded and split; `seed` is the run's. Raises DataError as
+    `split` does.
     """
     return split(
         prompts.load(),
@@ -78,7 +78,7 @@ def dealt(prompts: Prompts, generations: int, seed: int) -> Split:
 
 
 def split(
-    source: Source,
+    source: PromptSource,
     *,
     generations: int,
     per_generation: int,
@@ -86,47 +86,49 @@ def split(
     test: int = 0,
     seed: int,
     reuse: bool = False,
-) -> Split:
+) -> PromptSplit:
     """Disjoint parts of `per_generation` prompts; at most `held_out` and `test` prompts
-    kept apart by content.
+    are kept apart by content.
 
     The held-out part and the test are the source's own where it has them, and all of
     those are kept out of training; else they are drawn from `training`, the held-out
     part first. A text in both of the source's own parts stays in the test. With
     `reuse`, a new order begins when the prompts run out; no part holds a prompt twice.
-    Raises DataError when there are too few prompts, or none to hold out or to test on
-    though some are asked for.
+    Raises DataError when there are too few prompts, or when the held-out part or the
+    test is empty but should not be.
     """
     dropped: Counter[str] = Counter()
     pool, apart, tested = _kept_apart(source, held_out, test, seed, dropped)
-    for name, asked, found in (
-        ("held-out part", held_out, apart),
-        ("test", test, tested),
-    ):
-        if asked > 0 and not found:
-            raise DataError(_empty(name, asked, dropped))
-    kept_apart = len(apart) + len(tested)
+    if held_out > 0 and not apart:
+        raise DataError(_empty("held-out part", held_out, dropped))
+    if test > 0 and not tested:
+        raise DataError(_empty("test", test, dropped))
     needed = per_generation if reuse else generations * per_generation
     if len(pool) < needed:
+        size = f"{generations} generations × {per_generation} prompts"
+        advice = (
+            "lower prompts.per_generation, or set prompts.reuse: true to start over"
+        )
+        if reuse:
+            size = f"{per_generation} prompts a generation"
+            advice = "lower prompts.per_generation"
+        kept_apart = len(apart) + len(tested)
+        present = _present(len(pool), kept_apart, dropped)
         raise DataError(
-            _too_few(
-                len(pool),
-                needed,
-                generations,
-                per_generation,
-                kept_apart,
-                dropped,
-                reuse,
-            )
+            f"too few prompts: {size} need {needed}, but {present}; {advice}"
         )
     parts = _parts(pool, generations, per_generation, seed)
-    result = Split(parts, apart[:held_out], tested[:test], {**+dropped})
+    result = PromptSplit(parts, apart[:held_out], tested[:test], {**+dropped})
     result.check(reuse)
     return result
 
 
 def _kept_apart(
-    source: Source, held_out: int, test: int, seed: int, dropped: Counter[str]
+    source: PromptSource,
+    held_out: int,
+    test: int,
+    seed: int,
+    dropped: Counter[str],
 ) -> tuple[list[Prompt], list[Prompt], list[Prompt]]:
     """(prompts to train on, held-out part, test), ordered, no text in two of them; own
     parts are whole.
@@ -136,12 +138,12 @@ def _kept_apart(
         return _order(_distinct(part, dropped), seed, 0)
 
     def without(
-        prompts: list[Prompt], others: Sequence[Prompt], why: str
+        prompts: list[Prompt], others: Sequence[Prompt], reason: str
     ) -> list[Prompt]:
         taken = _contents(others)
-        left = [prompt for prompt in prompts if content(prompt) not in taken]
-        dropped[why] += len(prompts) - len(left)
-        return left
+        rest = [prompt for prompt in prompts if content(prompt) not in taken]
+        dropped[reason] += len(prompts) - len(rest)
+        return rest
 
     pool, tested = own(source.training), own(source.test or ())
     pool = without(pool, tested, "in_test")
@@ -157,14 +159,16 @@ def _kept_apart(
 
 
 def content(prompt: Prompt) -> str:
-    """What makes two prompts the same text: roles and words without case and white
-    space; the id where all is blank.
+    """The key by which two prompts are the same text: roles and texts without case and
+    white space; the id where there are no messages.
     """
-    words = [
-        f"{m.role}: {' '.join(unicodedata.normalize('NFKC', m.content).split())}"
-        for m in prompt.messages
-    ]
-    return "\n".join(words).casefold() if prompt.messages else prompt.id
+    if not prompt.messages:
+        return prompt.id
+    lines = []
+    for message in prompt.messages:
+        text = unicodedata.normalize("NFKC", message.content)
+        lines.append(f"{message.role}: {' '.join(text.split())}")
+    return "\n".join(lines).casefold()
 
 
 def _contents(prompts: Sequence[Prompt]) -> set[str]:
@@ -193,8 +197,8 @@ def _order(prompts: Sequence[Prompt], seed: int, turn: int) -> list[Prompt]:
 def _parts(
     ordered: list[Prompt], generations: int, per_generation: int, seed: int
 ) -> list[list[Prompt]]:
-    """Deal the prompts out; when they run out, the next turn begins with those that
-    this part does not hold yet.
+    """Divide the prompts; when they run out, the next turn begins with those that this
+    part does not hold yet.
     """
     parts: list[list[Prompt]] = []
     queue, turn = list(ordered), 0
@@ -202,11 +206,10 @@ def _parts(
         part, queue = queue[:per_generation], queue[per_generation:]
         if len(part) < per_generation:
             turn += 1
-            has = {prompt.id for prompt in part}
+            present = {prompt.id for prompt in part}
             again = _order(ordered, seed, turn)
-            fresh = [prompt for prompt in again if prompt.id not in has][
-                : per_generation - len(part)
-            ]
+            fresh = [prompt for prompt in again if prompt.id not in present]
+            fresh = fresh[: per_generation - len(part)]
             part += fresh
             taken = {prompt.id for prompt in fresh}
             queue = [prompt for prompt in again if prompt.id not in taken]
@@ -214,39 +217,16 @@ def _parts(
     return parts
 
 
-def _empty(part: str, asked: int, dropped: Counter[str]) -> str:
+def _empty(part: str, size: int, dropped: Counter[str]) -> str:
+    setting = "test" if part == "test" else "held_out"
     shared = dropped["held_out_in_test"]
-    why = (
-        f" ({shared} of its prompts are in the test, where they stay)"
-        if shared and part != "test"
-        else ""
-    )
-    name = "test" if part == "test" else "held_out"
-    return (
-        f"prompts.{name}: {asked} prompts are asked for, but the {part} is empty{why}"
-    )
+    note = ""
+    if shared and part != "test":
+        note = f" ({shared} of its prompts are in the test, where they stay)"
+    return f"prompts.{setting} is {size}, but the {part} is empty{note}"
 
 
-def _too_few(
-    there: int,
-    needed: int,
-    generations: int,
-    per_generation: int,
-    kept_apart: int,
-    dropped: Counter[str],
-    reuse: bool,
-) -> str:
-    why = ", ".join(f"{count} {reason}" for reason, count in sorted((+dropped).items()))
-    wanted = (
-        f"{per_generation} prompts a generation"
-        if reuse
-        else f"{generations} generations × {per_generation} prompts"
-    )
-    advice = "lower prompts.per_generation" + (
-        "" if reuse else ", or set prompts.reuse: true to start over"
-    )
-    return (
-        f"too few prompts: {wanted} need {needed}, but {there} are there (held out: {kept_apart}"
-        + (f"; dropped: {why}" if why else "")
-        + f"); {advice}"
-    )
+def _present(count: int, kept_apart: int, dropped: Counter[str]) -> str:
+    reasons = [f"{number} {reason}" for reason, number in sorted((+dropped).items())]
+    note = f"; dropped: {', '.join(reasons)}" if reasons else ""
+    return f"{count} are there (held out: {kept_apart}{note})"

@@ -1,17 +1,21 @@
-"""Rows of benchmark tasks, in the schemas that their files come in, as rows with a
-`prompt` and an `answer`.
+"""Rows of benchmark tasks, in the schemas of their files, as rows with a `prompt` and an
+`answer`. What the prompt is:
 
-    {"question", "choices": {"A": text, …} | [text, …], "answer": letter | place}    the question and lettered options
-    {"question" | "problem" | "input", …}                                            that text
-    {"instruction", "input"?, …}                                                     Alpaca: both, a blank line between
-    {"prompt", "completion": letter}, the prompt listing lettered options, one a line       the prompt
+    {"question", "choices": {"A": text, …} | [text, …], "answer": letter | place}
+        the question and the lettered options
+    {"question" | "problem" | "input", …}
+        that text
+    {"instruction", "input"?, …}
+        Alpaca: both, with a blank line between them
+    {"prompt", "completion": letter}, where the prompt lists lettered options, one a line
+        the prompt
 
 The right answer becomes the fact `answer`. It may be called `answer`, `gold`, `label`
-(beside an instruction) or `output` (in a file that says its `task_type`); of an answer
-that ends in "#### 150", what stands before is the `solution`. An `output` that no rule
-can check is no answer: it is a `reference` where the `task_type` is reward_model, and a
-`completion` to learn from beside an instruction. `choices` is the fact that says what
-may be chosen: letter -> text, or a list of words.
+(beside an instruction) or `output` (in a file with a `task_type`); in an answer that
+ends in "#### 150", the text before is the `solution`. An `output` that no rule can
+check is no answer: it is a `reference` where the `task_type` is reward_model, and a
+`completion` to learn from beside an instruction. The fact `choices` holds the options:
+letter -> text, or a list of texts.
 """
 
 from __future__ import annotations
@@ -25,40 +29,37 @@ from equipoise.errors import DataError
 
 QUESTIONS = ("question", "instruction", "problem", "input")
 OPTION = re.compile(r"^([A-Z])\. *(.*\S) *$", re.MULTILINE)
-WORDS = re.compile(r"choose from: *('[^'\n]+'(?:, *'[^'\n]+')+)\W*$", re.IGNORECASE)
+LISTED = re.compile(r"choose from: *('[^'\n]+'(?:, *'[^'\n]+')+)\W*$", re.IGNORECASE)
 
 
 def with_prompt(row: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """`row` with what a task asks under `prompt` and its facts under their names; a row
+    """`row` with a task's question under `prompt` and its facts under their names; a row
     of another kind as it is.
 
     Raises DataError, beginning with `where`, on malformed options or an answer that is
-    none of them.
+    not among them.
     """
-    there = {key: value for key, value in row.items() if value is not None}
-    if "messages" in there or (
-        "prompt" not in there and isinstance(there.get("chosen"), list)
-    ):
+    held = {key: value for key, value in row.items() if value is not None}
+    if "messages" in held:
         return row
-    key = next((key for key in ("prompt", *QUESTIONS) if key in there), None)
+    if "prompt" not in held and isinstance(held.get("chosen"), list):
+        return row
+    key = next((key for key in ("prompt", *QUESTIONS) if key in held), None)
     if key is None:
         return row
-    asked = {
-        "prompt": there[key],
-        **{name: value for name, value in there.items() if name not in ("prompt", key)},
-    }
-    if key == "instruction" and "input" in asked:
-        asked["prompt"] = _joined(asked["prompt"], asked.pop("input"), where)
-    asked = _with_answer(asked, key)
-    if key == "question" and "choices" in asked:
-        return _with_options(asked, where)
-    return _with_listed_options(asked)
+    task = {"prompt": held.pop(key)} | held
+    if key == "instruction" and "input" in task:
+        task["prompt"] = _joined(task["prompt"], task.pop("input"), where)
+    task = _with_answer(task, key)
+    if key == "question" and "choices" in task:
+        return _with_options(task, where)
+    return _with_listed_options(task)
 
 
-def _joined(instruction: Any, given: Any, where: str) -> str:
-    if not (isinstance(instruction, str) and isinstance(given, str)):
+def _joined(instruction: Any, context: Any, where: str) -> str:
+    if not (isinstance(instruction, str) and isinstance(context, str)):
         raise DataError(f"{where}: instruction and input must be texts")
-    return f"{instruction}\n\n{given}" if given.strip() else instruction
+    return f"{instruction}\n\n{context}" if context.strip() else instruction
 
 
 def _with_answer(row: dict[str, Any], key: str) -> dict[str, Any]:
@@ -70,14 +71,15 @@ def _with_answer(row: dict[str, Any], key: str) -> dict[str, Any]:
         names.append("label")
     elif key == "input" and row.get("task_type") not in (None, "reward_model"):
         names.append("output")
-    found = next((name for name in names if name in row), None)
-    if "answer" not in row and found is not None:
-        row["answer"] = row.pop(found)
+    name = next((name for name in names if name in row), None)
+    if "answer" not in row and name is not None:
+        row["answer"] = row.pop(name)
     elif key == "input" and "output" in row and row.get("task_type") == "reward_model":
         row.setdefault("reference", row.pop("output"))
     elif key == "instruction" and "output" in row:
         row.setdefault("completion", row.pop("output"))
-    if isinstance(answer := row.get("answer"), str) and "####" in answer:
+    answer = row.get("answer")
+    if isinstance(answer, str) and "####" in answer:
         before, _, final = answer.rpartition("####")
         row["answer"] = final.strip()
         if before.strip():
@@ -89,51 +91,57 @@ def _with_options(row: dict[str, Any], where: str) -> dict[str, Any]:
     """The question followed by its options, one a line; `choices` by letter, and the
     letter as `answer`.
     """
-    choices, answer = row["choices"], row.get("answer")
+    choices: Any = row["choices"]
+    answer: Any = row.get("answer")
     if isinstance(choices, list) and len(choices) <= len(string.ascii_uppercase):
-        if (
-            isinstance(answer, int)
-            and not isinstance(answer, bool)
-            and 0 <= answer < len(choices)
-        ):
+        is_place = isinstance(answer, int) and not isinstance(answer, bool)
+        if is_place and 0 <= answer < len(choices):
             answer = string.ascii_uppercase[answer]
         choices = dict(zip(string.ascii_uppercase, choices, strict=False))
-    if (
-        not isinstance(choices, Mapping)
-        or len(choices) < 2
-        or not all(
-            re.fullmatch(r"[A-Z]", letter) and isinstance(text, str)
-            for letter, text in choices.items()
-        )
-    ):
+    if not _are_options(choices):
         raise DataError(
-            f"{where}: choices: needs two options or more, letter -> text or a list of texts"
+            f"{where}: choices: needs two options or more, letter -> text "
+            "or a list of texts"
         )
     if answer is not None and answer not in choices:
         raise DataError(
-            f"{where}: answer: is {answer!r}, which is none of the choices {', '.join(choices)}"
+            f"{where}: answer: is {answer!r}, which is none of the choices "
+            f"{', '.join(choices)}"
         )
     lines = [f"{letter}. {text}" for letter, text in choices.items()]
-    facts = {"choices": dict(choices)} | ({} if answer is None else {"answer": answer})
-    return row | {"prompt": "\n".join([str(row["prompt"]), *lines])} | facts
+    row = row | {
+        "prompt": "\n".join([str(row["prompt"]), *lines]),
+        "choices": dict(choices),
+    }
+    return row if answer is None else row | {"answer": answer}
+
+
+def _are_options(choices: Any) -> bool:
+    """Whether these are two options or more, letter -> text."""
+    if not isinstance(choices, Mapping) or len(choices) < 2:
+        return False
+    return all(
+        re.fullmatch(r"[A-Z]", letter) and isinstance(text, str)
+        for letter, text in choices.items()
+    )
 
 
 def _with_listed_options(row: dict[str, Any]) -> dict[str, Any]:
-    """`choices` where the prompt itself lists them and the answer is one of them."""
-    prompt, completion = row["prompt"], row.get("completion")
+    """`choices` where the prompt itself lists them and the answer is among them."""
+    prompt = row["prompt"]
     if not isinstance(prompt, str) or "choices" in row:
         return row
+    completion, answer = row.get("completion"), row.get("answer")
     if isinstance(completion, str) and "answer" not in row:
-        listed = dict(OPTION.findall(prompt))
-        letters = "".join(listed)
-        if (
-            len(listed) > 1
-            and string.ascii_uppercase.startswith(letters)
-            and completion.strip() in listed
-        ):
-            return row | {"choices": listed, "answer": completion.strip()}
-    elif (listed := WORDS.search(prompt)) and isinstance(row.get("answer"), str):
-        words = re.findall(r"'([^']+)'", listed[1])
-        if row["answer"].casefold() in {word.casefold() for word in words}:
-            return row | {"choices": words}
+        options = dict(OPTION.findall(prompt))
+        in_order = string.ascii_uppercase.startswith("".join(options))
+        letter = completion.strip()
+        if len(options) > 1 and in_order and letter in options:
+            return row | {"choices": options, "answer": letter}
+        return row
+    listed = LISTED.search(prompt)
+    if listed and isinstance(answer, str):
+        options = re.findall(r"'([^']+)'", listed[1])
+        if answer.casefold() in {option.casefold() for option in options}:
+            return row | {"choices": options}
     return row

@@ -18,7 +18,7 @@ from equipoise.matches.base import MatchContext, Seatings
 from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
-from equipoise.prompts.split import Split, dealt
+from equipoise.prompts.split import PromptSplit, load_split
 from equipoise.run.config import RunConfig
 from equipoise.run.cost import Cost, costs
 from equipoise.run.roster import expected_generations
@@ -79,7 +79,7 @@ def plan(config: RunConfig) -> RunPlan:
     return RunPlan(config, counts, estimates, dealing_notes + reading_notes)
 
 
-def count(config: RunConfig, split: Split) -> RunCounts:
+def count(config: RunConfig, split: PromptSplit) -> RunCounts:
     """How much the run does on these prompts, at most."""
     training = _train(config, split)
     measuring = _measure(config, split)
@@ -127,7 +127,7 @@ class _Training:
     steps: int = 0
 
 
-def _train(config: RunConfig, split: Split) -> _Training:
+def _train(config: RunConfig, split: PromptSplit) -> _Training:
     """What playing and learning take, over all generations."""
     totals = _Training()
     others = _others(config)
@@ -195,7 +195,7 @@ def _episodes(
     return paid
 
 
-def _measure(config: RunConfig, split: Split) -> Workload:
+def _measure(config: RunConfig, split: PromptSplit) -> Workload:
     """What all evaluations take."""
     rosters = expected_generations(config.turns, config.learning, config.generations)
     measured = [
@@ -234,19 +234,19 @@ def _new_tokens(player: Player) -> int:
     return player.max_new_tokens if isinstance(player, Local | Endpoint) else 0
 
 
-def _dealt(config: RunConfig) -> tuple[Split, tuple[str, ...]]:
+def _dealt(config: RunConfig) -> tuple[PromptSplit, tuple[str, ...]]:
     """The prompts as the run will deal them, and notes; blank prompts where the source
     is not there yet.
     """
     try:
-        return dealt(config.prompts, config.generations, config.seed), ()
+        return load_split(config.prompts, config.generations, config.seed), ()
     except DataError as error:
-        note = f"the prompts cannot be dealt yet, so blank ones are assumed ({error})"
+        note = f"the prompts cannot be loaded yet, so blank ones are assumed ({error})"
     source = config.prompts
     blank = [
         Prompt(str(i), (user(""),))
         for i in range(max(source.per_generation, source.held_out, source.test))
     ]
     parts = [blank[: source.per_generation]] * config.generations
-    split = Split(parts, blank[: source.held_out], blank[: source.test])
+    split = PromptSplit(parts, blank[: source.held_out], blank[: source.test])
     return split, (note,)

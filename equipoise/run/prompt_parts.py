@@ -1,10 +1,10 @@
-"""The parts that a run's prompts are dealt into."""
+"""The parts that a run's prompts are split into."""
 
 from __future__ import annotations
 
 from functools import cached_property
 
-from equipoise.prompts.split import dealt
+from equipoise.prompts.split import load_split
 from equipoise.run.config import RunConfig
 from equipoise.run.ledger import Ledger
 from equipoise.run.monitor import Monitor
@@ -12,7 +12,7 @@ from equipoise.run.recorder import Recorder
 from equipoise.types import Prompt
 
 MADE = "attack"
-"""The split, by its recorded name, of prompts that a game made of those dealt."""
+"""The split, by its recorded name, of prompts that a game made of those loaded."""
 
 
 class PromptParts:
@@ -44,7 +44,7 @@ class PromptParts:
         return self._ledger.prompts("test", 0)
 
     def played(self, t: int) -> dict[str, Prompt]:
-        """The prompts of generation t's matches, by id: those that were dealt, and those
+        """The prompts of generation t's matches, by id: those loaded, and those
         that the game made of them.
         """
         prompts = self._ledger.prompts("train", t) + self._ledger.prompts(MADE, t)
@@ -57,7 +57,7 @@ class PromptParts:
         self._monitor.stage("prompts")
         with self._recorder.stage("deal", "deal", 0) as facts:
             with self._ledger.transaction():
-                split = dealt(config.prompts, config.generations, config.seed)
+                split = load_split(config.prompts, config.generations, config.seed)
                 self._ledger.add_prompts(split.held_out, "held_out", 0)
                 self._ledger.add_prompts(split.test, "test", 0)
                 for t, part in enumerate(split.parts):

@@ -23,7 +23,7 @@ from equipoise.judges.base import JudgeContext
 from equipoise.matches.base import Planned
 from equipoise.players.base import Player
 from equipoise.players.population import Population
-from equipoise.prompts.split import dealt
+from equipoise.prompts.split import load_split
 from equipoise.run.config import RunConfig
 from equipoise.run.ledger import Ledger
 from equipoise.run.monitor import Monitor
@@ -81,7 +81,7 @@ class TeacherMatches:
         (learner,) = config.learning
         self._role = role_of[learner]
         self._judge = config.judge_of(learner)
-        parts = dealt(config.prompts, config.generations, config.seed).parts
+        parts = load_split(config.prompts, config.generations, config.seed).parts
         by_id = {prompt.id: prompt for part in parts for prompt in part}
         self.prompts = list(by_id.values())[:count]
         self._sources = {prompt.id: prompt.source for prompt in self.prompts}

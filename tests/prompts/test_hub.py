@@ -57,7 +57,7 @@ def test_slices_and_absolute_folders(folder):
         ({"held_out_split": "validation"}, 'Unknown split "validation"'),
         ({"name": "main"}, "'main' not found"),
         ({"prompt_column": "question"}, "train row 1: no column 'question'"),
-        ({"id": "nobody/nothing"}, "no hub in reach"),
+        ({"id": "nobody/nothing"}, "the hub cannot be reached"),
         ({"split": "train[:0]"}, "no data"),
     ],
 )

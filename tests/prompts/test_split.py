@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.errors import DataError
-from equipoise.prompts.base import Source
+from equipoise.prompts.base import PromptSource
 from equipoise.prompts.blank import Blank
 from equipoise.prompts.files import Files
 from equipoise.prompts.rows import to_prompt
-from equipoise.prompts.split import Split, content, split
+from equipoise.prompts.split import PromptSplit, content, split
 
 
 def prompts(*texts: str):
@@ -34,7 +34,7 @@ def test_parts_are_disjoint_and_nothing_is_lost(texts, seed, reuse):
     pool = prompts(*texts)
     try:
         result = split(
-            Source(pool),
+            PromptSource(pool),
             generations=3,
             per_generation=4,
             held_out=5,
@@ -62,14 +62,16 @@ def test_parts_are_disjoint_and_nothing_is_lost(texts, seed, reuse):
 def test_the_order_of_the_rows_does_not_matter_but_the_seed_does():
     pool = numbered(50)
     asked = {"generations": 2, "per_generation": 10, "held_out": 10}
-    first = split(Source(pool), seed=1, **asked)
-    assert first == split(Source(pool[::-1]), seed=1, **asked)
-    assert first.parts != split(Source(pool), seed=2, **asked).parts
+    first = split(PromptSource(pool), seed=1, **asked)
+    assert first == split(PromptSource(pool[::-1]), seed=1, **asked)
+    assert first.parts != split(PromptSource(pool), seed=2, **asked).parts
 
 
 def test_duplicates_and_empty_prompts_are_dropped_and_counted():
     pool = [*numbered(6), *numbered(2), *prompts("", "  \n")]
-    result = split(Source(pool), generations=1, per_generation=4, held_out=2, seed=0)
+    result = split(
+        PromptSource(pool), generations=1, per_generation=4, held_out=2, seed=0
+    )
     assert result.dropped == {"duplicate": 2, "empty": 2} and result.duplicates == 2
 
 
@@ -77,7 +79,7 @@ def test_an_own_held_out_part_is_kept_apart_by_content():
     pool = prompts("one", "TWO\n words ", "three", "four")
     own = prompts("two  words", "Three", "five")
     result = split(
-        Source(pool, own), generations=1, per_generation=2, held_out=2, seed=0
+        PromptSource(pool, own), generations=1, per_generation=2, held_out=2, seed=0
     )
     assert {prompt.messages[0].content for prompt in result.parts[0]} == {"one", "four"}
     assert len(result.held_out) == 2 and result.dropped == {"in_held_out": 2}
@@ -86,7 +88,12 @@ def test_an_own_held_out_part_is_kept_apart_by_content():
 def test_reuse_plays_every_prompt_before_any_again():
     pool = numbered(10)
     result = split(
-        Source(pool), generations=5, per_generation=4, held_out=0, seed=0, reuse=True
+        PromptSource(pool),
+        generations=5,
+        per_generation=4,
+        held_out=0,
+        seed=0,
+        reuse=True,
     )
     plays = [prompt.id for part in result.parts for prompt in part]
     assert sorted(plays.count(prompt.id) for prompt in pool) == [2] * 10
@@ -112,7 +119,7 @@ def test_reuse_plays_every_prompt_before_any_again():
 )
 def test_too_few_prompts(asked, words):
     with pytest.raises(DataError) as caught:
-        split(Source(numbered(10)), **{"held_out": 2, "seed": 0, **asked})
+        split(PromptSource(numbered(10)), **{"held_out": 2, "seed": 0, **asked})
     assert words in str(caught.value)
     assert ("prompts.reuse" in str(caught.value)) is not asked.get("reuse", False)
 
@@ -121,7 +128,7 @@ def test_too_few_prompts(asked, words):
 def test_an_empty_held_out_part(own):
     with pytest.raises(DataError, match="held-out part is empty"):
         split(
-            Source(numbered(9), own),
+            PromptSource(numbered(9), own),
             generations=1,
             per_generation=1,
             held_out=1,
@@ -129,7 +136,7 @@ def test_an_empty_held_out_part(own):
         )
     assert (
         split(
-            Source(numbered(9), own),
+            PromptSource(numbered(9), own),
             generations=1,
             per_generation=1,
             held_out=0,
@@ -141,15 +148,15 @@ def test_an_empty_held_out_part(own):
 
 def test_a_leak_is_caught():
     good = split(
-        Source(numbered(9)), generations=2, per_generation=3, held_out=3, seed=0
+        PromptSource(numbered(9)), generations=2, per_generation=3, held_out=3, seed=0
     )
     with pytest.raises(AssertionError, match="generation 1 would train on held-out"):
         dataclasses.replace(
             good, held_out=prompts(good.parts[1][0].messages[0].content.upper())
         ).check()
     with pytest.raises(AssertionError, match="twice"):
-        Split([good.parts[0], good.parts[0]], []).check()
-    Split([good.parts[0], good.parts[0]], []).check(reuse=True)
+        PromptSplit([good.parts[0], good.parts[0]], []).check()
+    PromptSplit([good.parts[0], good.parts[0]], []).check(reuse=True)
 
 
 def test_blanks_are_distinct_and_last_for_ever():
@@ -179,10 +186,10 @@ def texts(part):
 
 def test_a_test_is_drawn_from_training_after_the_held_out_part():
     without = split(
-        Source(numbered(30)), generations=2, per_generation=5, held_out=6, seed=3
+        PromptSource(numbered(30)), generations=2, per_generation=5, held_out=6, seed=3
     )
     result = split(
-        Source(numbered(30)),
+        PromptSource(numbered(30)),
         generations=2,
         per_generation=5,
         held_out=6,
@@ -199,7 +206,7 @@ def test_a_test_is_drawn_from_training_after_the_held_out_part():
 
 
 def test_a_test_of_its_own_is_kept_out_of_training_and_of_the_held_out_part():
-    source = Source(
+    source = PromptSource(
         prompts("one", "TWO", "three", "four"),
         prompts("Two", "FOUR", "five"),
         prompts("four ", "six"),
@@ -217,7 +224,7 @@ def test_a_test_of_its_own_is_kept_out_of_training_and_of_the_held_out_part():
 
 def test_an_own_part_and_a_drawn_one():
     pool = numbered(20)
-    for source in (Source(pool, pool[:5]), Source(pool, None, pool[:5])):
+    for source in (PromptSource(pool, pool[:5]), PromptSource(pool, None, pool[:5])):
         result = split(
             source, generations=2, per_generation=5, held_out=5, test=5, seed=0
         )
@@ -238,10 +245,10 @@ def test_an_own_part_and_a_drawn_one():
 def test_an_empty_test():
     with pytest.raises(
         DataError,
-        match=r"prompts\.test: 2 prompts are asked for, but the test is empty",
+        match=r"prompts\.test is 2, but the test is empty",
     ):
         split(
-            Source(numbered(9), None, []),
+            PromptSource(numbered(9), None, []),
             generations=1,
             per_generation=1,
             held_out=1,
@@ -253,7 +260,7 @@ def test_an_empty_test():
         DataError, match=r"held-out part is empty \(2 of its prompts are in the test"
     ):
         split(
-            Source(pool, pool[:2], pool[:2]),
+            PromptSource(pool, pool[:2], pool[:2]),
             generations=1,
             per_generation=1,
             held_out=1,
@@ -264,7 +271,12 @@ def test_an_empty_test():
 
 def test_a_leak_of_the_test_is_caught():
     good = split(
-        Source(numbered(9)), generations=1, per_generation=3, held_out=3, test=3, seed=0
+        PromptSource(numbered(9)),
+        generations=1,
+        per_generation=3,
+        held_out=3,
+        test=3,
+        seed=0,
     )
     with pytest.raises(AssertionError, match="generation 0 would train on test"):
         dataclasses.replace(good, test=good.parts[0][:1]).check()

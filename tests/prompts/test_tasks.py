@@ -165,7 +165,7 @@ def test_the_parts_of_a_file(tmp_path):
         and len(source.test) == 1
     )
     for path, words in {
-        "tasks.json": "lists under dev, test; name the one to read: tasks.json#dev",
+        "tasks.json": "lists under dev, test; name the list to read: tasks.json#dev",
         "tasks.json#tset": "no list is under tset; did you mean 'test'",
         "task.json#dev": "did you mean 'tasks.json'",
     }.items():

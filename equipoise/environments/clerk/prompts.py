@@ -9,7 +9,7 @@ from pydantic import Field
 
 from equipoise.environments.clerk import disguises, world
 from equipoise.environments.clerk.assistance_case import wish
-from equipoise.prompts.base import Prompts, Source
+from equipoise.prompts.base import Prompts, PromptSource
 from equipoise.types import Prompt
 
 
@@ -36,12 +36,12 @@ class ClerkQuestions(Prompts):
         " and a `detailed` form, and the piece that is `told` when asked for",
     )
 
-    def load(self, folder: Path = Path()) -> Source:
+    def load(self, folder: Path = Path()) -> PromptSource:
         """`count` questions to train on, `held_out` and `test` others.
 
         Raises ConfigError when the world does not have that many.
         """
-        return Source(
+        return PromptSource(
             self._drawn(self.count, "train"),
             self._drawn(self.held_out, "validation" if self.test else "held_out"),
             self._drawn(self.test, "test"),
@@ -76,12 +76,12 @@ class ClerkRequests(Prompts):
     )
     seed: int = Field(0, ge=0, description="which requests are drawn")
 
-    def load(self, folder: Path = Path()) -> Source:
+    def load(self, folder: Path = Path()) -> PromptSource:
         """`count` requests to train on, `held_out` and `test` others.
 
         Raises ConfigError when the world does not have that many.
         """
-        return Source(
+        return PromptSource(
             self._drawn(self.count, "train"),
             self._drawn(self.held_out, "validation" if self.test else "held_out"),
             self._drawn(self.test, "test"),

@@ -16,7 +16,7 @@ from equipoise import seeds
 from equipoise.component import nearest
 from equipoise.environments.instructions.checkers import conflicts, describe
 from equipoise.errors import ConfigError, DataError
-from equipoise.prompts.base import Prompts, Source
+from equipoise.prompts.base import Prompts, PromptSource
 from equipoise.types import Prompt, record_id, user
 
 Part = Literal["train", "held_out", "test"]
@@ -146,7 +146,7 @@ class InstructionPrompts(Prompts):
             )
         return several
 
-    def load(self, folder: Path = Path()) -> Source:
+    def load(self, folder: Path = Path()) -> PromptSource:
         """`count` prompts, `held_out` and `test` others.
 
         Raises ConfigError where the questions do not allow so many, DataError for an
@@ -155,7 +155,7 @@ class InstructionPrompts(Prompts):
         place = QUESTIONS if self.questions is None else folder / self.questions
         questions = list(_lines(place))
         random.Random(seeds.child(self.seed, "questions")).shuffle(questions)
-        return Source(
+        return PromptSource(
             self._drawn(questions, "train", self.count),
             self._drawn(questions, "held_out", self.held_out),
             self._drawn(questions, "test", self.test),
