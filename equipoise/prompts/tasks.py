@@ -98,7 +98,7 @@ def _with_options(row: dict[str, Any], where: str) -> dict[str, Any]:
         if is_place and 0 <= answer < len(choices):
             answer = string.ascii_uppercase[answer]
         choices = dict(zip(string.ascii_uppercase, choices, strict=False))
-    if not _are_options(choices):
+    if not isinstance(choices, Mapping) or not _are_options(choices):
         raise DataError(
             f"{where}: choices: needs two options or more, letter -> text "
             "or a list of texts"
@@ -116,11 +116,9 @@ def _with_options(row: dict[str, Any], where: str) -> dict[str, Any]:
     return row if answer is None else row | {"answer": answer}
 
 
-def _are_options(choices: Any) -> bool:
+def _are_options(choices: Mapping[Any, Any]) -> bool:
     """Whether these are two options or more, letter -> text."""
-    if not isinstance(choices, Mapping) or len(choices) < 2:
-        return False
-    return all(
+    return len(choices) >= 2 and all(
         re.fullmatch(r"[A-Z]", letter) and isinstance(text, str)
         for letter, text in choices.items()
     )

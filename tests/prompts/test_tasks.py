@@ -173,7 +173,7 @@ def test_the_parts_of_a_file(tmp_path):
             Files(path=path).load(tmp_path)
     (tmp_path / "list.json").write_text(json.dumps(rows))
     with pytest.raises(
-        DataError, match="one list of rows, without parts; leave out #dev"
+        DataError, match="a list of rows, without parts; leave out #dev"
     ):
         Files(path="list.json#dev").load(tmp_path)
 
