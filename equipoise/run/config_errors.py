@@ -57,7 +57,7 @@ def _message(fault: Any, path: str) -> str:
     if fault["type"] == "missing" or fault.get("input", "") is None:
         return f"is required; set it with -s {path}=…" if path else "is empty"
     message = fault["msg"].removeprefix("Value error, ")
-    given = repr(fault["input"])
-    if fault["type"] not in SELF_EXPLAINING and len(given) < SHORT:
-        message += f" (got {given})"
+    value = repr(fault["input"])
+    if fault["type"] not in SELF_EXPLAINING and len(value) < SHORT:
+        message += f" (got {value})"
     return message

@@ -2,7 +2,8 @@
 
 config.yaml     the resolved configuration
 ledger.sqlite   every record
-players/NAME/GENERATION/   a standard PEFT adapter or save_pretrained model (tabular players: policy.json)
+players/NAME/GENERATION/   a standard PEFT adapter or save_pretrained model, or policy.json
+                           of a tabular player
 metrics.jsonl   one line a measurement, each with the stage that wrote it
 report.html     written when the run ends, or by `equipoise report`
 logs/           what went wrong, with tracebacks

@@ -53,12 +53,12 @@ def _by_voter(
     votes = [vote for vote in judgement.votes if not vote.other]
     if not votes:
         return {judgement.judge: judgement.by_seat(utility)}
-    given: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    points: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for vote in votes:
-        points = value(vote)
-        if points is not None:
-            given[PlayerId.parse(vote.by).name][vote.seat].append(points)
+        counted = value(vote)
+        if counted is not None:
+            points[PlayerId.parse(vote.by).name][vote.seat].append(counted)
     return {
-        voter: {seat: fmean(points) for seat, points in by_seat.items()}
-        for voter, by_seat in given.items()
+        voter: {seat: fmean(values) for seat, values in by_seat.items()}
+        for voter, by_seat in points.items()
     }

@@ -1,14 +1,14 @@
 """The ledger as Parquet files in shapes that other tools load.
 
-prompts.parquet    TRL's conversational prompt-only format, with split, generation and facts (JSON)
-pairs.parquet      TRL's conversational preference format: prompt, chosen, rejected, and both scores
-episodes.parquet   one row a paid move: its match and turn, its reward, and the parts of that (JSON)
-matches.parquet    one row a match
-turns.parquet      one row a move: seat, player, text, finish, tokens
-scores.parquet     one row a (match, judge, seat, utility); a judgement without scores is one row with its reason
-votes.parquet      one row a reading behind a judgement: who said what of which seat, and what it took
-replies.parquet    one row a paid answer of an endpoint, by the hash of what was asked
-players.parquet, stages.parquet, logprobs.parquet   as in the ledger
+prompts   TRL's conversational prompt-only format, with split, generation and facts (JSON)
+pairs     TRL's conversational preference format: prompt, chosen, rejected, both scores
+episodes  one row a move that was learned from: match, turn, reward, its parts (JSON)
+matches   one row a match
+turns     one row a move: seat, player, text, finish, tokens
+scores    one row a (match, judge, seat, utility); without scores one row with the reason
+votes     one row a reading behind a judgement: by whom, of which seat, at what cost
+replies   one row a reply of an endpoint, by the hash of the question
+players, stages, logprobs   as in the ledger
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from equipoise.run.database import to_json
 from equipoise.run.ledger import Ledger
 from equipoise.types import Episode, Judgement, Match, Message, Pair, Prompt
 
@@ -28,8 +29,8 @@ CHUNK = 10_000  # rows held in memory at a time
 
 
 def export(ledger: Ledger, folder: Path) -> dict[Path, int]:
-    """Write every table into `folder`; returns file -> rows. Existing files of those
-    names are replaced.
+    """Write every table to `folder`/NAME.parquet, in place of older files; returns file
+    -> rows.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -65,10 +66,6 @@ def _chat(messages: Iterable[Message]) -> list[dict[str, str]]:
     return [{"role": message.role, "content": message.content} for message in messages]
 
 
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
-
-
 def _prompts(ledger: Ledger) -> Iterator[Row]:
     for split, generation, record in ledger.rows(
         "SELECT split, generation, record FROM prompts ORDER BY rowid"
@@ -80,7 +77,7 @@ def _prompts(ledger: Ledger) -> Iterator[Row]:
             "generation": generation,
             "prompt": _chat(prompt.messages),
             "source": prompt.source,
-            "facts": _json(prompt.facts),
+            "facts": to_json(prompt.facts),
         }
 
 
@@ -111,18 +108,18 @@ def _episodes(ledger: Ledger) -> Iterator[Row]:
         yield {
             **msgspec.structs.asdict(episode),
             "learner": learner,
-            "parts": _json(episode.parts),
+            "parts": to_json(episode.parts),
         }
 
 
-def _every_match(ledger: Ledger) -> Iterator[Match]:
+def _all_matches(ledger: Ledger) -> Iterator[Match]:
     decode = msgspec.json.Decoder(Match).decode
     for (record,) in ledger.rows("SELECT record FROM matches ORDER BY rowid"):
         yield decode(record)
 
 
 def _matches(ledger: Ledger) -> Iterator[Row]:
-    for match in _every_match(ledger):
+    for match in _all_matches(ledger):
         yield {
             "id": match.id,
             "generation": match.generation,
@@ -130,12 +127,14 @@ def _matches(ledger: Ledger) -> Iterator[Row]:
             "game": match.game,
             "prompt": match.prompt,
             "seed": match.seed,
-            "seats": _json({seat: str(player) for seat, player in match.seats.items()}),
+            "seats": to_json(
+                {seat: str(player) for seat, player in match.seats.items()}
+            ),
         }
 
 
 def _turns(ledger: Ledger) -> Iterator[Row]:
-    for match in _every_match(ledger):
+    for match in _all_matches(ledger):
         for number, turn in enumerate(match.turns):
             yield {
                 "match": match.id,
@@ -151,14 +150,14 @@ def _turns(ledger: Ledger) -> Iterator[Row]:
             }
 
 
-def _every_judgement(ledger: Ledger) -> Iterator[Judgement]:
+def _all_judgements(ledger: Ledger) -> Iterator[Judgement]:
     decode = msgspec.json.Decoder(Judgement).decode
     for (record,) in ledger.rows("SELECT record FROM judgements ORDER BY rowid"):
         yield decode(record)
 
 
 def _votes(ledger: Ledger) -> Iterator[Row]:
-    for judgement in _every_judgement(ledger):
+    for judgement in _all_judgements(ledger):
         for vote in judgement.votes:
             yield {
                 "match": judgement.match,
@@ -168,7 +167,7 @@ def _votes(ledger: Ledger) -> Iterator[Row]:
 
 
 def _scores(ledger: Ledger) -> Iterator[Row]:
-    for judgement in _every_judgement(ledger):
+    for judgement in _all_judgements(ledger):
         common = {
             "match": judgement.match,
             "judge": judgement.judge,

@@ -14,8 +14,8 @@ from equipoise.types import Judgement
 
 
 class Memory:
-    """Read from the ledger a generation at a time, so that a resumed run remembers the
-    same.
+    """The texts of earlier generations, read from the ledger a generation at a time, so
+    that a resumed run remembers the same.
     """
 
     def __init__(self, config: RunConfig, ledger: Ledger) -> None:
@@ -26,7 +26,7 @@ class Memory:
         self._successful_texts: list[str] = []
 
     def terms(self, t: int, resources: Resources) -> list[Term]:
-        """The shapings at work in generation t: they have every text of the generations
+        """The shaping terms in generation t; they know every text of the generations
         before.
         """
         if self._terms is None:
@@ -37,16 +37,21 @@ class Memory:
             ]
         roles = {term.role for term in self._terms}
         for g in range(self._generations_read, t if roles else 0):
-            texts: dict[str, list[str]] = {role: [] for role in roles}
-            for match in self._ledger.matches("train", g):
-                for turn in match.turns:
-                    role = self._config.game.role(turn.seat)
-                    if role in roles and turn.move.finish != "error":
-                        texts[role].append(turn.move.text)
+            texts = self._texts(g, roles)
             for term in self._terms:
                 term.add(texts[term.role])
         self._generations_read = max(self._generations_read, t)
         return self._terms
+
+    def _texts(self, t: int, roles: set[str]) -> dict[str, list[str]]:
+        """role -> what its moves in generation t's training matches said."""
+        texts: dict[str, list[str]] = {role: [] for role in roles}
+        for match in self._ledger.matches("train", t):
+            for turn in match.turns:
+                role = self._config.game.role(turn.seat)
+                if role in roles and turn.move.finish != "error":
+                    texts[role].append(turn.move.text)
+        return texts
 
     def successful_texts(self, t: int) -> list[str]:
         """The texts of the generations before t that succeeded, each as often as it

@@ -132,14 +132,12 @@ def _with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     `learners`, where they are of the same kind; what is null is left out.
     """
     filled = dict(values)
-    filled["players"] = _over(
-        filled.pop("player_defaults", None), values.get("players")
-    )
-    filled["learners"] = _over(values.get("learner"), values.get("learners"))
-    given = ("players", "learners")
-    return {
-        key: value for key, value in filled.items() if key not in given or key in values
-    }
+    player_defaults = filled.pop("player_defaults", None)
+    if "players" in filled:
+        filled["players"] = _over(player_defaults, values["players"])
+    if "learners" in filled:
+        filled["learners"] = _over(values.get("learner"), values["learners"])
+    return filled
 
 
 def _over(defaults: Any, components: Any) -> Any:
@@ -150,12 +148,12 @@ def _over(defaults: Any, components: Any) -> Any:
         return components
     below = _mapping(defaults)
     filled = {}
-    for name, given in components.items():
-        above = _mapping(given)
+    for name, component in components.items():
+        above = _mapping(component)
         mergeable = isinstance(below, Mapping) and isinstance(above, Mapping)
         if mergeable and _same_kind(below, above):
             filled[name] = merge(dict(below), above)
-        elif given is not None:
+        elif above is not None:
             filled[name] = above
     return filled
 

@@ -54,8 +54,8 @@ def rerate(
     league, or an evaluation that keeps no held-out matches.
     """
     if rated_by is None:
-        met = len(run.config.players) > 1 and run.ledger.stages("rate")
-        rated_by = "matches" if met else "league"
+        several = len(run.config.players) > 1
+        rated_by = "matches" if several and run.ledger.stages("rate") else "league"
     if rated_by == "matches":
         return _by_matches(run, ratings or run.config.training_ratings, judge)
     if judge:
@@ -91,12 +91,12 @@ def _duels(run: Run, judge: str) -> list[list[Duel]]:
     played = sorted(
         {t for key, t, *_ in run.ledger.stages("play") if key == f"{t}/play"}
     )
-    found = [duels(run.ledger, name, t, run.config.utility) for t in played]
-    if not any(found):
+    by_generation = [duels(run.ledger, name, t, run.config.utility) for t in played]
+    if not any(by_generation):
         raise RunError(
             f"{run.folder}: no two different players met in training; try --of league"
         )
-    return found
+    return by_generation
 
 
 def _cycles_among(names: Sequence[str], last: Sequence[Duel]) -> str:

@@ -122,13 +122,14 @@ class Roster:
                 learning = self._config.turns.next_learners(names, self._taken)
                 self._ledger.finish(f"{g}/turn", g, "turn", {"learn": learning}, 0.0)
             self._turns.append(learning)
-            self._ages.append(
-                {name: age + (name in learning) for name, age in self._ages[-1].items()}
-            )
+            ages = self._ages[-1]
+            self._ages.append({name: ages[name] + (name in learning) for name in ages})
 
     def _turn_taken(self, t: int) -> TurnTaken:
         """Who learned in generation t, with their mean rewards where they have any."""
-        names = self._turns[t]
-        facts = {name: self._ledger.finished(f"{t}/episodes/{name}") for name in names}
-        rewards = {name: found["reward"] for name, found in facts.items() if found}
+        names, rewards = self._turns[t], {}
+        for name in names:
+            facts = self._ledger.finished(f"{t}/episodes/{name}")
+            if facts is not None:
+                rewards[name] = facts["reward"]
         return TurnTaken(names, rewards)

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from equipoise import seeds
-from equipoise.evaluate.measures import Measures
 from equipoise.judges.base import Judge
 from equipoise.models.resources import Resources
 from equipoise.players.population import Population
@@ -184,10 +183,7 @@ class RunStages:
                 self._live.save(learners)
                 ages = {learner.name: learner.generation for learner in learners}
                 measures = self._config.evaluate.measure(self._arena, t)
-                if isinstance(measures, Measures):
-                    facts.update(measures.facts(ages))
-                else:
-                    facts.update(measures, ages=ages)
+                facts.update(measures.facts(ages))
                 numbers = {n: v for n, v in facts.items() if isinstance(v, int | float)}
                 self._run.metric(key, generation=t, **numbers)
         measured = self._ledger.finished(key) or {}
