@@ -180,12 +180,12 @@ def test_a_judge_that_compares_is_shown_answers_beside_each_other(played, tmp_pa
         run.config = recipes.build({**VALUES, "evaluate": evaluate}, "test")
         before = len([m for m in run.ledger.matches("held_out") if m.game != MEETING])
         arena = RunArena.of(run, Silent())
-        found = run.config.evaluate.measure(arena, 1)
+        measures = run.config.evaluate.measure(arena, 1)
         meetings = [m for m in run.ledger.matches("held_out") if m.game == MEETING]
         assert len(run.ledger.matches("held_out")) - len(meetings) == before
         assert len(meetings) == 10 * 6 * 2
-        table = dict(zip(found["players"], found["payoff"], strict=True))
-        i, j = found["players"].index("alice@1"), found["players"].index("carol@0")
+        table = dict(zip(measures.players, measures.payoff, strict=True))
+        i, j = (measures.players.index(name) for name in ("alice@1", "carol@0"))
         texts = {
             m.id: {seat: t.move.text for t in m.turns for seat in [t.seat]}
             for m in meetings
@@ -199,7 +199,7 @@ def test_a_judge_that_compares_is_shown_answers_beside_each_other(played, tmp_pa
         assert len(signs) == 12
         assert table["alice@1"][j] == pytest.approx(sum(signs) / 12)
         assert table["carol@0"][i] == pytest.approx(-sum(signs) / 12)
-        assert found["scores"] == {}
+        assert measures.scores == {}
         with pytest.raises(ConfigError, match="only compares"):
             run.config.evaluate.select(arena, 1)
 
