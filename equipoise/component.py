@@ -41,17 +41,17 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 
-def nearest(word: str, known: list[str]) -> str:
-    """ ", did you mean 'x'?" for the closest known word, else the list of known words."""
-    close = difflib.get_close_matches(word, known, 1, 0.5)
-    return (
-        f"did you mean '{close[0]}'?" if close else f"known: {', '.join(sorted(known))}"
-    )
+def nearest(name: str, known: list[str]) -> str:
+    """ "did you mean 'x'?" for the known name that is closest, else all known names."""
+    if close := difflib.get_close_matches(name, known, 1, 0.5):
+        return f"did you mean '{close[0]}'?"
+    return f"known: {', '.join(sorted(known))}"
 
 
 def imported(path: str) -> Any:
-    """What the import path `package.module:name` names. Raises PydanticCustomError
-    where it names nothing.
+    """The object at the import path `package.module:name`.
+
+    Raises PydanticCustomError where there is none.
     """
     module, _, name = path.partition(":")
     try:
@@ -82,26 +82,24 @@ def added(table: str) -> dict[str, Any]:
     return {name: value for entries in tables for name, value in entries.items()}
 
 
-# Settings, wherever they stand, that say how far and how fast and not what is computed:
-# they may change midway.
+# Settings of any component that limit or address a computation but do not change its
+# result: they may differ when a run is resumed.
 FREE = frozenset(
     {"api_key_env", "base_url", "budget", "concurrency", "retries", "timeout"}
 )
 
 
 def essence(values: Any) -> Any:
-    """Plain settings without those that are `FREE`: what tells two configurations of a
-    computation apart.
-    """
+    """Plain settings without those that are `FREE`: what determines the result."""
     if isinstance(values, Mapping):
         return {key: essence(value) for key, value in values.items() if key not in FREE}
-    return [essence(value) for value in values] if isinstance(values, list) else values
+    if isinstance(values, list):
+        return [essence(value) for value in values]
+    return values
 
 
 class Settings(BaseModel):
-    """A frozen group of settings in which an unknown key is an error that suggests the
-    nearest known one.
-    """
+    """A frozen group of settings; an unknown key is an error that suggests a known one."""
 
     RENAMED: ClassVar[Mapping[str, str]] = {}
     """Keys of an earlier version -> their names in this one."""
@@ -172,9 +170,7 @@ class Component(Settings):
 
     @classmethod
     def build(cls, value: Any) -> Any:
-        """A component of this room from a mapping with `kind`, a bare kind, or a
-        component.
-        """
+        """The component for a mapping with `kind`, a bare kind, or a component."""
         if isinstance(value, cls):
             return value
         if isinstance(value, str):

@@ -1,18 +1,19 @@
 """Every error that Equipoise raises on purpose.
 
-    EquipoiseError                exit 1   a failure inside a run; what was recorded stays, `resume` goes on
-    ├── DiskFull                  exit 1   the ledger or a checkpoint could not be written
-    ├── Stopped                   exit 130 Ctrl-C or SIGTERM; resumable
-    │   └── BudgetSpent                    an account has reached its limit; resumable with a larger one
-    └── UserError                 exit 2   something that the user can mend
-        ├── ConfigError                    a key, kind or value of the configuration
-        ├── DataError                      a file or a row of it
-        ├── ModelError                     a model or tokenizer that cannot be used
-        ├── RunError                       a run directory: missing, busy, of another version
-        └── NoSignal                       nothing to learn from: all ties, all unjudged
+    EquipoiseError        exit 1    a failure inside a run; its records stay, and
+                                    `resume` continues it
+    ├── DiskFull          exit 1    the ledger or a checkpoint could not be written
+    ├── Stopped           exit 130  Ctrl-C or SIGTERM; resumable
+    │   └── BudgetSpent             an account reached its limit; resumable with more
+    └── UserError         exit 2    something that the user can correct
+        ├── ConfigError             a key, kind or value of the configuration
+        ├── DataError               a file or a row of it
+        ├── ModelError              a model or tokenizer that cannot be used
+        ├── RunError                a run directory: missing, busy, of another version
+        └── NoSignal                nothing to learn from: all ties, all unjudged
 
-A message names what is wrong, where, and what to do. The command line prints it alone,
-without a traceback.
+A message names what is wrong, where, and what to do. The command line prints the
+message without a traceback.
 """
 
 
@@ -23,7 +24,7 @@ class EquipoiseError(Exception):
 
 
 class DiskFull(EquipoiseError):  # noqa: N818
-    """A record or checkpoint could not be written for want of space."""
+    """A record or checkpoint could not be written: the disk is full."""
 
 
 class Stopped(EquipoiseError):  # noqa: N818
@@ -33,8 +34,9 @@ class Stopped(EquipoiseError):  # noqa: N818
 
 
 class BudgetSpent(Stopped):
-    """An account has reached a limit of its budget (calls, tokens or money); resumable
-    with a larger one.
+    """An account has reached a limit of its budget: calls, tokens or money.
+
+    The run can be resumed with a larger one.
     """
 
     def __init__(self, message: str, account: str, limit: str) -> None:
@@ -43,7 +45,7 @@ class BudgetSpent(Stopped):
 
 
 class UserError(EquipoiseError, ValueError):
-    """Something that the user can mend: input or configuration."""
+    """Something that the user can correct: input or configuration."""
 
     exit_code = 2
 
@@ -65,16 +67,14 @@ class RunError(UserError):
 
 
 class NoSignal(UserError):  # noqa: N818
-    """A stage that left nothing to learn from: every pair a tie, every judgement
-    missing.
-    """
+    """A stage left nothing to learn from: only ties, or no judgements."""
 
 
 def first_line(error: BaseException) -> str:
-    """What a library's error says, in one line; a heading is followed by the first line
-    under it.
+    """The first line of a library's error message, with the second where the first is
+    only a heading; the error's class where it has no message.
     """
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [
-        type(error).__name__
-    ]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
     return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]

@@ -1,5 +1,4 @@
-"""The texts that models are asked with: Jinja templates in a sandbox, checked before
-anybody is asked.
+"""Texts to ask models with: Jinja templates in a sandbox, checked before they are used.
 
 What fills a placeholder is never read as a template itself.
 """
@@ -19,7 +18,7 @@ from equipoise.errors import DataError
 
 
 class Template:
-    """A template with the placeholders that it uses."""
+    """A template; `uses` are the placeholders in it."""
 
     def __init__(
         self,
@@ -59,12 +58,14 @@ class Template:
             )
         for name in sorted(set(needed) - self.uses):
             raise DataError(
-                f"{setting}: {text}: the placeholder '{name}' is missing; write {{{{ {name} }}}} into it"
+                f"{setting}: {text}: the placeholder '{name}' is missing; write {{{{ "
+                f"{name} }}}} into it"
             )
 
     def render(self, **fields: Any) -> str:
-        """The text with its placeholders filled. Raises DataError where the template
-        fails on them.
+        """The text with its placeholders filled.
+
+        Raises DataError where the template fails on them.
         """
         try:
             return self._template.render(**fields).strip()
@@ -85,5 +86,6 @@ class Template:
                 error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             )
             raise DataError(
-                f"{self.setting}: {self.name}: cannot be read: {why}; give a template's file, or a packaged one"
+                f"{self.setting}: {self.name}: cannot be read: {why}; give a "
+                "template's file, or a packaged one"
             ) from error

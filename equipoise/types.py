@@ -1,10 +1,10 @@
-"""The nouns that flow through Equipoise. Frozen records; this file imports nothing of
-ours.
+"""The records that flow through Equipoise. They are frozen, and this file imports
+nothing of ours.
 
 A `Prompt` becomes a `View` for each seat of a game; a player answers a view with a
-`Move`; a seat's view and move make a `Turn`; the turns make a `Match`; a judge says of
-a match a `Judgement`; two judged answers make a `Pair`, a paid move an `Episode`.
-Records are msgspec structs: `msgspec.json.encode(record)` is the ledger's form of them.
+`Move`; a seat's view and move make a `Turn`, and the turns a `Match`. A judge gives a
+match a `Judgement`; two judged answers make a `Pair`, a rewarded move an `Episode`.
+Records are msgspec structs: `msgspec.json.encode(record)` is their form in the ledger.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ import msgspec
 
 
 class PlayerId(msgspec.Struct, frozen=True, order=True):
-    """A player at one generation: `policy@3`. Generation 0 is the player as it was
-    given.
-    """
+    """A player at one generation, `policy@3`; generation 0 is the player as given."""
 
     name: str
     generation: int = 0
@@ -41,14 +39,14 @@ class Message(msgspec.Struct, frozen=True):
 
 
 def user(content: str) -> Message:
-    """A message of the user's."""
+    """A message from the user."""
     return Message("user", content)
 
 
 class Prompt(msgspec.Struct, frozen=True):
     """What a match starts from.
 
-    `facts` is what judges may know and players may not: `answer`, `harmful`, `kind` …
+    `facts` are what judges may know and players may not, such as `answer` or `kind`.
     `source` names the data set.
     """
 
@@ -59,11 +57,11 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 class View(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a seat sees when it is asked to move: a chat, and for a finite game the
-    legal `actions` in order.
+    """What a seat sees when it is asked to move.
 
-    `schema` is a JSON schema that the answer should follow; players that cannot enforce
-    one do without.
+    That is a chat, and in a finite game the legal `actions`, in order. `schema` is a
+    JSON schema that the answer should follow; players that cannot enforce one ignore
+    it.
     """
 
     messages: tuple[Message, ...] = ()
@@ -74,12 +72,12 @@ class View(msgspec.Struct, frozen=True, omit_defaults=True):
 class Move(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a player answered.
 
-    `token_ids` and `logprobs` are given by local players, the end token included: nats,
-    under the distribution that was sampled from, so after temperature, top-k and top-p,
-    renormalised; at temperature 0, which takes the most likely token, under the model's
-    own. `finish` is why it ended; on "error", `error` says what happened and `text` is
-    empty. `completion_tokens` and `cost` (in the currency of the player's prices) are
-    an endpoint's account of the move.
+    Local players give `token_ids` and `logprobs`, the end token included. These are
+    nats under the distribution that was sampled from, so after temperature, top-k and
+    top-p, renormalised; at temperature 0, which takes the most likely token, under the
+    model's own. `finish` is why the answer ended; on "error", `error` is what happened
+    and `text` is empty. `completion_tokens` and `cost` (in the currency of the player's
+    prices) are an endpoint's account of the move.
     """
 
     text: str
@@ -106,7 +104,7 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class Match(msgspec.Struct, frozen=True):
-    """One played game. `seats` says who sat where; several seats may hold the same
+    """One played game. `seats` are the players by seat; several seats may hold the same
     player.
     """
 
@@ -121,14 +119,14 @@ class Match(msgspec.Struct, frozen=True):
 
 
 class Vote(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One reading behind a judgement: what `by` said of `seat`, alone or against
-    `other`, which it was shown second.
+    """One verdict behind a judgement: that of `by` on the answer of `seat`, alone or
+    against that of `other`, which was shown second.
 
     `value` is the score that was given, or, in a comparison, 1 where `seat` was
-    preferred, 0 where `other` was, ½ for a tie (or a probability); None where the words
-    could not be read, and `reason` says why. `by` is a player of the run as
-    `name@generation`, or any other judge's own name. `tokens` (asked and answered) and
-    `cost` are what it took.
+    preferred, 0 where `other` was, ½ for a tie (or a probability). It is None where the
+    reply could not be read; `reason` says why. `by` is a player of the run as
+    `name@generation`, or the name of another judge. `tokens` (of question and reply)
+    and `cost` are what the vote took.
     """
 
     by: str
@@ -141,12 +139,10 @@ class Vote(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Judgement(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a judge said of a match: seat -> {utility: value}, or None and the reason
-    why not.
+    """A judge's scores of a match: seat -> {utility: value}, or None and the reason.
 
     A seat absent from `scores` is unjudged too; a missing score is never a number.
-    `votes` are the readings that the scores were made from, where there was more than a
-    rule to apply.
+    `votes` are the verdicts that the scores were made from, where models gave them.
     """
 
     id: str
@@ -178,9 +174,7 @@ class Judgement(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """Two answers to one prompt, the first judged better. `chosen` and `rejected` are
-    texts; scores are the judge's.
-    """
+    """Two answers to one prompt, of which `chosen` was judged better than `rejected`."""
 
     id: str
     generation: int
@@ -194,8 +188,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Episode(msgspec.Struct, frozen=True):
-    """One move of a learner and what it was paid for it, to learn from by policy
-    gradients.
+    """One move of a learner and its reward, to learn from by policy gradients.
 
     `turn` is the move's place among the match's turns. Moves of one `group` answered
     the same chat in the same role, so that their rewards can be compared. `reward` is
@@ -213,6 +206,6 @@ class Episode(msgspec.Struct, frozen=True):
 
 
 def record_id(*parts: object) -> str:
-    """A 128-bit hex id, the hash of what made the record: equal makings give equal ids."""
+    """A 128-bit hex id: a hash of everything that determines the record."""
     text = "\x1f".join(map(str, parts))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

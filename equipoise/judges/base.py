@@ -65,7 +65,7 @@ class Judge(Component):
         "refusal": "equipoise.judges.rules:Refusal",
         "shorter": "equipoise.judges.rules:Shorter",
         "call": "equipoise.judges.rules:Call",
-        "choice": "equipoise.judges.choice:Choice",
+        "choice": "equipoise.judges.multiple_choice:Choice",
         "on_topic": "equipoise.judges.on_topic:OnTopic",
         "gold": "equipoise.judges.gold:Gold",
         "rubric": "equipoise.judges.rubric:Rubric",
@@ -75,7 +75,7 @@ class Judge(Component):
         "reward_model": "equipoise.judges.reward_model:RewardModel",
         "preference_model": "equipoise.judges.preference_model:PreferenceModel",
         "guard": "equipoise.judges.guard:Guard",
-        "harm_classifier": "equipoise.judges.harm:HarmClassifier",
+        "harm_classifier": "equipoise.judges.harm_classifier:HarmClassifier",
     }
 
     compares: ClassVar[bool] = False
@@ -101,7 +101,8 @@ class Judge(Component):
         judged = [judgement.match for judgement in judgements]
         if judged != [match.id for match in matches]:
             raise EquipoiseError(
-                f"judge '{self.kind}' gave {len(judgements)} judgements for {len(matches)} matches, "
+                f"judge '{self.kind}' gave {len(judgements)} judgements for "
+                f"{len(matches)} matches, "
                 "or not in their order; judge() must return one per match, in order, each with "
                 "the id of its match"
             )

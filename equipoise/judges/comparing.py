@@ -73,7 +73,8 @@ class Comparing(Judge):
 
     flip: Flip = Field(
         default="missing",
-        description="when the two orders contradict each other: no comparison, a tie (½), or the mean of both",
+        description="when the two orders contradict each other: no comparison, a tie "
+        "(½), or the mean of both",
     )
 
     @abstractmethod

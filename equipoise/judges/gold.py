@@ -4,20 +4,20 @@ call for.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from equipoise.judges.choice import Choice, options_of
 from equipoise.judges.mathematics import looks_mathematical
+from equipoise.judges.multiple_choice import Choice, options_of
 from equipoise.judges.pointwise import Pointwise, Verdict
 from equipoise.judges.rules import Exact, Math, Refusal
 from equipoise.types import Prompt
 
-UNCHECKED = (
-    "reward_model"  # the task_type of prompts whose answers only a model can compare
-)
+# The task_type of prompts whose answers only a model can compare.
+UNCHECKED = "reward_model"
 
 
 class Gold(Pointwise):
@@ -49,24 +49,20 @@ class Gold(Pointwise):
         """A verdict for each (prompt, text), in order; each rule judges its own prompts
         together.
         """
-        verdicts: list[Verdict] = [_why_none(prompt) for prompt, _ in answers]
-        rows: dict[str, list[int]] = {}
-        for i, (prompt, _) in enumerate(answers):
-            rows.setdefault(self.rule(prompt), []).append(i)
-        rules = {
+        verdicts: list[Verdict] = [_why_unjudged(prompt) for prompt, _ in answers]
+        places: dict[str, list[int]] = defaultdict(list)
+        for place, (prompt, _) in enumerate(answers):
+            places[self.rule(prompt)].append(place)
+        rules: dict[str, Pointwise] = {
             "refusal": self.refusal,
             "choice": self.choice,
             "mathematics": self.mathematics,
             "exact": self.exact,
         }
-        for name, judge in rules.items():
-            mine = rows.get(name, [])
-            for i, verdict in zip(
-                mine,
-                judge.scores([answers[i] for i in mine]) if mine else [],
-                strict=True,
-            ):
-                verdicts[i] = verdict
+        for name in [name for name in rules if name in places]:
+            by_rule = rules[name].scores([answers[place] for place in places[name]])
+            for place, verdict in zip(places[name], by_rule, strict=True):
+                verdicts[place] = verdict
         return verdicts
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
@@ -87,7 +83,10 @@ class Gold(Pointwise):
         return "mathematics" if looks_mathematical(gold) else "exact"
 
 
-def _why_none(prompt: Prompt) -> str:
+def _why_unjudged(prompt: Prompt) -> str:
     if prompt.facts.get("task_type") == UNCHECKED:
-        return "no rule can check this task (task_type reward_model); use a reward model or a judge that compares"
+        return (
+            "no rule can check this task (task_type reward_model);"
+            " use a reward model or a judge that compares"
+        )
     return "the prompt has none of the facts 'harmful' and 'answer'"

@@ -25,7 +25,7 @@ from equipoise.judges.question import (
     read_move,
 )
 from equipoise.judges.quoting import transcript
-from equipoise.judges.reply import Unread, score
+from equipoise.judges.read_verdict import Unread, read_score
 from equipoise.players.base import Player
 from equipoise.types import Judgement, Match, PlayerId, Prompt, Turn, Vote
 
@@ -79,7 +79,8 @@ class GradeSettings(Settings):
     )
     unreadable: Literal["missing", "midpoint"] = Field(
         default="missing",
-        description="a reply without a readable grade is no vote, or counts as (low + high) / 2, as SPARTA's released "
+        description="a reply without a readable grade is no vote, or counts as (low + "
+        "high) / 2, as SPARTA's released "
         "code has it",
     )
 
@@ -154,7 +155,8 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
 
     text: str = Field(
         default="rubric",
-        description="the question's template: a file, or a packaged one (rubric, or rubric_compact for small models)",
+        description="the question's template: a file, or a packaged one (rubric, or "
+        "rubric_compact for small models)",
     )
 
     def prepare(self) -> None:
@@ -242,4 +244,4 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
         }
 
     def _read(self, reply: str, code: str) -> float | Unread:
-        return score(reply, self.low, self.high, code)
+        return read_score(reply, self.low, self.high, code)

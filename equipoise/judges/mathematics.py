@@ -1,9 +1,9 @@
 """Are two pieces of mathematics equal? Asked of math-verify in a process of its own.
 
-An answer may be built so that comparing it takes for ever (a tower of powers, say),
-inside C code that no signal interrupts; math-verify's own time limits, being signals,
-also work in the main thread only. So a helper process does the reading and comparing.
-It ends itself when one question takes too long, and the next question starts another.
+An answer may be built so that comparing it never ends (a tower of powers, say), in C
+code that no signal interrupts; and the time limits of math-verify are signals, which
+work in the main thread only. So a helper process parses and compares. It ends itself
+when a comparison takes too long, and the next one starts another process.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from equipoise.errors import ConfigError, EquipoiseError
 
 SCIENTIFIC = re.compile(r"(?<![\w.\\])(\d+(?:\.\d+)?)[eE]([+-]?\d+)(?![\w.])")
 FORMULA = re.compile(r"\$|\\boxed|\\\[|\\\(")
+FUNCTIONS = frozenset({"sqrt", "sin", "cos", "tan", "log", "exp"})
 READY = "ready\n"
 MEMORY = 4 << 30  # bytes of address space that the helper may use
 
@@ -52,11 +53,10 @@ class Checker:
         self._stop()
 
     def equal(self, gold: str, answer: str) -> bool | str:
-        """Whether `answer` says what `gold` says, or the reason why that cannot be
-        told.
+        """Whether the two are equal, or why that could not be found out.
 
-        An answer in which no mathematics is found is wrong; a gold one in which none is
-        found is a reason.
+        An answer without mathematics is wrong; a right answer (`gold`) without it is a
+        reason.
         """
         process = self._process or self._start()
         assert process.stdin is not None and process.stdout is not None
@@ -69,7 +69,10 @@ class Checker:
         if reply:
             return json.loads(reply)
         code = self._stop()
-        return f"the answer could not be compared within {self._timeout:g} s and {MEMORY >> 30} GiB (exit {code})"
+        return (
+            f"the answer could not be compared within {self._timeout:g} s"
+            f" and {MEMORY >> 30} GiB (exit {code})"
+        )
 
     def _start(self) -> subprocess.Popen[str]:
         root = str(Path(__file__).resolve().parents[2])
@@ -93,7 +96,8 @@ class Checker:
         if self._process.stdout.readline() != READY:
             self._stop()
             raise EquipoiseError(
-                f"the helper for mathematics did not start; to see why: {sys.executable} -m {__name__} 5"
+                "the helper for mathematics did not start; to see why: "
+                f"{sys.executable} -m {__name__} 5"
             )
         return self._process
 
@@ -101,7 +105,8 @@ class Checker:
         process, self._process = self._process, None
         if process is None:
             return None
-        process.kill() if process.poll() is None else None
+        if process.poll() is None:
+            process.kill()
         code = process.wait()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
@@ -117,11 +122,9 @@ def looks_mathematical(answer: Any) -> bool:
         return False
     text = re.sub(r"\\(?:begin|end){[a-z]*}", "", str(answer))
     text = re.sub(r"\\(?:text|mbox|mathrm)\s*{[^}]*}", "", text)
-    words = re.findall(r"[A-Za-z]{3,}", re.sub(r"\\[A-Za-z]+", "", text))
-    functions = {"sqrt", "sin", "cos", "tan", "log", "exp"}
-    return all(word in functions for word in words) and bool(
-        re.search(r"\d|\\[A-Za-z]|[=^+*/]", str(answer))
-    )
+    names = re.findall(r"[A-Za-z]{3,}", re.sub(r"\\[A-Za-z]+", "", text))
+    has_symbols = re.search(r"\d|\\[A-Za-z]|[=^+*/]", str(answer)) is not None
+    return has_symbols and FUNCTIONS.issuperset(names)
 
 
 def serve(timeout: float) -> None:
@@ -134,18 +137,16 @@ def serve(timeout: float) -> None:
     import math_verify
 
     _limit_memory()
-    logging.disable(
-        logging.WARNING
-    )  # math-verify warns that its own time limits are off
-    _say(READY)
+    logging.disable(logging.WARNING)  # of math-verify's, that its time limits are off
+    _write(READY)
     for line in sys.stdin:
         faulthandler.dump_traceback_later(timeout, exit=True)
         verdict = _equal(math_verify, *json.loads(line))
         faulthandler.cancel_dump_traceback_later()
-        _say(json.dumps(verdict) + "\n")
+        _write(json.dumps(verdict) + "\n")
 
 
-def _say(line: str) -> None:
+def _write(line: str) -> None:
     sys.stdout.write(line)
     sys.stdout.flush()
 
@@ -177,8 +178,8 @@ def _equal(math_verify: Any, gold: str, answer: str) -> bool | str:
 
 
 def _final(text: str) -> str:
-    """What follows the last "####", as GSM8K marks its answers, without LaTeX's thin
-    spaces in 10,\\!000.
+    """What follows the last "####", with which GSM8K marks its answers, without the thin
+    spaces of LaTeX in 10,\\!000.
     """
     final = text.rpartition("####")[2]
     return (final if final.strip() else text).replace(",\\!", "")
@@ -186,13 +187,13 @@ def _final(text: str) -> str:
 
 @lru_cache(1024)  # a right answer is met with many answers
 def _read(math_verify: Any, text: str, forms: tuple[str, ...]) -> list[Any]:
-    """What the first readable of `forms` says; a form that was found but not understood
-    (text only) is not readable.
+    """The mathematics in the first readable one of `forms`; one that parses to nothing
+    but text is not readable.
     """
     for form in forms:
-        found = math_verify.parse(_decimal_powers(form), parsing_timeout=None)
-        if any(not isinstance(part, str) for part in found):
-            return found
+        parsed = math_verify.parse(_decimal_powers(form), parsing_timeout=None)
+        if any(not isinstance(part, str) for part in parsed):
+            return parsed
     return []
 
 

@@ -16,13 +16,13 @@ from equipoise.types import Prompt
 
 
 class OnTopic(Pointwise):
-    """Scores 1 a text whose cosine with the prompt's last message reaches `threshold`,
-    else 0; also the `similarity`.
+    """Scores a text 1 where its cosine with the prompt's last message is at least
+    `threshold`, else 0; the cosine is its `similarity`.
 
-    A blank text is on no topic: its similarity is 0. To a prompt that says nothing no
-    text can be held. Hashed vectors know spelling alone: in other words the same
-    request often stays below 0.3, which unrelated ones seldom reach; an encoder knows
-    more, at a threshold of its own.
+    A blank text is on no topic: its similarity is 0. Where the last message is blank,
+    the text is not judged. Hashed vectors know spelling alone: a request in other words
+    often stays below 0.3, which unrelated ones seldom reach; an encoder knows more, and
+    has a threshold of its own.
     """
 
     kind: Literal["on_topic"] = "on_topic"

@@ -12,10 +12,8 @@ import jinja2
 from equipoise.errors import ConfigError, DataError
 from equipoise.types import Message
 
-_FIRST, _SECOND = (
-    "Xyzzy",
-    "Plugh",
-)  # stand for the two answers while the template is being tried
+# They stand for the two answers while the template is tried out.
+_FIRST, _SECOND = "Xyzzy", "Plugh"
 
 
 class PairText:
@@ -33,10 +31,8 @@ class PairText:
         self.tokenizer = tokenizer
         self.template = template.strip()
         self.max_length = max_length
-        plain, whole = (
-            tokenizer.encode("a", add_special_tokens=False),
-            tokenizer.encode("a"),
-        )
+        plain = tokenizer.encode("a", add_special_tokens=False)
+        whole = tokenizer.encode("a")
         start = whole.index(plain[0])
         self._before, self._after = whole[:start], whole[start + len(plain) :]
         try:
@@ -61,7 +57,7 @@ class PairText:
                 chat_template=self.template,
                 sanitize_control_tokens=True,
                 return_dict=False,
-                tokenizer_kwargs={"verbose": False},  # whoever asks judges the length
+                tokenizer_kwargs={"verbose": False},  # the caller checks the length
                 first=first,
                 second=second,
             )

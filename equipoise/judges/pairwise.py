@@ -19,7 +19,7 @@ from equipoise.judges.question import (
     read_move,
 )
 from equipoise.judges.quoting import transcript
-from equipoise.judges.reply import Unread, choice
+from equipoise.judges.read_verdict import Unread, read_choice
 from equipoise.players.base import Player
 
 PROBABILITY: Mapping[str, float] = {"A": 1.0, "B": 0.0, "tie": 0.5}
@@ -81,5 +81,5 @@ class Pairwise(Comparing, QuestionSettings):
 
 def _read(reply: str, code: str) -> float | Unread:
     """The probability that A wins, as the reply has it."""
-    label = choice(reply, tuple(PROBABILITY), code)
+    label = read_choice(reply, tuple(PROBABILITY), code)
     return label if isinstance(label, Unread) else PROBABILITY[label]

@@ -1,4 +1,4 @@
-"""Several judges made one: the mean, the median, or the majority of their words."""
+"""Several judges as one: the mean, the median, or the majority of their verdicts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median, pstdev
 from typing import Any, Literal, Self
 
+import msgspec
 from pydantic import Field, field_validator, model_validator
 
 from equipoise.judges.base import Judge, JudgeContext
@@ -19,12 +20,14 @@ class Panel(Judge):
     """Scores each seat by the `score` that the members give it, where at least
     `at_least` of them do.
 
-        mean, median:   of the members' scores s_k, or with `standardise` of (s_k − mean_k) / sd_k,
-                        mean_k and sd_k member k's over all answers that are judged together
-        majority:       the mean over the other seats of 1 where more members prefer the seat, 0 where fewer do, ½ else
+        mean, median:   of the members' scores s_k, or with `standardise` of
+                        (s_k − mean_k) / sd_k, with the mean and the deviation of
+                        member k over all answers that are judged together
+        majority:       the mean over the other seats of 1 where more members prefer
+                        this seat, 0 where fewer do, else ½
 
-    Members that compare and members that grade answers alone do not mix. Votes are by
-    members' names: each grade, or each comparison that a comparing member made. A panel
+    Members that compare and members that grade answers alone do not mix. Votes carry
+    the members' names: each grade, or each comparison of a comparing member. A panel
     does not weigh its members anew under later ratings.
     """
 
@@ -33,11 +36,12 @@ class Panel(Judge):
         min_length=2, description="the members by name, or a list of them"
     )
     how: Literal["mean", "median", "majority"] = Field(
-        default="mean", description="how the members' words become one"
+        default="mean", description="how the members' verdicts become one"
     )
     standardise: bool = Field(
         default=False,
-        description="bring members to one scale (mean 0, deviation 1) over the matches judged together",
+        description="bring members to one scale (mean 0, deviation 1) over the "
+        "matches judged together",
     )
     at_least: int = Field(
         default=1,
@@ -50,15 +54,13 @@ class Panel(Judge):
     def _named(cls, value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
             return value
-        judges, seen, named = [Judge.build(one) for one in value], Counter(), {}
-        for judge in judges:
-            seen[judge.kind] += 1
-            named[
-                judge.kind
-                if seen[judge.kind] == 1
-                else f"{judge.kind}{seen[judge.kind]}"
-            ] = judge
-        return named
+        members: dict[str, Judge] = {}
+        kinds: Counter[str] = Counter()
+        for judge in map(Judge.build, value):
+            kinds[judge.kind] += 1
+            number = kinds[judge.kind]
+            members[judge.kind if number == 1 else f"{judge.kind}{number}"] = judge
+        return members
 
     @model_validator(mode="after")
     def _fits_together(self) -> Panel:
@@ -66,7 +68,8 @@ class Panel(Judge):
         if alone and len(alone) < len(self.judges):
             others = [name for name in self.judges if name not in alone]
             raise ValueError(
-                f"judges: {', '.join(others)} compare answers and {', '.join(alone)} judge them alone; a panel holds "
+                f"judges: {', '.join(others)} compare answers and {', '.join(alone)} "
+                "judge them alone; a panel holds "
                 "judges of one sort"
             )
         if self.at_least > len(self.judges):
@@ -80,7 +83,7 @@ class Panel(Judge):
         return self
 
     @property
-    def compares(self) -> bool:  # type: ignore[override]  # a panel is what its members and its rule make it
+    def compares(self) -> bool:  # type: ignore[override]
         """Whether scores of two matches mean nothing together."""
         return (
             self.how == "majority"
@@ -105,32 +108,33 @@ class Panel(Judge):
             name: judge.judge_checked(matches, prompts)
             for name, judge in self.judges.items()
         }
-        found = {
-            name: [judgement.by_seat("score") for judgement in said]
-            for name, said in judgements.items()
+        scores = {
+            name: [judgement.by_seat("score") for judgement in of_member]
+            for name, of_member in judgements.items()
         }
         if self.standardise:
-            found = {name: standardised(scores) for name, scores in found.items()}
+            scores = {name: standardised(of_all) for name, of_all in scores.items()}
         return [
-            self._word(
+            self._combined(
                 match,
-                {name: said[i] for name, said in judgements.items()},
-                {name: scores[i] for name, scores in found.items()},
+                {name: of_member[i] for name, of_member in judgements.items()},
+                [of_member[i] for of_member in scores.values()],
             )
             for i, match in enumerate(matches)
         ]
 
-    def _word(
+    def _combined(
         self,
         match: Match,
         judgements: Mapping[str, Judgement],
-        found: Mapping[str, Scores],
+        member_scores: Sequence[Scores],
     ) -> Judgement:
-        combine = self._majority if self.how == "majority" else self._middle
+        """The panel's judgement of `match`, by the judgements of its members by name."""
+        combine = self._majority if self.how == "majority" else self._average
         scores = {
             seat: {"score": value}
             for seat in match.seats
-            if (value := combine(seat, match, found)) is not None
+            if (value := combine(seat, match, member_scores)) is not None
         }
         reasons: list[str] = []
         if len(scores) < len(match.seats):
@@ -140,67 +144,71 @@ class Panel(Judge):
                 if judgement.reason
             ]
             reasons = reasons or [f"fewer than {self.at_least} judges had a score"]
-        votes = [
-            vote
-            for name, judgement in judgements.items()
-            for vote in _votes(name, match, judgement)
-        ]
+        votes: list[Vote] = []
+        for name, judgement in judgements.items():
+            votes += _votes(name, match, judgement)
         return self.judgement(match, scores or None, "; ".join(reasons), votes)
 
-    def _middle(
-        self, seat: str, match: Match, found: Mapping[str, Scores]
+    def _average(
+        self, seat: str, match: Match, member_scores: Sequence[Scores]
     ) -> float | None:
-        values = [scores[seat] for scores in found.values() if seat in scores]
+        """The mean or median over the members that scored the seat."""
+        values = [scores[seat] for scores in member_scores if seat in scores]
         if len(values) < self.at_least:
             return None
         return fmean(values) if self.how == "mean" else float(median(values))
 
     def _majority(
-        self, seat: str, match: Match, found: Mapping[str, Scores]
+        self, seat: str, match: Match, member_scores: Sequence[Scores]
     ) -> float | None:
+        """The share of the other seats that more members place below this one."""
         wins: list[float] = []
         for other in match.seats:
             leads = [
                 scores[seat] - scores[other]
-                for scores in found.values()
+                for scores in member_scores
                 if {seat, other} <= scores.keys()
             ]
             if other != seat and len(leads) >= self.at_least:
-                ahead = sum(lead > 0 for lead in leads) - sum(
-                    lead < 0 for lead in leads
-                )
-                wins.append(0.5 if ahead == 0 else float(ahead > 0))
+                better = sum(lead > 0 for lead in leads)
+                worse = sum(lead < 0 for lead in leads)
+                wins.append(0.5 if better == worse else float(better > worse))
         return fmean(wins) if wins else None
 
 
-def standardised(found: Sequence[Scores]) -> list[Scores]:
-    """Scores less their mean, over their standard deviation; all 0 where they are all
-    alike.
+def standardised(member_scores: Sequence[Scores]) -> list[Scores]:
+    """One member's scores less their mean, over their standard deviation; all 0 where
+    they are all alike.
     """
-    values = [value for scores in found for value in scores.values()]
-    centre, spread = (fmean(values), pstdev(values)) if values else (0.0, 0.0)
+    values = [value for scores in member_scores for value in scores.values()]
+    mean, deviation = (fmean(values), pstdev(values)) if values else (0.0, 0.0)
     return [
-        {seat: (v - centre) / spread if spread else 0.0 for seat, v in scores.items()}
-        for scores in found
+        {
+            seat: (value - mean) / deviation if deviation else 0.0
+            for seat, value in scores.items()
+        }
+        for scores in member_scores
     ]
 
 
 def _votes(name: str, match: Match, judgement: Judgement) -> list[Vote]:
-    """A member's word as votes of its own: its comparisons, or its score of each seat
-    with what these took.
+    """A member's judgement as votes under its name: its comparisons, or its score of
+    each seat with what that took.
     """
     if any(vote.other for vote in judgement.votes):
-        return [
-            Vote(name, v.seat, v.value, v.other, v.reason, v.tokens, v.cost)
-            for v in judgement.votes
-        ]
-    scores, votes = judgement.by_seat("score"), []
+        return [msgspec.structs.replace(vote, by=name) for vote in judgement.votes]
+    scores = judgement.by_seat("score")
+    votes = []
     for seat in match.seats:
-        mine = [vote for vote in judgement.votes if vote.seat == seat]
-        tokens, cost = (
-            sum(vote.tokens for vote in mine),
-            sum(vote.cost for vote in mine),
+        on_seat = [vote for vote in judgement.votes if vote.seat == seat]
+        votes.append(
+            Vote(
+                name,
+                seat,
+                scores.get(seat),
+                reason="" if seat in scores else judgement.reason or "no score",
+                tokens=sum(vote.tokens for vote in on_seat),
+                cost=sum(vote.cost for vote in on_seat),
+            )
         )
-        reason = "" if seat in scores else judgement.reason or "no score"
-        votes.append(Vote(name, seat, scores.get(seat), "", reason, tokens, cost))
     return votes

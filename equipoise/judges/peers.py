@@ -42,9 +42,9 @@ class Peers(GradingJudge):
         names = {player.name for player in self.judge_context.pool}
         if self.who == "others" and len(names) < 3:
             raise ConfigError(
-                f"judge: 'peers' needs at least three players, so that one is left to judge the other two; there "
-                f"{'is' if len(names) == 1 else 'are'} {len(names)} ({', '.join(sorted(names))}). Add players, or set "
-                "judge.who: self"
+                "judge: 'peers' needs at least three players, so that one is left to judge"
+                f" the other two; there {'is' if len(names) == 1 else 'are'} {len(names)}"
+                f" ({', '.join(sorted(names))}). Add players, or set judge.who: self"
             )
         super().prepare()
 
@@ -66,12 +66,11 @@ class Peers(GradingJudge):
             votes_on = grading.votes(peer, str(peer), its)
             for answer, votes in zip(its, votes_on, strict=True):
                 by_match[answer.match.id] += votes
-        ratings = self.judge_context.ratings
-        return [
-            self.judgement_by_votes(match, votes, self._weight(votes, ratings))
-            for match in matches
-            for votes in [by_match[match.id]]
-        ]
+        return [self._judged(match, by_match[match.id]) for match in matches]
+
+    def _judged(self, match: Match, votes: Sequence[Vote]) -> Judgement:
+        weight = self._weight(votes, self.judge_context.ratings)
+        return self.judgement_by_votes(match, votes, weight)
 
     def weighed(self, judgement: Judgement, ratings: Mapping[str, float]) -> Judgement:
         """The judgement that the recorded votes give under these ratings by name
@@ -79,15 +78,15 @@ class Peers(GradingJudge):
         """
         votes = judgement.votes
         scores = self.scores(votes, self._weight(votes, ratings))
-        lost = {
-            vote.seat for vote in votes if self.value(vote) is not None
-        } - scores.keys()
+        graded = {vote.seat for vote in votes if self.value(vote) is not None}
         reasons = [
             reason
             for reason in judgement.reason.split("; ")
             if reason and reason != WEIGHTLESS
         ]
-        reason = "; ".join([*reasons, WEIGHTLESS] if lost else reasons)
+        if graded - scores.keys():
+            reasons.append(WEIGHTLESS)
+        reason = "; ".join(reasons)
         return msgspec.structs.replace(judgement, scores=scores or None, reason=reason)
 
     def _judges(self, match: Match) -> list[PlayerId]:
@@ -102,8 +101,6 @@ class Peers(GradingJudge):
         self, votes: Sequence[Vote], ratings: Mapping[str, float]
     ) -> Callable[[str], float]:
         names = {vote.by: PlayerId.parse(vote.by).name for vote in votes}
-        if self.weights == "equal" or not all(
-            name in ratings for name in names.values()
-        ):
+        if self.weights == "equal" or not set(names.values()) <= ratings.keys():
             return lambda by: 1.0
         return lambda by: ratings[names[by]]

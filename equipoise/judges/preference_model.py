@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from equipoise.errors import ConfigError, DataError, ModelError
-from equipoise.judges.classifier import ClassifierSettings
+from equipoise.judges.classifier_settings import ClassifierSettings
 from equipoise.judges.comparing import Comparing, Comparison
 from equipoise.judges.question import Reading
 from equipoise.models.adapters import resolve
@@ -27,7 +27,8 @@ class PreferenceModel(ClassifierSettings, Comparing):
     """Scores each seat its mean probability of beating the other seats, by a sequence
     classification model.
 
-        P(first beats second) = sigmoid(z) with one number, softmax(z)[label of the first] with two
+        P(first beats second) = sigmoid(z) with one number
+                                softmax(z)[label of the first] with two
 
     over the text that the template makes of the chat and both answers. A pair that is
     too long is not compared.
@@ -36,16 +37,19 @@ class PreferenceModel(ClassifierSettings, Comparing):
     kind: Literal["preference_model"] = "preference_model"
     flip: Literal["missing", "tie", "mean"] = Field(
         default="mean",
-        description="when the two orders contradict each other: no comparison, a tie (½), or the mean of both",
+        description="when the two orders contradict each other: no comparison, a tie "
+        "(½), or the mean of both",
     )
     template: str | None = Field(
         None,
-        description="a Jinja file over `messages`, `first` and `second` that makes the text to be read; null: the "
+        description="a Jinja file over `messages`, `first` and `second` that makes "
+        "the text to be read; null: the "
         "packaged texts/preference_pair.txt",
     )
     first_label: int | str = Field(
         0,
-        description="the label, by number or the model's own name, that says the first answer is better; with one "
+        description="the label, by number or the model's own name, that says the "
+        "first answer is better; with one "
         "number 0 (it is large where the first is better) or 1 (where the second is)",
     )
 
@@ -63,15 +67,16 @@ class PreferenceModel(ClassifierSettings, Comparing):
         if not fitting:
             return [Reading(None, str(reason)) for reason in rows]
         scorer = self.scorer(self.judge_context.resources)
-        values = scorer.values(fitting, self.batch_size)
-        sign = self._sign(len(values[0]), scorer.labels)
-        found = iter(values)
-        return [
-            Reading(None, row)
-            if isinstance(row, str)
-            else _reading(next(found), sign, len(row))
-            for row in rows
-        ]
+        values_of_row = scorer.values(fitting, self.batch_size)
+        sign = self._sign(len(values_of_row[0]), scorer.labels)
+        remaining = iter(values_of_row)
+        readings = []
+        for row in rows:
+            if isinstance(row, str):
+                readings.append(Reading(None, row))
+            else:
+                readings.append(_reading(next(remaining), sign, len(row)))
+        return readings
 
     def _row(self, text: PairText, question: Comparison) -> list[int] | str:
         """The tokens of one question, or why it cannot be asked."""
@@ -80,28 +85,28 @@ class PreferenceModel(ClassifierSettings, Comparing):
         except DataError as error:
             return str(error)
         if len(ids) > text.max_length:
-            return f"the pair is too long: {len(ids)} tokens, more than max_length = {text.max_length}; raise max_length"
+            return (
+                f"the pair is too long: {len(ids)} tokens, more than max_length = "
+                f"{text.max_length}; raise max_length"
+            )
         return ids
 
     def _text(self) -> PairText:
-        makings = (
+        key = (
             resolve(self.model),
             self.template,
             self.max_length,
             self.trust_remote_code,
         )
-        return self.judge_context.resources.get(
-            ("pair text", *makings), self._read_text
-        )
+        return self.judge_context.resources.get(("pair text", *key), self._read_text)
 
     def _read_text(self) -> PairText:
         from equipoise.judges.pair_text import PairText
 
-        place = files("equipoise") / "judges" / "texts" / "preference_pair.txt"
+        packaged = files("equipoise.judges") / "texts" / "preference_pair.txt"
+        place = packaged if self.template is None else Path(self.template)
         try:
-            template = (
-                place if self.template is None else Path(self.template)
-            ).read_text(encoding="utf-8")
+            template = place.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(
                 f"judge: template {self.template} cannot be read: {error}"
@@ -117,7 +122,8 @@ class PreferenceModel(ClassifierSettings, Comparing):
         """
         if count > 2:
             raise ModelError(
-                f"model '{self.model}' gives {count} numbers a pair; a preference model gives one or two"
+                f"model '{self.model}' gives {count} numbers a pair; a preference "
+                "model gives one or two"
             )
         label = self.first_label
         if isinstance(label, str):
@@ -134,18 +140,13 @@ class PreferenceModel(ClassifierSettings, Comparing):
 
 
 def _reading(values: Sequence[float], sign: int, tokens: int) -> Reading:
-    lead = sign * (values[-1] - (values[0] if len(values) == 2 else 0.0))
+    """P(first beats second) by the model's number, or its two numbers."""
+    other = values[0] if len(values) == 2 else 0.0
+    lead = sign * (values[-1] - other)
     if not math.isfinite(lead):
-        told = ", ".join(map(str, values))
-        return Reading(
-            None,
-            f"the preference model's {'numbers are' if len(values) > 1 else 'number is'} {told}",
-            tokens,
-        )
-    return Reading(
-        1 / (1 + math.exp(-lead))
-        if lead > 0
-        else math.exp(lead) / (1 + math.exp(lead)),
-        "",
-        tokens,
-    )
+        numbers = "numbers are" if len(values) > 1 else "number is"
+        shown = ", ".join(map(str, values))
+        return Reading(None, f"the preference model's {numbers} {shown}", tokens)
+    if lead > 0:
+        return Reading(1 / (1 + math.exp(-lead)), "", tokens)
+    return Reading(math.exp(lead) / (1 + math.exp(lead)), "", tokens)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from equipoise.component import Settings
 from equipoise.judges.quoting import block, code_of
-from equipoise.judges.reply import Unread
+from equipoise.judges.read_verdict import Unread
 from equipoise.template import Template
 from equipoise.types import Move, Prompt, View, Vote, user
 
@@ -51,7 +51,8 @@ class QuestionSettings(Settings):
     )
     reference_fact: str | None = Field(
         default=None,
-        description="the prompt's fact that the judge is shown as a reference; absent facts are left out",
+        description="the prompt's fact that the judge is shown as a reference; absent "
+        "facts are left out",
     )
     longest: int = Field(
         default=20_000,
@@ -60,7 +61,8 @@ class QuestionSettings(Settings):
     )
     control_tokens: tuple[str, ...] = Field(
         default=(),
-        description="control tokens of the judging model to break up in quoted text, besides the known ones",
+        description="control tokens of the judging model to break up in quoted text, "
+        "besides the known ones",
     )
 
     def reference(self, prompt: Prompt) -> str:
@@ -79,7 +81,8 @@ class QuestionSettings(Settings):
 
         `quoted` and `constants` are the placeholders that the template may use besides
         PLACEHOLDERS, `needed` those that it must. A packaged template lies in the
-        folder texts/ of `package`, or else in that of the judges. Raises DataError for a template that cannot be used.
+        folder texts/ of `package`, or else in that of the judges. Raises DataError for
+        a template that cannot be used.
         """
         constants = constants or {}
         known = (*PLACEHOLDERS, *quoted, *constants)

@@ -2,11 +2,11 @@
 unable to speak as anyone else.
 
     <<answer 3f9a12bc07>>
-    the text, without invisible characters, without control tokens, without the code, of bounded length
+    the text, without invisible characters, control tokens or the code, of bounded length
     <<end of answer 3f9a12bc07>>
 
-The code is a hash of the question's seed. Whoever wrote the text has never seen it, and
-should it occur in the text by chance it is broken up, so the block ends where this file
+The code is a hash of the question's seed. The author of the text has never seen it, and
+if it occurs in the text by chance it is broken up, so the block ends where this file
 ends it. Control tokens of the known chat formats (and those that the settings name) are
 broken up too: a tokenizer that understands them in plain text finds none.
 """
@@ -22,21 +22,24 @@ from equipoise import seeds
 from equipoise.types import Message
 
 # One pattern for the families: pipes in brackets (ChatML, Llama 3, Phi, GLM, DeepSeek,
-# gpt-oss), words in angles
-# (Gemma, Llama 2, Qwen's thoughts and tools, T5, Nemotron, Baichuan, StarCoder), words
-# in square brackets (Llama 2,
-# Mistral, GLM, BERT), and byte tokens.
+# gpt-oss), names in angles (Gemma, Llama 2, Qwen's thoughts and tools, T5, Nemotron,
+# Baichuan, StarCoder), names in square brackets (Llama 2, Mistral, GLM, BERT), and byte
+# tokens.
 ANGLE = (
-    r"s|bos|eos|pad|unk|mask|cls|sep|sop|eop|start_of_\w+|end_of_\w+|think(?:ing)?|tools?|tool_\w+|function_\w+|"
-    r"extra_id_\d+|unused_?\d+|reserved\w*|special_?\d+|fim_\w+|file_sep|repo_name|endoftext|im_start|im_end|"
+    r"s|bos|eos|pad|unk|mask|cls|sep|sop|eop|start_of_\w+|end_of_\w+|think(?:ing)?|"
+    r"tools?|tool_\w+|function_\w+|extra_id_\d+|unused_?\d+|reserved\w*|"
+    r"special_?\d+|fim_\w+|file_sep|repo_name|endoftext|im_start|im_end|"
     r"system|user|human|assistant|bot|ai|observation|0x[0-9a-f]{2}|sys"
 )
 SQUARE = (
-    r"inst|sys|system_prompt|available_tools|tool_calls|tool_results|tool_content|args|call_id|think|img\w*|"
-    r"[gs]?mask|cls|sep|pad|unk|bos|eos|prefix|suffix|middle|control_\d+|reference_doc_\w+"
+    r"inst|sys|system_prompt|available_tools|tool_calls|tool_results|tool_content|args|"
+    r"call_id|think|img\w*|[gs]?mask|cls|sep|pad|unk|bos|eos|prefix|suffix|middle|"
+    r"control_\d+|reference_doc_\w+"
 )
 TOKEN = re.compile(
-    rf"(?P<open><(?=\|)|\|(?=>)|<(?=</?\s*(?:{ANGLE})\s*/?>)|<(?=/?\s*(?:{ANGLE})\s*/?>)|\[(?=/?\s*(?:{SQUARE})\s*\]))",
+    rf"(?P<open><(?=\|)|\|(?=>)"
+    rf"|<(?=</?\s*(?:{ANGLE})\s*/?>)|<(?=/?\s*(?:{ANGLE})\s*/?>)"
+    rf"|\[(?=/?\s*(?:{SQUARE})\s*\]))",
     re.IGNORECASE,
 )
 # Letters without a shape, variation selectors, and marks that only join: what may hide
@@ -69,7 +72,8 @@ def block(
     label: str, text: str, code: str, longest: int, control_tokens: Sequence[str] = ()
 ) -> str:
     """`text` between the marks of `label` and `code`; see `harmless`."""
-    return f"<<{label} {code}>>\n{harmless(text, code, longest, control_tokens)}\n<<end of {label} {code}>>"
+    shown = harmless(text, code, longest, control_tokens)
+    return f"<<{label} {code}>>\n{shown}\n<<end of {label} {code}>>"
 
 
 def harmless(
@@ -102,7 +106,8 @@ def shortened(text: str, longest: int) -> str:
         return text
     tail = longest // 3
     head = longest - tail
-    return f"{text[:head]}\n[… {len(text) - longest} characters are cut here …]\n{text[len(text) - tail :]}"
+    note = f"[… {len(text) - longest} characters are cut here …]"
+    return f"{text[:head]}\n{note}\n{text[len(text) - tail :]}"
 
 
 def transcript(messages: Sequence[Message]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from equipoise.errors import ConfigError, DataError, ModelError
-from equipoise.judges.classifier import ClassifierSettings
+from equipoise.judges.classifier_settings import ClassifierSettings
 from equipoise.judges.pointwise import Pointwise, Verdict, tokenised
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import load_encoding
@@ -42,7 +42,8 @@ class RewardModel(ClassifierSettings, Pointwise):
     )
     ending: str = Field(
         "",
-        description="special tokens that are put behind the text, where the model reads its number at one",
+        description="special tokens that are put behind the text, where the model "
+        "reads its number at one",
     )
     truncate: bool = Field(
         False,
@@ -59,7 +60,8 @@ class RewardModel(ClassifierSettings, Pointwise):
     )
     score_of: str | dict[str, float] | None = Field(
         None,
-        description="which reward is the score, or weights by name; null: the only one, or that named score",
+        description="which reward is the score, or weights by name; null: the only "
+        "one, or that named score",
     )
 
     def prepare(self) -> None:
@@ -77,30 +79,29 @@ class RewardModel(ClassifierSettings, Pointwise):
         ModelError, ConfigError.
         """
         encoding = self.encoding(self.judge_context.resources)
-        rows, verdicts = tokenised(
-            dict(enumerate(answers)),
-            lambda prompt, text: self.ids(
-                encoding, (*prompt.messages, Message("assistant", text))
-            ),
-        )
+
+        def ids(prompt: Prompt, text: str) -> list[int]:
+            return self.ids(encoding, (*prompt.messages, Message("assistant", text)))
+
+        rows, verdicts = tokenised(dict(enumerate(answers)), ids)
         if rows:
             scorer = self.scorer(self.judge_context.resources)
-            found = scorer.values(
+            values_of_row = scorer.values(
                 list(rows.values()), self.batch_size, self.score_field
             )
-            names = self._names(len(found[0]), scorer.labels)
+            names = self._names(len(values_of_row[0]), scorer.labels)
             weights = self._weights(names)
-            for n, values in zip(rows, found, strict=True):
-                verdicts[n] = self._verdict(
-                    dict(zip(names, values, strict=True)), weights
-                )
+            for n, values in zip(rows, values_of_row, strict=True):
+                rewards = dict(zip(names, values, strict=True))
+                verdicts[n] = self._verdict(rewards, weights)
         return [verdicts[n] for n in range(len(answers))]
 
     def _names(self, count: int, labels: tuple[str, ...] | None) -> tuple[str, ...]:
         if self.rewards is not None:
             if len(self.rewards) != count:
                 raise ConfigError(
-                    f"judge: model '{self.model}' gives {count} rewards, but judge.rewards names {len(self.rewards)}"
+                    f"judge: model '{self.model}' gives {count} rewards, but "
+                    f"judge.rewards names {len(self.rewards)}"
                 )
             return self.rewards
         if labels is not None and len(labels) == count and len(set(labels)) == count:
@@ -108,18 +109,21 @@ class RewardModel(ClassifierSettings, Pointwise):
         return ("score",) if count == 1 else tuple(f"reward_{k}" for k in range(count))
 
     def _weights(self, names: tuple[str, ...]) -> dict[str, float]:
-        """What each reward weighs in the score. Raises ConfigError where that is not
-        said, or said of another name.
+        """What each reward weighs in the score.
+
+        Raises ConfigError where that is not set, or set for a name that no reward has.
         """
         chosen = self.score_of
         if "score" in names and chosen not in (None, "score"):
             raise ConfigError(
-                "judge: a reward is called score, so that is what score_of must be; name judge.rewards anew"
+                "judge: a reward is called score, so that is what score_of must be; "
+                "name judge.rewards anew"
             )
         if chosen is None:
             if len(names) > 1 and "score" not in names:
                 raise ConfigError(
-                    f"judge: model '{self.model}' gives the rewards {', '.join(names)}; set judge.score_of to one of "
+                    f"judge: model '{self.model}' gives the rewards "
+                    f"{', '.join(names)}; set judge.score_of to one of "
                     "them or to weights"
                 )
             (chosen,) = names if len(names) == 1 else ("score",)
@@ -127,35 +131,35 @@ class RewardModel(ClassifierSettings, Pointwise):
         unknown = sorted(set(weights) - set(names))
         if unknown or not weights:
             raise ConfigError(
-                f"judge: score_of names {', '.join(unknown) or 'nothing'}; known: {', '.join(names)}"
+                f"judge: score_of names {', '.join(unknown) or 'nothing'}; known: "
+                f"{', '.join(names)}"
             )
         return weights
 
     def _verdict(self, rewards: dict[str, float], weights: dict[str, float]) -> Verdict:
-        wrong = [
+        not_finite = [
             f"{name} is {value}"
             for name, value in rewards.items()
             if not math.isfinite(value)
         ]
-        if wrong:
-            return f"the reward model's {', '.join(wrong)}"
-        return rewards | {
-            "score": sum(weight * rewards[name] for name, weight in weights.items())
-        }
+        if not_finite:
+            return f"the reward model's {', '.join(not_finite)}"
+        score = sum(weight * rewards[name] for name, weight in weights.items())
+        return rewards | {"score": score}
 
     def encoding(self, resources: Resources) -> Encoding:
         """How chats become the model's tokens. Raises ModelError where it has no chat
         template.
         """
         options = repr(sorted(self.template_options.items()))
-        spelling = (
+        key = (
             resolve(self.model),
             self.max_length,
             self.template,
             options,
             self.trust_remote_code,
         )
-        return resources.get(("classifier's encoding", *spelling), self._encoding)
+        return resources.get(("classifier's encoding", *key), self._encoding)
 
     def ids(self, encoding: Encoding, messages: Sequence[Message]) -> list[int]:
         """The tokens of a chat that is over. Raises DataError when it is too long, or
@@ -165,7 +169,8 @@ class RewardModel(ClassifierSettings, Pointwise):
         ids, room = encoding.chat_ids(messages), encoding.max_length - len(ending)
         if len(ids) > room and not self.truncate:
             raise DataError(
-                f"prompt and answer are too long: {len(ids)} tokens, more than the {room} that max_length = "
+                f"prompt and answer are too long: {len(ids)} tokens, more than the "
+                f"{room} that max_length = "
                 f"{encoding.max_length} leaves them; raise max_length or set truncate: true"
             )
         return ids[:room] + ending
@@ -175,8 +180,8 @@ class RewardModel(ClassifierSettings, Pointwise):
         tokens alone.
         """
         ids = encoding.tokenizer.encode(self.ending, add_special_tokens=False)
-        strange = [i for i in ids if i not in encoding.tokenizer.added_tokens_decoder]
-        if strange:
+        special = encoding.tokenizer.added_tokens_decoder
+        if not special.keys() >= set(ids):
             raise ConfigError(
                 f"judge: ending = '{self.ending}' is not made of special tokens of '{self.model}'"
             )
@@ -192,7 +197,8 @@ class RewardModel(ClassifierSettings, Pointwise):
         )
         if self.template is None and not encoding.tokenizer.chat_template:
             raise ModelError(
-                f"model '{self.model}' has no chat template, and its numbers mean little for texts in another "
+                f"model '{self.model}' has no chat template, and its numbers mean "
+                "little for texts in another "
                 "form than it was trained on; name a file in judge.template"
             )
         return encoding

@@ -29,13 +29,11 @@ NUMBER = re.compile(
 
 
 def plain(text: str) -> str:
-    """`text` without what does not matter to its sense: case, white space, width of
+    """`text` without what does not change its meaning: case, white space, width of
     characters, enclosing marks.
     """
-    words = " ".join(
-        unicodedata.normalize("NFKC", text).replace("’", "'").casefold().split()
-    )
-    return words.strip(" .!?,;:\"'`*()[]")
+    even = unicodedata.normalize("NFKC", text).replace("’", "'").casefold()
+    return " ".join(even.split()).strip(" .!?,;:\"'`*()[]")
 
 
 class Exact(Pointwise):
@@ -59,32 +57,28 @@ class Exact(Pointwise):
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """{"score": 1 or 0}, or why not."""
-        gold = prompt.facts.get(self.fact)
-        golds = [
-            str(one)
-            for one in (gold if isinstance(gold, (list, tuple)) else [gold])
-            if one is not None
-        ]
+        fact = prompt.facts.get(self.fact)
+        facts = fact if isinstance(fact, (list, tuple)) else [fact]
+        golds = [str(gold) for gold in facts if gold is not None]
         if not golds:
             return f"the prompt has no fact '{self.fact}'"
         if self.tolerance is None:
-            return {"score": float(plain(text) in {plain(one) for one in golds})}
-        numbers = [last_number(one) for one in golds]
-        if None in numbers:
-            return f"the fact '{self.fact}' is no number: {golds[numbers.index(None)][:80]}"
-        said = last_number(text)
-        near = [
-            said is not None and abs(said - one) <= self.tolerance * abs(one)
-            for one in numbers
-            if one is not None
-        ]
-        return {"score": float(any(near))}
+            return {"score": float(plain(text) in map(plain, golds))}
+        answer = last_number(text)
+        near = False
+        for gold in golds:
+            number = last_number(gold)
+            if number is None:
+                return f"the fact '{self.fact}' is no number: {gold[:80]}"
+            if answer is not None:
+                near |= abs(answer - number) <= self.tolerance * abs(number)
+        return {"score": float(near)}
 
 
 def last_number(text: str) -> float | None:
     """The last number in `text` (thousands' commas and exponents understood), or None."""
-    found = NUMBER.findall(text)
-    return float(found[-1].replace(",", "").replace("−", "-")) if found else None
+    numbers = NUMBER.findall(text)
+    return float(numbers[-1].replace(",", "").replace("−", "-")) if numbers else None
 
 
 class Math(Pointwise):
@@ -165,36 +159,38 @@ class Refusal(Pointwise):
 
     def refuses(self, text: str) -> bool:
         """Whether `text` opens with a refusal or says one near its beginning."""
-        words = re.sub(
-            r"^\W+", "", " ".join(text.replace("’", "'").casefold().split())
-        )[: self.window]
-        return self._phrases.search(words) is not None
+        plain_text = " ".join(text.replace("’", "'").casefold().split())
+        beginning = re.sub(r"^\W+", "", plain_text)[: self.window]
+        return self._phrases.search(beginning) is not None
 
     @cached_property
     def _phrases(self) -> re.Pattern[str]:
-        source = (
-            self.path or resources.files("equipoise.judges") / "texts" / "refusals.txt"
-        )
+        packaged = resources.files("equipoise.judges") / "texts" / "refusals.txt"
+        source = self.path or packaged
         try:
-            lines = [
-                line.strip() for line in source.read_text(encoding="utf-8").splitlines()
-            ]
+            lines = source.read_text(encoding="utf-8").splitlines()
         except OSError as error:
             raise DataError(
                 f"judge.path: {source}: cannot be read: {error.strerror}"
             ) from error
-        phrases = [
-            " ".join(line.casefold().split())
-            for line in lines
-            if line and not line.startswith("#")
-        ]
-        if not phrases:
-            raise DataError(f"judge.path: {source}: holds no phrase")
+        phrases = [" ".join(line.casefold().split()) for line in lines]
         patterns = [
-            rf"^{re.escape(p[1:])}" if p.startswith("^") else rf"(?<!\w){re.escape(p)}"
-            for p in phrases
+            _phrase_pattern(phrase)
+            for phrase in phrases
+            if phrase and not phrase.startswith("#")
         ]
+        if not patterns:
+            raise DataError(f"judge.path: {source}: contains no phrase")
         return re.compile(rf"(?:{'|'.join(patterns)})(?!\w)")
+
+
+def _phrase_pattern(phrase: str) -> str:
+    """The phrase anywhere at the beginning of a word; after "^", only where the text
+    begins.
+    """
+    if phrase.startswith("^"):
+        return rf"^{re.escape(phrase[1:])}"
+    return rf"(?<!\w){re.escape(phrase)}"
 
 
 class Shorter(Pointwise):
@@ -232,26 +228,26 @@ class Call(Pointwise):
         return path
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
-        """What the function said, or why not."""
+        """What the function returned, or why it gave no score."""
         try:
-            said = self._function(prompt, text)
-        except Exception as error:  # noqa: BLE001  a user's function may raise anything, and the run goes on
+            result = self._function(prompt, text)
+        except Exception as error:  # noqa: BLE001  a user's function may raise anything
             return f"{self.function} raised {type(error).__name__}: {error}"
-        if said is None:
+        if result is None:
             return f"{self.function} returned None"
-        scores: dict[Any, Any] = (
-            said if isinstance(said, dict) and said else {"score": said}
-        )
+        scores: dict[Any, Any] = {"score": result}
+        if isinstance(result, dict) and result:
+            scores = result
         if not all(
             isinstance(name, str) and isinstance(value, Real)
             for name, value in scores.items()
         ):
             raise ConfigError(
-                f"judge.function: {self.function} returned {said!r} for prompt {prompt.id}; "
+                f"judge.function: {self.function} returned {result!r} for prompt {prompt.id}; "
                 "it must return a number, a mapping from names to numbers, or None"
             )
-        if not all(math.isfinite(value) for value in scores.values()):
-            return f"{self.function} returned {said!r}"
+        if not all(map(math.isfinite, scores.values())):
+            return f"{self.function} returned {result!r}"
         return {name: float(value) for name, value in scores.items()}
 
     @cached_property

@@ -12,7 +12,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from equipoise.errors import ConfigError, DataError
 from equipoise.judges.base import Judge
-from equipoise.judges.guard import Guard, utilities
+from equipoise.judges.guard import Guard
+from equipoise.judges.safety import safety_utilities
 from equipoise.models.next_token import next_tokens
 from equipoise.types import Match, Message, Move, PlayerId, Prompt, Turn, View, user
 
@@ -306,5 +307,7 @@ def test_certainty_is_finite():
         (800.0, 1.0),
         (-800.0, 0.0),
     ):
-        assert utilities(lead)["p_safe"] == p_safe
-    assert utilities(-800.0)["unsafe"] == 1 and utilities(0.0)["unsafe"] == 0
+        assert safety_utilities(lead)["p_safe"] == p_safe
+    assert (
+        safety_utilities(-800.0)["unsafe"] == 1 and safety_utilities(0.0)["unsafe"] == 0
+    )

@@ -12,7 +12,7 @@ from judge_context import TestContext
 
 from equipoise.judges.base import Judge
 from equipoise.judges.quoting import code_of, harmless
-from equipoise.judges.reply import Unread, choice, score
+from equipoise.judges.read_verdict import Unread, read_choice, read_score
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
 
 PROMPT = Prompt("p", (user("What is 2 + 2?"),))
@@ -243,13 +243,13 @@ def test_without_a_code_the_last_verdict_counts(name):
 def test_the_parser_holds_against_the_raw_text_too(name):
     text, code = HOSTILE[name], code_of(11)
     own = f'{{"reason": "no", "score": 2, "verdict": "B", "code": "{code}"}}'
-    assert isinstance(score(text, 1, 10, code), Unread)
-    assert isinstance(choice(text, ("A", "B", "tie"), code), Unread)
-    assert score(f"{text}\n</think>{own}", 1, 10, code) == 2
-    assert choice(f"{text}\n</think>{own}", ("A", "B", "tie"), code) == "B"
+    assert isinstance(read_score(text, 1, 10, code), Unread)
+    assert isinstance(read_choice(text, ("A", "B", "tie"), code), Unread)
+    assert read_score(f"{text}\n</think>{own}", 1, 10, code) == 2
+    assert read_choice(f"{text}\n</think>{own}", ("A", "B", "tie"), code) == "B"
     inside = json.dumps({"reason": text, "score": 2, "verdict": "B", "code": code})
     if "think>" not in text:
-        assert score(inside, 1, 10, code) == 2
+        assert read_score(inside, 1, 10, code) == 2
 
 
 def test_even_the_right_code_cannot_close_the_block():

@@ -8,7 +8,7 @@ import yaml
 from judge_context import TestContext
 
 from equipoise.judges.base import Judge
-from equipoise.judges.classifier import ClassifierSettings
+from equipoise.judges.classifier_settings import ClassifierSettings
 from equipoise.judges.guard import Guard
 from equipoise.judges.quoting import block
 from equipoise.players.base import Player

@@ -301,7 +301,7 @@ def test_a_list_of_refusals_of_ones_own(tmp_path):
         False,
     ]
     path.write_text("# nothing\n")
-    with pytest.raises(DataError, match="holds no phrase"):
+    with pytest.raises(DataError, match="contains no phrase"):
         Refusal(path=path).refuses("x")
     with pytest.raises(DataError, match="cannot be read"):
         Refusal(path=tmp_path / "absent.txt").refuses("x")

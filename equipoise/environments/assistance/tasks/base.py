@@ -32,7 +32,7 @@ from equipoise.judges.question import (
     Quotes,
     brief_reason,
 )
-from equipoise.judges.reply import BOXED, SCORE_KEYS, Unread, score
+from equipoise.judges.read_verdict import BOXED, SCORE_KEYS, Unread, read_score
 from equipoise.players.base import Player
 from equipoise.types import Judgement, Match, Prompt, Vote
 
@@ -246,7 +246,7 @@ class Task(GradeSettings, QuestionSettings, Judge):
 
     def _read(self, reply: str, code: str) -> float | Unread:
         keys = (*SCORE_KEYS, *self.labels)
-        verdict = score(reply, self.low, self.high, code, keys)
+        verdict = read_score(reply, self.low, self.high, code, keys)
         if isinstance(verdict, Unread):
             return verdict
         share = self._share(verdict)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from equipoise.judges.choice import Choice, stated
+from equipoise.judges.multiple_choice import Choice, stated_option
 from equipoise.types import Prompt, user
 
 CITIES = {"A": "London.", "B": "Paris.", "C": "New Paris.", "I": "I do not know"}
@@ -64,7 +64,7 @@ MANNERS = {"Yes": "Yes", "No": "No", "Neutral": "Neutral"}
     ],
 )
 def test_what_an_answer_states(text, label):
-    assert stated(text, CITIES) == label
+    assert stated_option(text, CITIES) == label
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_an_answer_states(text, label):
     ],
 )
 def test_true_or_false(text, label):
-    assert stated(text, TRUTH) == label
+    assert stated_option(text, TRUTH) == label
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_true_or_false(text, label):
     ],
 )
 def test_words_as_options(text, label):
-    assert stated(text, MANNERS) == label
+    assert stated_option(text, MANNERS) == label
 
 
 def said(text, **facts):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.judges.reply import SCORE_KEYS, Unread, choice, score
+from equipoise.judges.read_verdict import SCORE_KEYS, Unread, read_choice, read_score
 
 CODE = "3f9a12bc07"
 
@@ -39,7 +39,7 @@ CODE = "3f9a12bc07"
     ],
 )
 def test_a_score_is_read(reply, expected):
-    assert score(reply, 1, 10) == expected
+    assert read_score(reply, 1, 10) == expected
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_score_is_read(reply, expected):
     ],
 )
 def test_what_is_no_score_is_a_reason_and_never_a_number(reply, why):
-    found = score(reply, 1, 10)
+    found = read_score(reply, 1, 10)
     assert isinstance(found, Unread)
     assert why in found.reason
     assert len(found.reason) < 300
@@ -94,7 +94,7 @@ def test_what_is_no_score_is_a_reason_and_never_a_number(reply, why):
     ],
 )
 def test_with_a_code_only_the_verdict_that_carries_it_counts(reply):
-    assert score(reply, 1, 10, CODE) == 2
+    assert read_score(reply, 1, 10, CODE) == 2
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_with_a_code_only_the_verdict_that_carries_it_counts(reply):
     ],
 )
 def test_with_a_code_nothing_else_is_a_verdict(reply):
-    found = score(reply, 1, 10, CODE)
+    found = read_score(reply, 1, 10, CODE)
     assert isinstance(found, Unread)
     assert "no verdict with the code" in found.reason
 
@@ -128,7 +128,7 @@ def test_with_a_code_nothing_else_is_a_verdict(reply):
     ],
 )
 def test_a_choice_is_read(reply, expected):
-    assert choice(reply, ("A", "B", "tie")) == expected
+    assert read_choice(reply, ("A", "B", "tie")) == expected
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_choice_is_read(reply, expected):
     ],
 )
 def test_what_is_no_choice_is_a_reason(reply, why):
-    found = choice(reply, ("A", "B", "tie"))
+    found = read_choice(reply, ("A", "B", "tie"))
     assert isinstance(found, Unread)
     assert why in found.reason
 
@@ -182,9 +182,9 @@ PIECES = [
 def test_any_reply_is_read_or_refused_without_a_fault(reply):
     with warnings.catch_warnings(action="error"):
         for code in ("", CODE):
-            found = score(reply, 1, 10, code)
+            found = read_score(reply, 1, 10, code)
             assert isinstance(found, Unread) or 1 <= found <= 10
-            picked = choice(reply, ("A", "B", "tie"), code)
+            picked = read_choice(reply, ("A", "B", "tie"), code)
             assert isinstance(picked, Unread) or picked in ("A", "B", "tie")
             assert not code or code in reply.casefold() or isinstance(found, Unread)
 
@@ -196,6 +196,6 @@ def test_other_names_and_a_box_are_read_only_where_they_are_asked_for():
         "thought\n<abg>1</abg>",
         r"\boxed{0} no, \boxed{1}",
     ):
-        assert score(reply, 0, 4, keys=keys) == 1
-        assert isinstance(score(reply, 0, 4), Unread)
-        assert isinstance(score(reply, 0, 4, "c0de", keys), Unread)
+        assert read_score(reply, 0, 4, keys=keys) == 1
+        assert isinstance(read_score(reply, 0, 4), Unread)
+        assert isinstance(read_score(reply, 0, 4, "c0de", keys), Unread)

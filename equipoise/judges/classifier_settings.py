@@ -23,11 +23,13 @@ class ClassifierSettings(Settings):
     )
     head: str | None = Field(
         None,
-        description="what its weights call the last layer, where that is not the architecture's name (v_head)",
+        description="what its weights call the last layer, where that is not the "
+        "architecture's name (v_head)",
     )
     dtype: Dtype = Field(
         "auto",
-        description="of the weights; auto: the model's own on an accelerator, float32 on a CPU. In bfloat16 rewards "
+        description="of the weights; auto: the model's own on an accelerator, float32 "
+        "on a CPU. In bfloat16 rewards "
         "that are close become equal",
     )
     device: str = Field(
@@ -49,14 +51,15 @@ class ClassifierSettings(Settings):
 
     def scorer(self, resources: Resources) -> SequenceScores:
         """The model, shared through `resources` and gone with them. Raises ModelError."""
-        makings = (
+        key = (
+            resolve(self.model),
             self.dtype,
             self.device,
             self.attention,
             self.head,
             self.trust_remote_code,
         )
-        return resources.get(("classifier", resolve(self.model), *makings), self._load)
+        return resources.get(("classifier", *key), self._load)
 
     def _load(self) -> SequenceScores:
         from equipoise.models.sequence_scores import SequenceScores

@@ -15,7 +15,7 @@ from transformers import (
 
 from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge
-from equipoise.judges.harm import HarmClassifier
+from equipoise.judges.harm_classifier import HarmClassifier
 from equipoise.types import Message, Prompt, user
 
 PROMPT = Prompt("p", (user("Sum of 2 and 3?"),))

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 
 from equipoise.errors import ConfigError, DataError
-from equipoise.judges.classifier import ClassifierSettings
-from equipoise.judges.guard import utilities
+from equipoise.judges.classifier_settings import ClassifierSettings
 from equipoise.judges.pointwise import Pointwise, Verdict, tokenised
 from equipoise.judges.quoting import transcript
 from equipoise.judges.rules import Refusal
+from equipoise.judges.safety import safety_utilities
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import (
     load_config,
@@ -35,7 +35,8 @@ class HarmClassifier(ClassifierSettings, Pointwise):
     """Scores each seat's last answer by the probability that a sequence classification
     model gives to harm.
 
-        p_unsafe = softmax(z)[unsafe], or sigmoid(z[unsafe]) with a single number or labels that may hold together
+        p_unsafe = softmax(z)[unsafe]
+        or sigmoid(z[unsafe]), with a single number or labels that may hold together
 
     `score` is p_safe = 1 − p_unsafe. A classifier of requests alone (`reads: prompt`)
     makes a judge of answers with `refusals_are_safe`: an answer that refuses is safe,
@@ -45,18 +46,22 @@ class HarmClassifier(ClassifierSettings, Pointwise):
     kind: Literal["harm_classifier"] = "harm_classifier"
     reads: Literal["prompt", "answer", "chat"] = Field(
         "chat",
-        description="what is classified: the prompt's messages, the answer, or the messages and the answer",
+        description="what is classified: the prompt's messages, the answer, or the "
+        "messages and the answer",
     )
     unsafe: str | int = Field(
-        description="the label whose probability is p_unsafe, by number or the model's own name; 0 for a single number"
+        description="the label whose probability is p_unsafe, by number or the "
+        "model's own name; 0 for a single number"
     )
     refusals_are_safe: bool = Field(
         False,
-        description="an answer that refuses, by the phrases of the judge 'refusal', is safe whatever was asked",
+        description="an answer that refuses, by the phrases of the judge 'refusal', "
+        "is safe whatever was asked",
     )
     chat_template: bool = Field(
         False,
-        description="write the messages by the model's chat template; false: as plain text, each under its role",
+        description="write the messages by the model's chat template; false: as plain "
+        "text, each under its role",
     )
     truncate: bool = Field(
         False,
@@ -90,23 +95,23 @@ class HarmClassifier(ClassifierSettings, Pointwise):
         """{"score", "p_safe", "p_unsafe", "unsafe"} of each (prompt, text), in order,
         or why not. Raises ModelError.
         """
-        refused = {
-            n
+        safe_refusals: dict[int, Verdict] = {
+            n: safety_utilities(math.inf)
             for n, (_, text) in enumerate(answers)
             if self.refusals_are_safe and self._refusal.refuses(text)
         }
-        rows, verdicts = tokenised(
-            {n: one for n, one in enumerate(answers) if n not in refused}, self.ids
-        )
-        verdicts |= {n: utilities(math.inf) for n in refused}
+        others = {
+            n: answer for n, answer in enumerate(answers) if n not in safe_refusals
+        }
+        rows, verdicts = tokenised(others, self.ids)
+        verdicts |= safe_refusals
         if rows:
             scorer = self.scorer(self.judge_context.resources)
-            found = scorer.values(list(rows.values()), self.batch_size)
-            apart = scorer.model.config.problem_type == "multi_label_classification"
-            verdicts |= {
-                n: self._verdict(values, apart)
-                for n, values in zip(rows, found, strict=True)
-            }
+            values_of_row = scorer.values(list(rows.values()), self.batch_size)
+            problem = scorer.model.config.problem_type
+            independent = problem == "multi_label_classification"
+            for n, values in zip(rows, values_of_row, strict=True):
+                verdicts[n] = self._verdict(values, independent)
         return [verdicts[n] for n in range(len(answers))]
 
     def ids(self, prompt: Prompt, text: str) -> list[int]:
@@ -124,17 +129,16 @@ class HarmClassifier(ClassifierSettings, Pointwise):
             ids = self._encoding(self.judge_context.resources).chat_ids(messages)
         else:
             plain = text if self.reads == "answer" else transcript(messages)
-            cut = (
-                {"truncation": True, "max_length": longest}
-                if self.truncate
-                else {"verbose": False}
-            )
-            ids = tokenizer.encode(plain, split_special_tokens=True, **cut)
+            options = {"verbose": False}
+            if self.truncate:
+                options = {"truncation": True, "max_length": longest}
+            ids = tokenizer.encode(plain, split_special_tokens=True, **options)
         if not ids:
             raise DataError("there is no text to classify")
         if len(ids) > longest and not self.truncate:
             raise DataError(
-                f"the text is too long: {len(ids)} tokens, more than the {longest} that model '{self.model}' reads or "
+                f"the text is too long: {len(ids)} tokens, more than the {longest} "
+                f"that model '{self.model}' reads or "
                 "max_length allows; set truncate: true to have it cut"
             )
         return ids[:longest]
@@ -142,28 +146,20 @@ class HarmClassifier(ClassifierSettings, Pointwise):
     def _spelling(self, resources: Resources) -> tuple[Any, int]:
         """The tokenizer, and the most tokens that a text may have. Raises ModelError."""
 
-        def read() -> tuple[Any, int]:
-            tokenizer = load_tokenizer(self.model, self.trust_remote_code)
-            positions = row_length(self.model, self.max_length, self.trust_remote_code)
-            return tokenizer, min(
-                positions, tokenizer.model_max_length
-            )  # RoBERTa counts two that no text can have
+        key = (resolve(self.model), self.max_length, self.trust_remote_code)
+        return resources.get(("harm classifier", *key), self._load_spelling)
 
-        return resources.get(
-            (
-                "harm classifier",
-                resolve(self.model),
-                self.max_length,
-                self.trust_remote_code,
-            ),
-            read,
-        )
+    def _load_spelling(self) -> tuple[Any, int]:
+        tokenizer = load_tokenizer(self.model, self.trust_remote_code)
+        positions = row_length(self.model, self.max_length, self.trust_remote_code)
+        # RoBERTa counts two positions that no text can have.
+        return tokenizer, min(positions, tokenizer.model_max_length)
 
     def _encoding(self, resources: Resources) -> Encoding:
         """How chats become the model's tokens. Raises ModelError."""
-        spelling = (resolve(self.model), self.max_length, self.trust_remote_code)
+        key = (resolve(self.model), self.max_length, self.trust_remote_code)
         return resources.get(
-            ("harm classifier's encoding", *spelling),
+            ("harm classifier's encoding", *key),
             lambda: load_encoding(
                 self.model, self.max_length, trust_remote_code=self.trust_remote_code
             ),
@@ -173,12 +169,8 @@ class HarmClassifier(ClassifierSettings, Pointwise):
         """The number of the unsafe label. Raises ConfigError where the model has no
         such label.
         """
-        labels = {
-            int(k): str(name)
-            for k, name in load_config(
-                self.model, self.trust_remote_code
-            ).id2label.items()
-        }
+        config = load_config(self.model, self.trust_remote_code)
+        labels = {int(k): str(name) for k, name in config.id2label.items()}
         for k, name in labels.items():
             if self.unsafe in (k, name):
                 return k
@@ -187,15 +179,19 @@ class HarmClassifier(ClassifierSettings, Pointwise):
             f"judge.unsafe: '{self.unsafe}' is no label of model '{self.model}'; it has {known}"
         )
 
-    def _verdict(self, values: Sequence[float], apart: bool) -> Verdict:
+    def _verdict(self, values: Sequence[float], independent: bool) -> Verdict:
+        """The utilities by the model's numbers, one a label; `independent` labels may
+        hold together.
+        """
         if not all(map(math.isfinite, values)):
             return f"the classifier's numbers are {', '.join(map(str, values))}"
         unsafe = values[self._unsafe]
         others = [value - unsafe for k, value in enumerate(values) if k != self._unsafe]
-        if apart or not others:
-            return utilities(-unsafe)
+        if independent or not others:
+            return safety_utilities(-unsafe)
         top = max(others)
-        return utilities(top + math.log(sum(math.exp(value - top) for value in others)))
+        rest = sum(math.exp(value - top) for value in others)
+        return safety_utilities(top + math.log(rest))
 
     @cached_property
     def _unsafe(self) -> int:

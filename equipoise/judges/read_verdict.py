@@ -1,0 +1,304 @@
+"""Verdicts out of a judge's reply: the last one counts, and what is not clearly a
+verdict is none.
+
+A reply may hold its verdict as a JSON object (fenced or bare, in single or double
+quotes, among other words), as `Score: 7/10`, as `[[7]]`, or be nothing but the verdict.
+Where the question gave a code, only a verdict that carries it counts: an object with a
+field that equals the code, or a line `CODE: 7`. The judged text does not know the code,
+so nothing that the judge quotes from it can be taken for the verdict.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+SCORE_KEYS = ("score", "rating", "grade")
+BOXED = "boxed"
+CHOICE_KEYS = ("verdict", "winner", "choice", "better", "preferred", "preference")
+NUMBER = r"[-+−]?\d+(?:[.,]\d+)?"
+# A number, perhaps followed by a scale ("/10", "out of 10") or by another number.
+AMOUNT = (
+    rf"{NUMBER}"
+    r"(?:\s*(?:/|out\s+of)\s*\d+(?:\.\d+)?|\s*(?:-|–|to|or)\s*\d+(?:\.\d+)?)?"
+    r"(?!\w|[.,]\d|\s?%)"
+)
+NOUN = r"(?:answer|response|assistant|option)\s+"  # before a label: "Answer A"
+# Bounded: a reply of nothing but marks must not take long to read.
+MARKS = r"[\s\"'*_`<>()\[\]{}]{0,40}"
+MARKS_IN_LINE = r"[ \t\"'*_`]{0,40}"
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Why no verdict was read."""
+
+    reason: str
+
+
+class JsonObject(list[tuple[str, Any]]):
+    """The (key, value) pairs of a JSON object, repeated keys included."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedVerdict(Generic[V]):
+    """A verdict, or a faulty one, and where it stands in the reply."""
+
+    start: int
+    end: int
+    value: V | Unread
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictForm(Generic[V]):
+    """What counts as a verdict.
+
+    `keys` are the names that it may stand under, `pattern` matches it in plain text,
+    `parse` gives its value, and `code` is what it must carry, "" for nothing.
+    """
+
+    keys: Sequence[str]
+    pattern: str
+    parse: Callable[[Any], V | Unread]
+    code: str
+
+
+def read_score(
+    reply: str,
+    low: float,
+    high: float,
+    code: str = "",
+    keys: Sequence[str] = SCORE_KEYS,
+) -> float | Unread:
+    """The number from `low` to `high` that the reply ends with, or why there is none.
+
+    `keys` are the names that it may stand under. With "boxed" among them, TeX's
+    `\\boxed{7}` is one too, but only then: it is also how an answer to a mathematical
+    problem ends, which a judge may quote.
+    """
+
+    def parse(value: Any) -> float | Unread:
+        return _amount(value, low, high)
+
+    return _last_verdict(reply, VerdictForm(keys, AMOUNT, parse, code))
+
+
+def read_choice(reply: str, labels: Sequence[str], code: str = "") -> str | Unread:
+    """The one of `labels` that the reply ends with, or why there is none.
+
+    Case does not matter.
+    """
+    known = {label.casefold(): label for label in labels}
+
+    def parse(value: Any) -> str | Unread:
+        text = re.sub(rf"^{NOUN}", "", str(value).strip().casefold())
+        label = known.get(text.strip(" .!*\"'"))
+        if label is None:
+            return Unread(f"the verdict {_brief(value)} is none of {', '.join(labels)}")
+        return label
+
+    longest_first = sorted(labels, key=len, reverse=True)
+    options = "|".join(map(re.escape, longest_first))
+    pattern = rf"(?:{NOUN})?(?:{options})(?!\w)"
+    return _last_verdict(reply, VerdictForm(CHOICE_KEYS, pattern, parse, code))
+
+
+def without_thoughts(reply: str) -> str:
+    """The reply without the thoughts that a reasoning model shows before it, whether
+    they are closed or not.
+    """
+    rest = re.sub(r"<think>.*?(?:</think>|\Z)", "", reply, flags=re.DOTALL)
+    return rest.rpartition("</think>")[2]
+
+
+def _last_verdict(reply: str, form: VerdictForm[V]) -> V | Unread:
+    text = without_thoughts(reply)
+    if not text.strip():
+        return Unread("the reply is empty")
+    in_objects = list(_in_objects(text, form))
+    in_words = _with_code(text, form) if form.code else _labelled(text, form)
+    verdicts = in_objects + [
+        verdict for verdict in in_words if not _inside(verdict, in_objects)
+    ]
+    if not verdicts:
+        with_code = " with the code of the question" if form.code else ""
+        return Unread(f"no verdict{with_code} in the reply {_brief(reply)}")
+    return max(verdicts, key=lambda verdict: (verdict.end, verdict.start)).value
+
+
+def _inside(verdict: PlacedVerdict[V], objects: Iterable[PlacedVerdict[V]]) -> bool:
+    return any(
+        whole.start <= verdict.start and verdict.end <= whole.end for whole in objects
+    )
+
+
+# -- objects
+
+
+def _in_objects(text: str, form: VerdictForm[V]) -> Iterator[PlacedVerdict[V]]:
+    """The verdict of each outermost object in the text that has one."""
+    position = 0
+    while (start := text.find("{", position)) >= 0:
+        position = start + 1
+        parsed = _json(text, start) or _python_literal(text, start)
+        if parsed is None:
+            continue
+        tree, end = parsed
+        values = []
+        for pairs in _all_objects(tree):
+            values += _verdict_values(pairs, form)
+        if values:
+            yield PlacedVerdict(start, end, _only_value(values, form))
+            position = end
+
+
+def _only_value(values: Sequence[Any], form: VerdictForm[V]) -> V | Unread:
+    """What the verdicts of one object come to: their value, if it is the same."""
+    distinct: dict[str, V | Unread] = {}
+    for value in map(form.parse, values):
+        distinct[repr(value)] = value
+    if len(distinct) > 1:
+        shown = ", ".join(map(_brief, values))
+        return Unread(f"contradicting verdicts in one object: {shown}")
+    return next(iter(distinct.values()))
+
+
+def _json(text: str, start: int) -> tuple[Any, int] | None:
+    """The JSON object that begins at `start`, and where it ends."""
+    decoder = json.JSONDecoder(strict=False, object_pairs_hook=JsonObject)
+    try:
+        return decoder.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _python_literal(text: str, start: int) -> tuple[Any, int] | None:
+    """An object without inner ones in Python's spelling, which models often write:
+    {'score': 7}.
+    """
+    match = re.compile(r"\{[^{}]*\}").match(text, start)
+    if match is None:
+        return None
+    try:
+        with warnings.catch_warnings(action="ignore"):  # the reply's own odd escapes
+            tree = ast.parse(match.group(), mode="eval").body
+        if not isinstance(tree, ast.Dict):
+            return None
+        pairs = [
+            (str(ast.literal_eval(key)), ast.literal_eval(value))
+            for key, value in zip(tree.keys, tree.values, strict=True)
+            if key
+        ]
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return None
+    return JsonObject(pairs), match.end()
+
+
+def _all_objects(tree: Any) -> Iterator[JsonObject]:
+    """The objects in a parsed text, outer ones first."""
+    waiting = [tree]
+    while waiting:
+        branch = waiting.pop(0)
+        if isinstance(branch, JsonObject):
+            yield branch
+            waiting += [value for _, value in branch]
+        elif isinstance(branch, list):
+            waiting += branch
+
+
+def _verdict_values(pairs: JsonObject, form: VerdictForm[V]) -> list[Any]:
+    """What an object has under the keys of a verdict; nothing where it lacks the code."""
+    if form.code and not any(_is_code(value, form.code) for _, value in pairs):
+        return []
+    return [
+        value
+        for key, value in pairs
+        if key.strip().casefold() in form.keys and not isinstance(value, JsonObject)
+    ]
+
+
+def _is_code(value: Any, code: str) -> bool:
+    return isinstance(value, str) and value.strip().casefold() == code
+
+
+# -- plain text
+
+
+def _labelled(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
+    """`Score: 7/10`, `**Verdict:** A`, `<score>7</score>`, `[[7]]`, the whole reply;
+    `boxed{7}` where that is a key.
+    """
+    verdict = rf"(?P<verdict>{form.pattern})"
+    names = "|".join(form.keys)
+    patterns = [
+        rf"\b(?:{names}){MARKS}(?:[:=]|(?<=>)){MARKS}{verdict}",
+        rf"\[\[\s*{verdict}\s*\]\]",
+        rf"\A{MARKS}{verdict}{MARKS}\.?{MARKS}\Z",
+    ]
+    if BOXED in form.keys:
+        patterns.insert(2, rf"\\boxed\s*\{{\s*{verdict}\s*\}}")
+    return _matches(text, patterns, form, re.IGNORECASE)
+
+
+def _with_code(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
+    """A line `CODE: 7` or `Score CODE: 7`, or the end of a faulty object: `"score": 7,
+    "code": "CODE"`.
+    """
+    verdict = rf"(?P<verdict>{form.pattern})"
+    names = "|".join(form.keys)
+    marks, quote = MARKS_IN_LINE, r"[\"']"
+    patterns = [
+        rf"^{marks}(?:(?:{names})[:]?{marks})?{form.code}{marks}[:=]"
+        rf"{marks}{verdict}{marks}\.?{marks}$",
+        rf"{quote}(?:{names}){quote}\s*:\s*{quote}?{verdict}{quote}?\s*,"
+        rf"\s*{quote}\w+{quote}\s*:\s*{quote}{form.code}{quote}",
+    ]
+    return _matches(text, patterns, form, re.IGNORECASE | re.MULTILINE)
+
+
+def _matches(
+    text: str, patterns: Sequence[str], form: VerdictForm[V], flags: re.RegexFlag
+) -> list[PlacedVerdict[V]]:
+    verdicts = []
+    for pattern in patterns:
+        for match in re.finditer(pattern, text, flags):
+            value = form.parse(match["verdict"])
+            verdicts.append(PlacedVerdict(match.start(), match.end(), value))
+    return verdicts
+
+
+def _amount(value: Any, low: float, high: float) -> float | Unread:
+    """A number in range, of a number or of a text like "7", "7/10" and "7 out of 10"."""
+    if isinstance(value, (bool, type(None))):
+        return Unread(f"the verdict {_brief(value)} is no number")
+    parts = re.fullmatch(
+        rf"\s*({NUMBER})\s*"
+        r"(?:(?P<of>/|out\s+of)\s*(?P<whole>\d+(?:\.\d+)?)"
+        r"|(?P<to>-|–|to|or)\s*[\d.]+)?\s*",
+        str(value),
+        re.IGNORECASE,
+    )
+    try:
+        text = parts[1].replace(",", ".").replace("−", "-") if parts else value
+        number = float(text)
+    except (TypeError, ValueError, OverflowError):
+        return Unread(f"the verdict {_brief(value)} is no number")
+    if parts and parts["to"]:
+        return Unread(f"the verdict {_brief(value)} is two numbers")
+    if parts and parts["of"] and float(parts["whole"]) != high:
+        return Unread(f"the verdict {_brief(value)} is not on the scale to {high:g}")
+    if not math.isfinite(number) or not low <= number <= high:
+        return Unread(f"the verdict {_brief(value)} is not within {low:g} and {high:g}")
+    return number
+
+
+def _brief(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return repr(text if len(text) <= 80 else f"{text[:60]} … {text[-17:]}")
