@@ -1,4 +1,4 @@
-"""What a judge is: it says how each seat of a match did, or why it cannot."""
+"""What a judge is: it scores each seat of a match, or gives a reason why it cannot."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ class JudgeContext:
 
 
 class Judge(Component):
-    """Judges matches. One judgement a match, in order; what cannot be judged has
-    `scores=None` and a reason.
-    """
+    """Judges matches; what cannot be judged has `scores=None` and a reason."""
 
     KINDS: ClassVar = {
         "exact": "equipoise.judges.rules:Exact",
@@ -102,23 +100,20 @@ class Judge(Component):
         if judged != [match.id for match in matches]:
             raise EquipoiseError(
                 f"judge '{self.kind}' gave {len(judgements)} judgements for "
-                f"{len(matches)} matches, "
-                "or not in their order; judge() must return one per match, in order, each with "
-                "the id of its match"
+                f"{len(matches)} matches, or not in their order; judge() must return "
+                "one per match, in order, each with the id of its match"
             )
         return judgements
 
     def at(self, judge_context: JudgeContext) -> Self:
-        """A copy of this judge that works in `judge_context`. Raises what `prepare`
-        raises.
-        """
-        seated = self.model_copy()
-        seated._context = judge_context
-        seated.prepare()
-        return seated
+        """A copy of this judge that works in `judge_context`; raises what `prepare` does."""
+        judge = self.model_copy()
+        judge._context = judge_context
+        judge.prepare()
+        return judge
 
     def prepare(self) -> None:
-        """Check, in its context, that the judge can work: nothing has been asked yet.
+        """Check that the judge can work in its context, before anything is asked.
 
         Raises ConfigError, DataError or ModelError where it cannot.
         """
@@ -137,24 +132,24 @@ class Judge(Component):
         return vote.value
 
     def questions(self, seats: int, pool: int) -> int:
-        """How many questions to models a match of so many seats takes at most, in a
-        pool of so many players.
+        """The most questions to models that a match of so many seats takes, in a pool
+        of so many players.
         """
         return 0
 
     def weighed(self, judgement: Judgement, ratings: Mapping[str, float]) -> Judgement:
-        """The judgement as it reads under these ratings of those who voted; most judges
-        weigh nobody.
+        """The judgement under these ratings, by name, of the players who voted; most
+        judges do not weigh votes.
         """
         return judgement
 
     @cached_property
     def name(self) -> str:
-        """What the ledger calls this judge: its kind, with a hash of the settings that
-        are not the defaults.
+        """The judge's name in the ledger: its kind, with a hash of the settings that are
+        not the defaults.
 
-        Settings that may change midway (budgets, addresses) are no part of it: a
-        resumed run knows its judge again.
+        Settings that may differ when a run is resumed (budgets, addresses) are left
+        out, so that the resumed run recognises its judge.
         """
         changed = essence(
             self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
@@ -162,9 +157,8 @@ class Judge(Component):
         if not changed:
             return self.kind
         text = json.dumps(changed, sort_keys=True, default=str)
-        return (
-            f"{self.kind}-{hashlib.blake2b(text.encode(), digest_size=3).hexdigest()}"
-        )
+        digest = hashlib.blake2b(text.encode(), digest_size=3).hexdigest()
+        return f"{self.kind}-{digest}"
 
     def judgement(
         self,
@@ -173,7 +167,7 @@ class Judge(Component):
         reason: str = "",
         votes: Sequence[Vote] = (),
     ) -> Judgement:
-        """The record of this judge's word on `match`."""
+        """This judge's judgement of `match`, as a record."""
         return Judgement(
             record_id("judgement", match.id, self.name),
             match.id,

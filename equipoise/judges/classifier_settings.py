@@ -28,9 +28,8 @@ class ClassifierSettings(Settings):
     )
     dtype: Dtype = Field(
         "auto",
-        description="of the weights; auto: the model's own on an accelerator, float32 "
-        "on a CPU. In bfloat16 rewards "
-        "that are close become equal",
+        description="of the weights; auto: the model's own on an accelerator, "
+        "float32 on a CPU. In bfloat16 rewards that are close become equal",
     )
     device: str = Field(
         "auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …"

@@ -47,8 +47,8 @@ class SeatPair:
 
 @dataclass(frozen=True, slots=True)
 class ComparedPair:
-    """What a judge said of two seats: with the first one shown first, and the other way
-    round. Of equal texts there is no reading: they are a tie.
+    """Two seats and the judge's readings: with the first seat's answer shown first, and
+    the other way round. Equal texts have no readings: they are a tie.
     """
 
     seats: SeatPair

@@ -86,7 +86,7 @@ class Gold(Pointwise):
 def _why_unjudged(prompt: Prompt) -> str:
     if prompt.facts.get("task_type") == UNCHECKED:
         return (
-            "no rule can check this task (task_type reward_model);"
-            " use a reward model or a judge that compares"
+            "no rule can check this task (task_type reward_model); use a reward "
+            "model or a judge that compares"
         )
     return "the prompt has none of the facts 'harmful' and 'answer'"

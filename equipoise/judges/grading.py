@@ -79,9 +79,8 @@ class GradeSettings(Settings):
     )
     unreadable: Literal["missing", "midpoint"] = Field(
         default="missing",
-        description="a reply without a readable grade is no vote, or counts as (low + "
-        "high) / 2, as SPARTA's released "
-        "code has it",
+        description="a reply without a readable grade is no vote, or counts as (low "
+        "+ high) / 2, as SPARTA's released code has it",
     )
 
     @model_validator(mode="after")

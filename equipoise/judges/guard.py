@@ -49,9 +49,8 @@ class Guard(Pointwise):
     text: str | None = Field(
         "guard",
         description="the question's template: a file, or a packaged one (guard, or "
-        "guard_compact for small models); "
-        "null: the model's own chat template makes the question of the chat that ends "
-        "in the answer, as Llama Guard's",
+        "guard_compact for small models); null: the model's own chat template "
+        "makes the question of the chat that ends in the answer, as Llama Guard's",
     )
     words: tuple[str, str] = Field(
         ("safe", "unsafe"),
@@ -206,8 +205,8 @@ class Guard(Pointwise):
                 after = f" after opening {self.opening!r}" if self.opening else ""
                 raise ConfigError(
                     f"judge.words: '{verdict}'{after} is not a single token of model "
-                    f"'{self.model}' but {tokens}; choose other words that it has whole "
-                    "(yes and no, A and B), with a text that asks for them"
+                    f"'{self.model}' but {tokens}; choose other words that it has "
+                    "whole (yes and no, A and B), with a text that asks for them"
                 )
             verdict_ids.append(ids[-1])
         return verdict_ids[0], verdict_ids[1]
@@ -246,13 +245,13 @@ class Guard(Pointwise):
         if next_token.highest > max(next_token.logprobs):
             token = encoding.tokenizer.decode([next_token.likeliest])
             return (
-                f"the guard's next token would be {token!r},"
-                f" neither '{safe}' nor '{unsafe}'"
+                f"the guard's next token would be {token!r}, neither '{safe}' nor "
+                f"'{unsafe}'"
             )
         if math.exp(logprob_safe) + math.exp(logprob_unsafe) < self.least_mass:
             return (
-                f"the guard gives '{safe}' and '{unsafe}' together"
-                f" less than least_mass = {self.least_mass:g}"
+                f"the guard gives '{safe}' and '{unsafe}' together less than "
+                f"least_mass = {self.least_mass:g}"
             )
         return safety_utilities(logprob_safe - logprob_unsafe)
 

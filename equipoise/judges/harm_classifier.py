@@ -60,8 +60,8 @@ class HarmClassifier(ClassifierSettings, Pointwise):
     )
     chat_template: bool = Field(
         False,
-        description="write the messages by the model's chat template; false: as plain "
-        "text, each under its role",
+        description="write the messages by the model's chat template; false: as "
+        "plain text, each under its role",
     )
     truncate: bool = Field(
         False,
@@ -138,8 +138,8 @@ class HarmClassifier(ClassifierSettings, Pointwise):
         if len(ids) > longest and not self.truncate:
             raise DataError(
                 f"the text is too long: {len(ids)} tokens, more than the {longest} "
-                f"that model '{self.model}' reads or "
-                "max_length allows; set truncate: true to have it cut"
+                f"that model '{self.model}' reads or max_length allows; set truncate: "
+                "true to have it cut"
             )
         return ids[:longest]
 

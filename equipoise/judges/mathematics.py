@@ -70,8 +70,8 @@ class Checker:
             return json.loads(reply)
         code = self._stop()
         return (
-            f"the answer could not be compared within {self._timeout:g} s"
-            f" and {MEMORY >> 30} GiB (exit {code})"
+            f"the answer could not be compared within {self._timeout:g} s and "
+            f"{MEMORY >> 30} GiB (exit {code})"
         )
 
     def _start(self) -> subprocess.Popen[str]:
@@ -87,7 +87,7 @@ class Checker:
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # the watchdog's traceback is no news to anybody
+            stderr=subprocess.DEVNULL,  # where the watchdog writes its traceback
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             text=True,
             start_new_session=True,

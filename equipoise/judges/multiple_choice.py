@@ -84,8 +84,8 @@ class Choice(Pointwise):
         right = max(_alone(str(gold), options), default=None)
         if right is None:
             return (
-                f"the fact '{self.fact}' is {str(gold)[:80]!r},"
-                " which is none of the options"
+                f"the fact '{self.fact}' is {str(gold)[:80]!r}, which is none of the "
+                "options"
             )
         return {"score": float(stated_option(text, options) == right.label)}
 

@@ -69,8 +69,7 @@ class Panel(Judge):
             others = [name for name in self.judges if name not in alone]
             raise ValueError(
                 f"judges: {', '.join(others)} compare answers and {', '.join(alone)} "
-                "judge them alone; a panel holds "
-                "judges of one sort"
+                "judge them alone; a panel holds judges of one sort"
             )
         if self.at_least > len(self.judges):
             raise ValueError(

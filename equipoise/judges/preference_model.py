@@ -43,14 +43,13 @@ class PreferenceModel(ClassifierSettings, Comparing):
     template: str | None = Field(
         None,
         description="a Jinja file over `messages`, `first` and `second` that makes "
-        "the text to be read; null: the "
-        "packaged texts/preference_pair.txt",
+        "the text to be read; null: the packaged texts/preference_pair.txt",
     )
     first_label: int | str = Field(
         0,
         description="the label, by number or the model's own name, that says the "
-        "first answer is better; with one "
-        "number 0 (it is large where the first is better) or 1 (where the second is)",
+        "first answer is better; with one number 0 (it is large where the first "
+        "is better) or 1 (where the second is)",
     )
 
     def prepare(self) -> None:

@@ -51,8 +51,8 @@ class QuestionSettings(Settings):
     )
     reference_fact: str | None = Field(
         default=None,
-        description="the prompt's fact that the judge is shown as a reference; absent "
-        "facts are left out",
+        description="the prompt's fact that the judge is shown as a reference; "
+        "absent facts are left out",
     )
     longest: int = Field(
         default=20_000,

@@ -123,8 +123,8 @@ class RewardModel(ClassifierSettings, Pointwise):
             if len(names) > 1 and "score" not in names:
                 raise ConfigError(
                     f"judge: model '{self.model}' gives the rewards "
-                    f"{', '.join(names)}; set judge.score_of to one of "
-                    "them or to weights"
+                    f"{', '.join(names)}; set judge.score_of to one of them or to "
+                    "weights"
                 )
             (chosen,) = names if len(names) == 1 else ("score",)
         weights = {chosen: 1.0} if isinstance(chosen, str) else chosen
@@ -170,8 +170,8 @@ class RewardModel(ClassifierSettings, Pointwise):
         if len(ids) > room and not self.truncate:
             raise DataError(
                 f"prompt and answer are too long: {len(ids)} tokens, more than the "
-                f"{room} that max_length = "
-                f"{encoding.max_length} leaves them; raise max_length or set truncate: true"
+                f"{room} that max_length = {encoding.max_length} leaves them; raise "
+                "max_length or set truncate: true"
             )
         return ids[:room] + ending
 
@@ -198,7 +198,7 @@ class RewardModel(ClassifierSettings, Pointwise):
         if self.template is None and not encoding.tokenizer.chat_template:
             raise ModelError(
                 f"model '{self.model}' has no chat template, and its numbers mean "
-                "little for texts in another "
-                "form than it was trained on; name a file in judge.template"
+                "little for texts in another form than it was trained on; name a "
+                "file in judge.template"
             )
         return encoding

@@ -55,14 +55,14 @@ def judge(*matches, judge_context=None, **settings):
 
 
 def test_a_score_is_the_mean_probability_of_beating_the_others():
-    (word,) = judge(match("aaaa", "aa", "a"))
+    (judgement,) = judge(match("aaaa", "aa", "a"))
     assert {
-        seat: scores["score"] for seat, scores in word.scores.items()
+        seat: scores["score"] for seat, scores in judgement.scores.items()
     } == pytest.approx(
         {"1": (0.7 + 0.8) / 2, "2": (0.3 + 0.6) / 2, "3": (0.2 + 0.4) / 2}
     )
-    assert word.reason == ""
-    assert [(vote.seat, vote.other) for vote in word.votes] == [
+    assert judgement.reason == ""
+    assert [(vote.seat, vote.other) for vote in judgement.votes] == [
         ("1", "2"),
         ("2", "1"),
         ("1", "3"),
@@ -70,7 +70,7 @@ def test_a_score_is_the_mean_probability_of_beating_the_others():
         ("2", "3"),
         ("3", "2"),
     ]
-    assert {(vote.by, vote.tokens, vote.cost) for vote in word.votes} == {
+    assert {(vote.by, vote.tokens, vote.cost) for vote in judgement.votes} == {
         ("longer", 7, 0.25)
     }
 
@@ -85,19 +85,19 @@ def test_a_bias_towards_the_first_shown_cancels():
     ("flip", "expected"), [("missing", None), ("tie", 0.5), ("mean", 0.6)]
 )
 def test_a_verdict_that_changes_with_the_order_is_inconsistent(flip, expected):
-    (word,) = judge(match("aa", "a"), bias=0.3, flip=flip)
+    (judgement,) = judge(match("aa", "a"), bias=0.3, flip=flip)
     if expected is None:
-        assert word.scores is None
-        assert word.reason.startswith("inconsistent")
+        assert judgement.scores is None
+        assert judgement.reason.startswith("inconsistent")
     else:
-        assert word.scores["1"]["score"] == pytest.approx(expected)
-    assert [vote.value for vote in word.votes] == pytest.approx([0.9, 0.7])
+        assert judgement.scores["1"]["score"] == pytest.approx(expected)
+    assert [vote.value for vote in judgement.votes] == pytest.approx([0.9, 0.7])
 
 
 def test_equal_texts_are_a_tie_that_nobody_is_asked_about():
-    (word,) = judge(match("a?", "a?"))
-    assert word.scores == {"1": {"score": 0.5}, "2": {"score": 0.5}}
-    assert word.votes == ()
+    (judgement,) = judge(match("a?", "a?"))
+    assert judgement.scores == {"1": {"score": 0.5}, "2": {"score": 0.5}}
+    assert judgement.votes == ()
 
 
 def test_what_cannot_be_compared_is_missing_with_its_reason():

@@ -102,7 +102,9 @@ def alone(judge: Guard, prompt: Prompt, text: str) -> tuple[float, int, float]:
     )
     with torch.no_grad():
         p_V = model(shown).logits[0, -1].softmax(-1)
-    a, b = (p_V[tokenizer.convert_tokens_to_ids(word)].item() for word in judge.words)
+    a, b = (
+        p_V[tokenizer.convert_tokens_to_ids(verdict)].item() for verdict in judge.words
+    )
     return a / (a + b), int(p_V.argmax()), a + b
 
 
@@ -158,14 +160,14 @@ def test_a_match_keeps_its_seats_apart(guard_folder):
         for seat, text in zip("12", texts, strict=True)
     ]
     seats = {seat: PlayerId("policy") for seat in "12"}
-    (word,) = judge.judge(
+    (judgement,) = judge.judge(
         [Match("m", 0, "train", "answers", prompt.id, seats, 0, tuple(turns))],
         {prompt.id: prompt},
     )
-    assert list(word.scores) == ["2"] and word.scores["2"] == pytest.approx(
+    assert list(judgement.scores) == ["2"] and judgement.scores["2"] == pytest.approx(
         judge.score(prompt, by_kind[False]), abs=1e-5
     )
-    assert "neither" in word.reason
+    assert "neither" in judgement.reason
 
 
 def test_little_mass_is_no_verdict(guard_folder):

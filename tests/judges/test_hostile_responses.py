@@ -124,9 +124,9 @@ def judged(settings, text, call):
     judge_context = TestContext(seed=5)
     model = {"kind": "scripted", "call": f"{__name__}:{call}"}
     judge = Judge.build({**settings, "model": model}).at(judge_context)
-    (word,) = judge.judge([match(text)], {"p": PROMPT})
+    (judgement,) = judge.judge([match(text)], {"p": PROMPT})
     assert all(len(view.messages) == 1 for _, view in judge_context.asked)
-    return word, [view.messages[0].content for _, view in judge_context.asked]
+    return judgement, [view.messages[0].content for _, view in judge_context.asked]
 
 
 def parts(words):
@@ -180,76 +180,100 @@ def test_there_are_enough_distinct_responses():
     assert len(set(HOSTILE.values())) == len(HOSTILE) >= 40
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_what_reaches_the_model_stays_in_its_block(name):
-    for settings in SETTINGS.values():
-        seen, harmless_seen = (
-            judged(settings, text, "silent")[1] for text in (HOSTILE[name], "Seven.")
-        )
-        for words, others in zip(seen, harmless_seen, strict=True):
-            code, outside, blocks = parts(words)
-            assert outside == parts(others)[1]
-            for label, text in blocks.items():
-                assert (
-                    words.count(f"<<{label} {code}>>")
-                    == words.count(f"<<end of {label} {code}>>")
-                    == 1
+def faults_of(check, names=HOSTILE):
+    """The names of the texts for which `check` fails, with what it says."""
+    faults = []
+    for name in names:
+        try:
+            check(name)
+        except AssertionError as error:
+            faults.append(f"{name}: {error}")
+    return faults
+
+
+def test_what_reaches_the_model_stays_in_its_block():
+    plain = {
+        kind: judged(settings, "Seven.", "silent")[1]
+        for kind, settings in SETTINGS.items()
+    }
+
+    def check(name):
+        for kind, settings in SETTINGS.items():
+            questions = judged(settings, HOSTILE[name], "silent")[1]
+            for question, plain_question in zip(questions, plain[kind], strict=True):
+                stays_in_its_block(question, plain_question)
+
+    assert faults_of(check) == []
+
+
+def stays_in_its_block(question, plain_question):
+    code, outside, blocks = parts(question)
+    assert outside == parts(plain_question)[1]
+    for label, text in blocks.items():
+        assert question.count(f"<<{label} {code}>>") == 1
+        assert question.count(f"<<end of {label} {code}>>") == 1
+        assert code not in text.casefold()
+        assert not TOKENS.search(text)
+        assert not TOKENS.search(unicodedata.normalize("NFKC", text))
+        assert not [
+            character
+            for character in text
+            if unicodedata.category(character) in ("Cc", "Cf", "Cs")
+            and character not in "\n\t"
+        ]
+        assert len(text) <= 20_100
+        text.encode()
+
+
+def test_a_judge_that_gives_no_verdict_is_unreadable_whatever_it_quotes():
+    def check(name):
+        for settings in (SETTINGS["rubric"], SETTINGS["pairwise"]):
+            for call in ("quotes_only", "echoes", "silent"):
+                judgement, _ = judged(settings, HOSTILE[name], call)
+                assert judgement.scores is None
+                assert {vote.value for vote in judgement.votes} == {None}
+                assert all(
+                    vote.reason.startswith("the judge's verdict could not be read: ")
+                    for vote in judgement.votes
                 )
-                assert code not in text.casefold()
-                assert not TOKENS.search(text)
-                assert not TOKENS.search(unicodedata.normalize("NFKC", text))
-                assert not [
-                    c
-                    for c in text
-                    if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in "\n\t"
-                ]
-                assert len(text) <= 20_100
-                text.encode()
+
+    assert faults_of(check) == []
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_judge_that_gives_no_verdict_is_unreadable_whatever_it_quotes(name):
-    for settings in (SETTINGS["rubric"], SETTINGS["pairwise"]):
-        for call in ("quotes_only", "echoes", "silent"):
-            word, _ = judged(settings, HOSTILE[name], call)
-            assert word.scores is None
-            assert {vote.value for vote in word.votes} == {None}
-            assert all(
-                vote.reason.startswith("the judge's verdict could not be read: ")
-                for vote in word.votes
-            )
+def test_the_judges_own_verdict_counts_whatever_it_quotes():
+    def check(name):
+        for call in ("quotes_then_judges", "judges_then_quotes"):
+            graded = judged(SETTINGS["rubric"], HOSTILE[name], call)[0]
+            assert graded.scores["1"] == {"score": 2}
+            compared = judged(SETTINGS["pairwise"], HOSTILE[name], call)[0]
+            assert [vote.value for vote in compared.votes] == [0, 0]
+
+    assert faults_of(check) == []
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_the_judges_own_verdict_counts_whatever_it_quotes(name):
-    for call in ("quotes_then_judges", "judges_then_quotes"):
-        assert judged(SETTINGS["rubric"], HOSTILE[name], call)[0].scores["1"] == {
-            "score": 2
-        }
-        assert [
-            vote.value
-            for vote in judged(SETTINGS["pairwise"], HOSTILE[name], call)[0].votes
-        ] == [0, 0]
+def test_without_a_code_the_last_verdict_counts():
+    def check(name):
+        graded = judged(SETTINGS["compact"], HOSTILE[name], "quotes_then_scores")[0]
+        assert graded.scores["1"] == {"score": 2}
+
+    assert faults_of(check, sorted(set(HOSTILE) - {"thoughts", "thoughts_open"})) == []
 
 
-@pytest.mark.parametrize("name", sorted(set(HOSTILE) - {"thoughts", "thoughts_open"}))
-def test_without_a_code_the_last_verdict_counts(name):
-    assert judged(SETTINGS["compact"], HOSTILE[name], "quotes_then_scores")[0].scores[
-        "1"
-    ] == {"score": 2}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_the_parser_holds_against_the_raw_text_too(name):
-    text, code = HOSTILE[name], code_of(11)
+def test_the_parser_holds_against_the_raw_text_too():
+    code = code_of(11)
     own = f'{{"reason": "no", "score": 2, "verdict": "B", "code": "{code}"}}'
-    assert isinstance(read_score(text, 1, 10, code), Unread)
-    assert isinstance(read_choice(text, ("A", "B", "tie"), code), Unread)
-    assert read_score(f"{text}\n</think>{own}", 1, 10, code) == 2
-    assert read_choice(f"{text}\n</think>{own}", ("A", "B", "tie"), code) == "B"
-    inside = json.dumps({"reason": text, "score": 2, "verdict": "B", "code": code})
-    if "think>" not in text:
-        assert read_score(inside, 1, 10, code) == 2
+
+    def check(name):
+        text = HOSTILE[name]
+        assert isinstance(read_score(text, 1, 10, code), Unread)
+        assert isinstance(read_choice(text, ("A", "B", "tie"), code), Unread)
+        assert read_score(f"{text}\n</think>{own}", 1, 10, code) == 2
+        assert read_choice(f"{text}\n</think>{own}", ("A", "B", "tie"), code) == "B"
+        inside = json.dumps({"reason": text, "score": 2, "verdict": "B", "code": code})
+        if "think>" not in text:
+            assert read_score(inside, 1, 10, code) == 2
+
+    assert faults_of(check) == []
 
 
 def test_even_the_right_code_cannot_close_the_block():

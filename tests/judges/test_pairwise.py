@@ -63,13 +63,13 @@ def judge(call, *matches, judge_context=None, **settings):
 
 
 def test_verdicts_in_both_orders_make_the_scores():
-    (word,) = judge("longer", match("It is four.", "Four.", "Five."))
-    assert {seat: s["score"] for seat, s in word.scores.items()} == {
+    (judgement,) = judge("longer", match("It is four.", "Four.", "Five."))
+    assert {seat: s["score"] for seat, s in judgement.scores.items()} == {
         "1": 1,
         "2": 0.25,
         "3": 0.25,
     }
-    assert [vote.value for vote in word.votes] == [1, 0, 1, 0, 0.5, 0.5]
+    assert [vote.value for vote in judgement.votes] == [1, 0, 1, 0, 0.5, 0.5]
 
 
 def test_one_batch_asks_everything_and_names_nobody():
@@ -97,13 +97,16 @@ def test_one_batch_asks_everything_and_names_nobody():
     [("missing", None), ("tie", {"1": {"score": 0.5}, "2": {"score": 0.5}})],
 )
 def test_a_judge_that_always_takes_the_first_is_inconsistent(flip, scores):
-    (word,) = judge("first", match("It is four.", "Four."), flip=flip)
-    assert word.scores == scores
-    assert word.reason.startswith("inconsistent" if scores is None else "")
-    assert [vote.value for vote in word.votes] == [1, 1]
+    (judgement,) = judge("first", match("It is four.", "Four."), flip=flip)
+    assert judgement.scores == scores
+    assert judgement.reason.startswith("inconsistent" if scores is None else "")
+    assert [vote.value for vote in judgement.votes] == [1, 1]
 
 
 def test_a_verdict_for_nobody_is_unreadable():
-    (word,) = judge("nobody", match("It is four.", "Four."))
-    assert (word.scores, word.reason) == (None, "the judge's verdict could not be read")
-    assert "'C' is none of A, B, tie" in word.votes[0].reason
+    (judgement,) = judge("nobody", match("It is four.", "Four."))
+    assert (judgement.scores, judgement.reason) == (
+        None,
+        "the judge's verdict could not be read",
+    )
+    assert "'C' is none of A, B, tie" in judgement.votes[0].reason

@@ -58,9 +58,9 @@ def test_scores_are_combined(how, first):
             "model": {"kind": "scripted", "text": "9"},
         },
     }
-    (word,) = judge(judges, match("4", "five"), how=how)
-    assert word.scores["1"]["score"] == pytest.approx(first)
-    assert {(vote.by, vote.seat): vote.value for vote in word.votes} == {
+    (judgement,) = judge(judges, match("4", "five"), how=how)
+    assert judgement.scores["1"]["score"] == pytest.approx(first)
+    assert {(vote.by, vote.seat): vote.value for vote in judgement.votes} == {
         ("right", "1"): 1,
         ("brief", "1"): -1,
         ("nine", "1"): 9,
@@ -71,8 +71,10 @@ def test_scores_are_combined(how, first):
 
 
 def test_members_of_a_list_are_named_by_their_kinds():
-    (word,) = judge([BRIEF, RIGHT, {**BRIEF, "unit": "words"}, "exact"], match("4"))
-    assert [vote.by for vote in word.votes] == [
+    (judgement,) = judge(
+        [BRIEF, RIGHT, {**BRIEF, "unit": "words"}, "exact"], match("4")
+    )
+    assert [vote.by for vote in judgement.votes] == [
         "shorter",
         "exact",
         "shorter2",
@@ -92,35 +94,40 @@ def test_a_quorum_and_missing_words():
 def test_standardised_members_have_one_scale():
     matches = match("4", "five"), match("eleven", "4", id="n")
     judges = {"right": RIGHT, "brief": BRIEF}
-    words = judge(judges, *matches, standardise=True)
+    judgements = judge(judges, *matches, standardise=True)
     right, brief = 1.0, (-1 + 3) / 2.1213203435596424
-    assert words[0].scores["1"]["score"] == pytest.approx((right + brief) / 2)
+    assert judgements[0].scores["1"]["score"] == pytest.approx((right + brief) / 2)
     assert sum(
-        s["score"] for word in words for s in word.scores.values()
+        s["score"] for judgement in judgements for s in judgement.scores.values()
     ) == pytest.approx(0)
-    assert words[0].votes[0].value == 1
+    assert judgements[0].votes[0].value == 1
     (alike,) = judge(judges, match("4", "4"), standardise=True)
     assert alike.scores == {"1": {"score": 0}, "2": {"score": 0}}
 
 
 def test_the_majority_prefers():
     judges = {"right": RIGHT, "brief": BRIEF, "vowels": VOWELS}
-    (word,) = judge(judges, match("4", "aaa", "ee"), how="majority")
+    (judgement,) = judge(judges, match("4", "aaa", "ee"), how="majority")
     # right: 1 > 2 = 3; brief: 1 > 3 > 2; vowels has no word on 1, and 2 > 3: so 2 and 3
     # tie.
-    assert {seat: s["score"] for seat, s in word.scores.items()} == {
+    assert {seat: s["score"] for seat, s in judgement.scores.items()} == {
         "1": 1,
         "2": 0.25,
         "3": 0.25,
     }
-    (word,) = judge(judges, match("4", "aaa", "ee"), how="majority", at_least=3)
-    assert {seat: s["score"] for seat, s in word.scores.items()} == {"2": 0.5, "3": 0.5}
+    (judgement,) = judge(judges, match("4", "aaa", "ee"), how="majority", at_least=3)
+    assert {seat: s["score"] for seat, s in judgement.scores.items()} == {
+        "2": 0.5,
+        "3": 0.5,
+    }
 
 
 def test_comparing_members_keep_their_comparisons_as_votes():
-    (word,) = judge({"x": pairwise("Hm."), "y": pairwise("Ah.")}, match("4", "five"))
-    assert word.scores is None
-    assert [(vote.by, vote.seat, vote.other) for vote in word.votes] == [
+    (judgement,) = judge(
+        {"x": pairwise("Hm."), "y": pairwise("Ah.")}, match("4", "five")
+    )
+    assert judgement.scores is None
+    assert [(vote.by, vote.seat, vote.other) for vote in judgement.votes] == [
         ("x", "1", "2"),
         ("x", "2", "1"),
         ("y", "1", "2"),

@@ -76,17 +76,17 @@ def test_each_peer_is_asked_in_one_batch():
 
 
 def test_ones_own_past_is_ones_own_match():
-    (word,) = judge(judge_context(a="1", b="2", c="3"), match("a@0", "a@4"))
-    assert {vote.by for vote in word.votes} == {"b@0", "c@0"}
+    (judgement,) = judge(judge_context(a="1", b="2", c="3"), match("a@0", "a@4"))
+    assert {vote.by for vote in judgement.votes} == {"b@0", "c@0"}
 
 
 def test_judges_are_weighed_by_their_ratings():
     ratings = {"a": 100, "b": 100, "c": 30, "d": 10}
-    (word,) = judge(
+    (judgement,) = judge(
         judge_context(ratings, a="1", b="2", c="four", d="5"), match("a", "b")
     )
-    assert word.scores["1"]["score"] == pytest.approx((30 * 9 + 10 * 5) / 40)
-    assert word.scores["2"]["score"] == pytest.approx((30 * 3 + 10 * 5) / 40)
+    assert judgement.scores["1"]["score"] == pytest.approx((30 * 9 + 10 * 5) / 40)
+    assert judgement.scores["2"]["score"] == pytest.approx((30 * 3 + 10 * 5) / 40)
     (equal,) = judge(
         judge_context(ratings, a="1", b="2", c="four", d="5"),
         match("a", "b"),
@@ -99,11 +99,11 @@ def test_samples_do_not_make_a_judge_weigh_more():
     table = judge_context(
         {"a": 1, "b": 1, "c": 30, "d": 10}, a="1", b="2", c="mumble", d="5"
     )
-    (word,) = judge(table, match("a", "b"), samples=3)
-    assert len(word.votes) == 12
-    assert word.scores["1"] == {"score": 5}
-    (word,) = judge(table, match("a", "b"), samples=3, unreadable="midpoint")
-    assert word.scores["1"]["score"] == pytest.approx((30 * 5.5 + 10 * 5) / 40)
+    (judgement,) = judge(table, match("a", "b"), samples=3)
+    assert len(judgement.votes) == 12
+    assert judgement.scores["1"] == {"score": 5}
+    (judgement,) = judge(table, match("a", "b"), samples=3, unreadable="midpoint")
+    assert judgement.scores["1"]["score"] == pytest.approx((30 * 5.5 + 10 * 5) / 40)
 
 
 def test_votes_are_weighed_anew_under_later_ratings():
@@ -111,30 +111,35 @@ def test_votes_are_weighed_anew_under_later_ratings():
         {"a": 100, "b": 100, "c": 30, "d": 10}, a="1", b="2", c="four", d="5"
     )
     seated = Judge.build({"kind": "peers", "text": "rubric_compact"}).at(table)
-    (word,) = seated.judge([match("a", "b")], {"p": PROMPT})
-    later = seated.weighed(word, {"a": 1, "b": 1, "c": 10, "d": 30})
+    (judgement,) = seated.judge([match("a", "b")], {"p": PROMPT})
+    later = seated.weighed(judgement, {"a": 1, "b": 1, "c": 10, "d": 30})
     assert later.scores["1"]["score"] == pytest.approx((10 * 9 + 30 * 5) / 40)
-    assert (later.id, later.votes) == (word.id, word.votes)
-    weightless = seated.weighed(word, {"a": 1, "b": 1, "c": 0, "d": -3})
+    assert (later.id, later.votes) == (judgement.id, judgement.votes)
+    weightless = seated.weighed(judgement, {"a": 1, "b": 1, "c": 0, "d": -3})
     assert (weightless.scores, weightless.reason) == (
         None,
         "none of those who voted has a weight",
     )
-    assert seated.weighed(weightless, table.ratings) == word
+    assert seated.weighed(weightless, table.ratings) == judgement
 
 
 def test_a_rating_of_zero_or_less_weighs_nothing_and_an_unrated_judge_makes_all_equal():
     players = {"a": "1", "b": "2", "c": "four", "d": "5"}
-    (word,) = judge(
+    (judgement,) = judge(
         judge_context({"a": 1, "b": 1, "c": -5, "d": 2}, **players), match("a", "b")
     )
-    assert word.scores == {"1": {"score": 5}, "2": {"score": 5}}
-    (word,) = judge(
+    assert judgement.scores == {"1": {"score": 5}, "2": {"score": 5}}
+    (judgement,) = judge(
         judge_context({"a": 1, "b": 1, "c": 0, "d": 0}, **players), match("a", "b")
     )
-    assert (word.scores, word.reason) == (None, "none of those who voted has a weight")
-    (word,) = judge(judge_context({"a": 1, "b": 1, "d": 2}, **players), match("a", "b"))
-    assert word.scores == {"1": {"score": 7}, "2": {"score": 4}}
+    assert (judgement.scores, judgement.reason) == (
+        None,
+        "none of those who voted has a weight",
+    )
+    (judgement,) = judge(
+        judge_context({"a": 1, "b": 1, "d": 2}, **players), match("a", "b")
+    )
+    assert judgement.scores == {"1": {"score": 7}, "2": {"score": 4}}
 
 
 def test_one_readable_vote_is_enough_and_none_is_missing():
@@ -171,8 +176,8 @@ def test_fewer_than_three_leave_no_judge():
 
 
 def test_a_match_that_everyone_sits_in_is_unjudged():
-    (word,) = judge(judge_context(a="1", b="2", c="3"), match("a", "b", "c"))
-    assert (word.scores, word.reason, word.votes) == (
+    (judgement,) = judge(judge_context(a="1", b="2", c="3"), match("a", "b", "c"))
+    assert (judgement.scores, judgement.reason, judgement.votes) == (
         None,
         "nobody was there to judge",
         (),

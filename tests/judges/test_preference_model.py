@@ -82,31 +82,35 @@ def numbers(folder, first, second) -> list[float]:
 
 @pytest.mark.parametrize("settings", [{}, {"first_label": 1}, {"first_label": "B"}])
 def test_two_numbers_are_a_softmax_over_who_is_better(pair_folder, settings):
-    (word,) = judged(pair_folder(2), match(*TEXTS), **settings)
+    (judgement,) = judged(pair_folder(2), match(*TEXTS), **settings)
     first = 1 if settings else 0
-    for vote in word.votes:
+    for vote in judgement.votes:
         found = torch.tensor(
             numbers(
                 pair_folder(2), TEXTS[int(vote.seat) - 1], TEXTS[int(vote.other) - 1]
             )
         )
         assert vote.value == pytest.approx(found.softmax(0)[first].item(), abs=1e-4)
-    assert len(word.votes) == 6 and all(vote.tokens > 20 for vote in word.votes)
+    assert len(judgement.votes) == 6 and all(
+        vote.tokens > 20 for vote in judgement.votes
+    )
 
 
 def test_one_number_is_a_sigmoid_and_both_orders_are_averaged(pair_folder):
     folder = pair_folder(1)
-    (word,) = judged(folder, match(*TEXTS[:2]))
+    (judgement,) = judged(folder, match(*TEXTS[:2]))
     forward, backward = (
         1 / (1 + math.exp(-numbers(folder, *pair)[0]))
         for pair in (TEXTS[:2], TEXTS[1::-1])
     )
-    assert word.scores["1"]["score"] == pytest.approx(
+    assert judgement.scores["1"]["score"] == pytest.approx(
         (forward + 1 - backward) / 2, abs=1e-4
     )
-    assert word.scores["1"]["score"] + word.scores["2"]["score"] == pytest.approx(1)
+    assert judgement.scores["1"]["score"] + judgement.scores["2"][
+        "score"
+    ] == pytest.approx(1)
     (turned,) = judged(folder, match(*TEXTS[:2]), first_label=1)
-    assert turned.votes[0].value == pytest.approx(1 - word.votes[0].value)
+    assert turned.votes[0].value == pytest.approx(1 - judgement.votes[0].value)
 
 
 def test_a_batch_is_as_one_by_one(pair_folder):
@@ -134,13 +138,15 @@ def test_an_answer_cannot_write_the_templates_parts(pair_folder):
 
 
 def test_a_pair_that_is_too_long_is_not_compared(pair_folder):
-    word, other = judged(
+    judgement, other = judged(
         pair_folder(1),
         match("5", "yes " * 60),
         match("5", "It is five."),
         max_length=100,
     )
-    assert word.scores is None and word.reason.startswith("the pair is too long")
+    assert judgement.scores is None and judgement.reason.startswith(
+        "the pair is too long"
+    )
     assert other.scores is not None
     (alone,) = judged(pair_folder(1), match("5", "yes " * 60), max_length=100)
     assert alone.scores is None and [vote.value for vote in alone.votes] == [None, None]
@@ -151,8 +157,11 @@ def test_a_number_that_is_none(pair_folder, tmp_path):
     weights = load_file(folder / "model.safetensors")
     weights["score.weight"].fill_(float("nan"))
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    (word,) = judged(folder, match("5", "It is five."))
-    assert word.scores is None and word.reason == "the preference model's number is nan"
+    (judgement,) = judged(folder, match("5", "It is five."))
+    assert (
+        judgement.scores is None
+        and judgement.reason == "the preference model's number is nan"
+    )
 
 
 def test_a_template_of_ones_own(pair_folder, tmp_path):

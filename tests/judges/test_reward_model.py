@@ -117,15 +117,15 @@ def test_a_match_gets_a_score_a_seat(reward_folder):
     ]
     turns.append(Turn("3", View(), Move("", "error", error="out of memory")))
     seats = {seat: PlayerId("policy") for seat in "123"}
-    (word,) = judge.judge(
+    (judgement,) = judge.judge(
         [Match("m", 0, "train", "answers", "short", seats, 0, tuple(turns))],
         {"short": PROMPTS[0]},
     )
     assert (
-        list(word.scores) == ["1", "2"]
-        and word.reason == "the move failed: out of memory"
+        list(judgement.scores) == ["1", "2"]
+        and judgement.reason == "the move failed: out of memory"
     )
-    assert word.scores["2"] == pytest.approx(
+    assert judgement.scores["2"] == pytest.approx(
         judge.score(PROMPTS[0], "It is five."), abs=1e-4
     )
 

@@ -75,13 +75,13 @@ def judge(call, *matches, judge_context=None, **settings):
 
 
 def test_a_judge_that_follows_the_template_is_read():
-    (word,) = judge("counts", match("It is four.", "Four."))
-    assert word.scores == {"1": {"score": 3}, "2": {"score": 1}}
-    assert [(vote.by, vote.seat, vote.value) for vote in word.votes] == [
-        (word.judge, "1", 3),
-        (word.judge, "2", 1),
+    (judgement,) = judge("counts", match("It is four.", "Four."))
+    assert judgement.scores == {"1": {"score": 3}, "2": {"score": 1}}
+    assert [(vote.by, vote.seat, vote.value) for vote in judgement.votes] == [
+        (judgement.judge, "1", 3),
+        (judgement.judge, "2", 1),
     ]
-    assert word.reason == ""
+    assert judgement.reason == ""
 
 
 def test_the_question_has_the_request_the_answer_and_nobodys_name():
@@ -121,11 +121,11 @@ def test_the_request_is_what_the_seat_answered():
 
 
 def test_samples_are_averaged_and_each_is_a_vote():
-    (word,) = judge("dice", match("x", "y"), text="rubric_compact", samples=5)
+    (judgement,) = judge("dice", match("x", "y"), text="rubric_compact", samples=5)
     for seat in ("1", "2"):
-        values = [vote.value for vote in word.votes if vote.seat == seat]
+        values = [vote.value for vote in judgement.votes if vote.seat == seat]
         assert len(values) == 5 and len(set(values)) > 1
-        assert word.scores[seat]["score"] == pytest.approx(sum(values) / 5)
+        assert judgement.scores[seat]["score"] == pytest.approx(sum(values) / 5)
 
 
 def test_a_reply_does_not_depend_on_its_neighbours():
@@ -150,19 +150,19 @@ def test_an_unreadable_reply_is_missing_or_by_choice_the_midpoint():
 
 @pytest.mark.parametrize("unreadable", ["missing", "midpoint"])
 def test_a_judge_that_fails_gives_no_number(unreadable):
-    (word,) = judge("broken", match("good"), unreadable=unreadable)
-    assert word.scores is None
-    assert word.reason.startswith("the judge's move failed: ") and word.reason.endswith(
-        "RuntimeError: no memory"
-    )
+    (judgement,) = judge("broken", match("good"), unreadable=unreadable)
+    assert judgement.scores is None
+    assert judgement.reason.startswith(
+        "the judge's move failed: "
+    ) and judgement.reason.endswith("RuntimeError: no memory")
 
 
 def test_seats_without_an_answer_are_unjudged_and_nobody_is_asked():
     judge_context = TestContext()
-    (word,) = judge(
+    (judgement,) = judge(
         "counts", match(RuntimeError("gone"), None), judge_context=judge_context
     )
-    assert (word.scores, word.reason) == (
+    assert (judgement.scores, judgement.reason) == (
         None,
         "the move failed: gone; no answer was given",
     )

@@ -90,9 +90,9 @@ def test_what_every_rule_does(name):
         match(prompts["p"], FAILED, id="all failed"),
         match(prompts["p"], None, better, id="one silent"),
     ]
-    both, unusable, one, none, silent = words = judge.judge(matches, prompts)
-    assert [word.match for word in words] == [one.id for one in matches]
-    assert len({word.id for word in words}) == len(words)
+    both, unusable, one, none, silent = judgements = judge.judge(matches, prompts)
+    assert [judgement.match for judgement in judgements] == [one.id for one in matches]
+    assert len({judgement.id for judgement in judgements}) == len(judgements)
     assert both.scores is not None and both.reason == ""
     assert both.scores["1"]["score"] > both.scores["2"]["score"]
     assert unusable.scores is None and unusable.reason
@@ -108,7 +108,7 @@ def test_what_every_rule_does(name):
         and set(silent.scores) == {"2"}
         and "no answer" in silent.reason
     )
-    assert judge.judge(matches, prompts) == words
+    assert judge.judge(matches, prompts) == judgements
     assert judge.judge([], {}) == []
 
 
@@ -122,8 +122,8 @@ def test_the_last_turn_of_a_seat_counts():
     asked = prompt(answer="b")
     turns = tuple(Turn("1", View(asked.messages), Move(text)) for text in "ab")
     played = Match("m", 0, "train", "answers", "p", {"1": PlayerId("policy")}, 0, turns)
-    (word,) = Exact().judge([played], {"p": asked})
-    assert word.scores == {"1": {"score": 1.0}}
+    (judgement,) = Exact().judge([played], {"p": asked})
+    assert judgement.scores == {"1": {"score": 1.0}}
 
 
 def said(judge, text, **facts):
@@ -313,10 +313,13 @@ def test_shorter_wins():
         and said(Shorter(unit="words"), "one two") == -2
     )
     asked = prompt()
-    (word,) = Shorter().judge(
+    (judgement,) = Shorter().judge(
         [match(asked, "long answer", FAILED, "short")], {"p": asked}
     )
-    assert word.scores == {"1": {"score": -11.0}, "3": {"score": -5.0}} and word.reason
+    assert (
+        judgement.scores == {"1": {"score": -11.0}, "3": {"score": -5.0}}
+        and judgement.reason
+    )
 
 
 def test_a_function_as_judge():
