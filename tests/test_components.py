@@ -39,7 +39,7 @@ SETTING = {
     "Learner": "learner",
     "Turns": "turns",
     "Solver": "solver",
-    "Ratings": "ratings",
+    "Ratings": "league_ratings",
     "Evaluation": "evaluate",
 }
 """Base class -> where a recipe names one of its kinds."""
