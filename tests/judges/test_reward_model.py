@@ -317,7 +317,7 @@ def test_a_custom_model_with_a_score_field(gated, reward_folder, monkeypatch, tm
         expected, abs=1e-4
     )
     with pytest.raises(
-        ModelError, match="puts out no 'logits'; it puts out rewards, score"
+        ModelError, match="has no output 'logits'; its outputs are rewards, score"
     ):
         seated(gated, trust_remote_code=True).scores(answers)
 
@@ -327,7 +327,7 @@ def test_code_of_the_models_own_runs_only_on_request(gated):
         seated(gated).score(PROMPTS[0], "5")
 
 
-def test_the_model_is_shared_on_the_shelf_and_gone_with_it(reward_folder, monkeypatch):
+def test_the_model_is_shared_through_the_resources_and_gone_with_them(reward_folder, monkeypatch):
     folder, judge_context, loaded = reward_folder("llama", 2), TestContext(), []
     load = LlamaForSequenceClassification.from_pretrained
     monkeypatch.setattr(
