@@ -327,7 +327,9 @@ def test_code_of_the_models_own_runs_only_on_request(gated):
         seated(gated).score(PROMPTS[0], "5")
 
 
-def test_the_model_is_shared_through_the_resources_and_gone_with_them(reward_folder, monkeypatch):
+def test_the_model_is_shared_through_the_resources_and_gone_with_them(
+    reward_folder, monkeypatch
+):
     folder, judge_context, loaded = reward_folder("llama", 2), TestContext(), []
     load = LlamaForSequenceClassification.from_pretrained
     monkeypatch.setattr(
