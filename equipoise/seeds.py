@@ -1,8 +1,8 @@
-"""One run seed, split by name.
+"""A run's seed, split by name.
 
-Every random choice asks for its own child seed, so that its dice depend on what it is
-and not on what was drawn before it: `child(seed, "match", match_id)`. Sampling text
-needs one number per row and position, for many rows at once; `uniform` is a
+Every random choice has its own child seed, so that its random numbers depend on its
+name and not on what was drawn before it: `child(seed, "match", match_id)`. Sampling
+text needs a number for each row and position, for many rows at once; `uniform` is a
 counter-based generator (SplitMix64's finaliser) that gives exactly that, whatever the
 batch.
 """
@@ -15,23 +15,19 @@ import numpy as np
 
 
 def child(seed: int, *names: object) -> int:
-    """A 63-bit seed for the thing called `names`, derived from `seed`; equal inputs
-    give equal seeds.
-    """
+    """A 63-bit seed for `names`, derived from `seed`; equal inputs give equal seeds."""
     text = "\x1f".join([str(seed), *map(str, names)])
-    return (
-        int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
-        >> 1
-    )
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
 
 
 def generator(seed: int, *names: object) -> np.random.Generator:
-    """A NumPy generator for the thing called `names`."""
+    """A NumPy generator for `names`."""
     return np.random.Generator(np.random.Philox(key=child(seed, *names)))
 
 
 def uniform(seed_B: np.ndarray, position: int | np.ndarray) -> np.ndarray:
-    """One number in [0, 1) per row, from (seed, position) alone.
+    """A number in [0, 1) for each row, from (seed, position) alone.
 
     `seed_B` int64 [B]; `position` an int or int64 [B]. Returns float64 [B]. Row b's
     value is the same in every batch.

@@ -114,8 +114,8 @@ def holds_adapter(weights: Path, lora: Lora | None) -> bool:
 
 
 def add_adapter(base: Any, lora: Lora, name: str = "default") -> Any:
-    """`base`, a plain model or a PEFT model with other adapters, with a fresh adapter to
-    be trained. Returns a PEFT model.
+    """`base`, a plain model or a PEFT model with other adapters, with a fresh adapter
+    to be trained. Returns a PEFT model.
     """
     from peft import LoraConfig, PeftModel, get_peft_model
 

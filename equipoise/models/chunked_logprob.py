@@ -46,9 +46,9 @@ class ChunkedLogprob(torch.autograd.Function):
     at a time; returns float32 [N].
 
     Backward projects each chunk again instead of keeping it: d log p_t / d logits_v =
-    [v = t] − p_v. With a frozen head (LoRA) the gradient on `hidden` is instead computed
-    in the forward pass, up to the factor that each row gets in backward, and nothing is
-    projected twice.
+    [v = t] − p_v. With a frozen head (LoRA) the gradient on `hidden` is instead
+    computed in the forward pass, up to the factor that each row gets in backward, and
+    nothing is projected twice.
     """
 
     @staticmethod

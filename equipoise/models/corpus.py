@@ -18,8 +18,8 @@ TEXT_FILES = (".txt", ".md", ".text")
 def read_texts(paths: Sequence[str], columns: Sequence[str] = ()) -> Iterator[str]:
     """Every text of the files that is not blank, in order.
 
-    Args: paths: files or patterns; columns: of rows take these only, () for all.
-    Raises DataError naming a file that is missing, empty, malformed, or without text.
+    Args: paths: files or patterns; columns: of rows take these only, () for all. Raises
+    DataError naming a file that is missing, empty, malformed, or without text.
     """
     for file, part in files.find(tuple(paths), Path()):
         is_text = file.suffix.lower() in TEXT_FILES

@@ -44,8 +44,8 @@ class Embedding(Component):
 
 
 class Hashed(Embedding):
-    """Hashed words and character n-grams: no model, so likeness is that of spelling, not
-    of meaning.
+    """Hashed words and character n-grams: no model, so likeness is that of spelling,
+    not of meaning.
     """
 
     kind: Literal["hashed"] = "hashed"

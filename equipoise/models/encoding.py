@@ -103,8 +103,8 @@ class Encoding:
         )
 
     def join(self, messages: Sequence[Message], text: str) -> tuple[list[int], int]:
-        """(ids of prompt and answer, where the answer starts). An answer that is too long
-        is cut at its end; a prompt never is.
+        """(ids of prompt and answer, where the answer starts). An answer that is too
+        long is cut at its end; a prompt never is.
         """
         prompt = self.prompt_ids(messages)
         return (prompt + self.answer_ids(text))[: self.max_length], len(prompt)
@@ -150,8 +150,8 @@ class Encoding:
         return {key: value for key, value in rules.items() if key not in passing}
 
     def _chat_ids(self, messages: Sequence[Message], opening: bool) -> list[int]:
-        """The template's ids, which end with the opening of an answer's turn or with the
-        chat.
+        """The template's ids, which end with the opening of an answer's turn or with
+        the chat.
         """
         if not messages:
             raise DataError("a prompt without messages cannot be answered")
@@ -223,8 +223,8 @@ class Encoding:
         return alternating
 
     def _turn_end(self) -> list[int]:
-        """The ids that close an assistant's turn: the template's text after it, up to the
-        first control token.
+        """The ids that close an assistant's turn: the template's text after it, up to
+        the first control token.
         """
         try:
             text = self._render(("user", "a"), ("assistant", _PROBE))

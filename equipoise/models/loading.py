@@ -1,5 +1,5 @@
-"""Models, adapters and tokenizers from a folder or the Hugging Face hub, with errors that
-a user can act on.
+"""Models, adapters and tokenizers from a folder or the Hugging Face hub, with errors
+that a user can act on.
 
 A generation folder is what `save_pretrained` writes: a whole model, or a PEFT adapter
 of the base named in the configuration. The tokenizer, and so the encoding, always comes
@@ -197,8 +197,8 @@ def load_encoder(
     attention: str = "auto",
     trust_remote_code: bool = False,
 ) -> Any:
-    """A model that gives a vector for each token, in evaluation mode; only the weights of
-    a pooler may be absent.
+    """A model that gives a vector for each token, in evaluation mode; only the weights
+    of a pooler may be absent.
 
     `dtype` auto as in `load_model`. Raises ModelError.
     """

@@ -4,8 +4,8 @@ likely token of all.
     logprob_BK[b, k] = log softmax(logits at the last token of row b)[token_K[k]]
 
 Rows are padded on the right, where a causal model's last tokens cannot see the padding,
-so that each row is read as if it were alone. Only the positions at which some row of a batch ends
-are projected to the vocabulary, where the model allows.
+so that each row is read as if it were alone. Only the positions at which some row of a
+batch ends are projected to the vocabulary, where the model allows.
 """
 
 from __future__ import annotations

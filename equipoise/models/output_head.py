@@ -115,8 +115,8 @@ class AnswerHead:
         return torch.cat(chunks)  # type: ignore[arg-type]
 
     def agree(self, first_N: torch.Tensor, second_N: torch.Tensor) -> bool:
-        """Whether two computations of the same log-probabilities agree within the model's
-        precision.
+        """Whether two computations of the same log-probabilities agree within the
+        model's precision.
         """
         # A bfloat16 of 40 is known to an eighth.
         relative, absolute = (0.05, 0.5) if self._short else (1e-3, 1e-2)

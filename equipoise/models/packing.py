@@ -100,8 +100,8 @@ class PackedBatch:
 
 
 def pack(batch: Sequence[PromptAnswers], pad_id: int, *, shared: bool) -> PackedBatch:
-    """One row for each prompt (`shared`) or for each answer, whichever needs fewer tokens
-    with the padding counted.
+    """One row for each prompt (`shared`) or for each answer, whichever needs fewer
+    tokens with the padding counted.
 
     Padding is on the right, where a causal model's answers cannot see it.
     """

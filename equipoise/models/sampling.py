@@ -32,8 +32,8 @@ CHECK = 8
 
 @dataclass(frozen=True, slots=True)
 class SampledAnswer:
-    """A sampled answer: token ids (the end token included), their log-probabilities, and
-    whether it ended with an end token.
+    """A sampled answer: token ids (the end token included), their log-probabilities,
+    and whether it ended with an end token.
 
     A log-probability is in nats, under the distribution that was sampled from: after
     temperature and cuts, renormalised. At temperature 0 it is under softmax(logits).
@@ -85,8 +85,8 @@ def retraced(
     temperature: float,
     pad_id: int,
 ) -> list[list[float]]:
-    """The log-probabilities, in nats, that the sampler's own step-by-step path gives the
-    tokens of given answers.
+    """The log-probabilities, in nats, that the sampler's own step-by-step path gives
+    the tokens of given answers.
 
     Under softmax(logits / temperature), without cuts. All rows go in one batch.
     """

@@ -1,5 +1,5 @@
-"""Choosing the next token from logits: temperature, top-k, top-p, and the inverse of the
-cumulative distribution at a given random number.
+"""Choosing the next token from logits: temperature, top-k, top-p, and the inverse of
+the cumulative distribution at a given random number.
 
 The tokens keep the vocabulary's order in that distribution, so rounding that swaps two
 nearly equal tokens in rank does not swap them here.
@@ -20,8 +20,8 @@ RANKED = 1024
 
 @dataclass(frozen=True, slots=True)
 class SamplingSettings:
-    """How a token is sampled: softmax(logits / temperature), cut to `top_k` tokens, then
-    to the probability mass `top_p`.
+    """How a token is sampled: softmax(logits / temperature), cut to `top_k` tokens,
+    then to the probability mass `top_p`.
 
     temperature 0 takes the most likely token; top_k 0 and top_p 1 cut nothing.
     """
@@ -54,8 +54,8 @@ def choose(
 
 
 def _least_kept(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Tensor:
-    """[B, 1]: the smallest logit that the cuts keep. Logits that tie with it are kept as
-    well.
+    """[B, 1]: the smallest logit that the cuts keep. Logits that tie with it are kept
+    as well.
     """
     if settings.top_k:
         value_BR = logits_BV.topk(min(settings.top_k, logits_BV.shape[-1])).values

@@ -31,8 +31,8 @@ def bleu(
     """BLEU of one row of tokens to another, in [0, 1]; 0 where no token is shared.
 
     `unmatched` is counted as matches of an n where there is none: 0.1 is smoothing 1 of
-    Chen and Cherry 2014. Raises ValueError for an order below 1 or an `unmatched`
-    that is not positive.
+    Chen and Cherry 2014. Raises ValueError for an order below 1 or an `unmatched` that
+    is not positive.
     """
     if order < 1 or unmatched <= 0:
         raise ValueError(

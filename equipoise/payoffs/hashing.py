@@ -5,8 +5,7 @@ character n-grams.
 
 Texts of like spelling have a small angle; likeness of meaning needs an encoder. Hashes
 are plain arithmetic, not Python's `hash`, so a text has the same vector in every
-process. Source:
-Weinberger et al. 2009, Feature Hashing, arXiv 0902.2206, §2.
+process. Source: Weinberger et al. 2009, Feature Hashing, arXiv 0902.2206, §2.
 """
 
 from __future__ import annotations

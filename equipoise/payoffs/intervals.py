@@ -111,10 +111,9 @@ def mean_interval(
 
     Args: values [n]; clusters: one label a value (the prompt's id), None: every value
     its own; level: coverage. Returns the interval; NaN bounds with a single cluster,
-    which has no spread, NaN mean without values. Raises ValueError for
-    missing values, unequal lengths, or a share outside [0, 1]. Source: Liang & Zeger,
-    Biometrika 73 (1986); Wilson, JASA 22 (1927); Korn & Graubard, Survey Methodology 24
-    (1998).
+    which has no spread, NaN mean without values. Raises ValueError for missing values,
+    unequal lengths, or a share outside [0, 1]. Source: Liang & Zeger, Biometrika 73
+    (1986); Wilson, JASA 22 (1927); Korn & Graubard, Survey Methodology 24 (1998).
     """
     value_B = _finite(values)
     n = len(value_B)

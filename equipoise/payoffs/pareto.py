@@ -13,8 +13,8 @@ TINY = 1e-9  # added to a coordinate under a root
 
 
 def front(points_N2: ArrayLike) -> np.ndarray:
-    """Indices, ascending, of the points that no other point dominates. To dominate is to
-    have at least as much in both coordinates, and more in one.
+    """Indices, ascending, of the points that no other point dominates. To dominate is
+    to have at least as much in both coordinates, and more in one.
 
     Of equal points all are kept. `points_N2` finite. Raises ValueError for other shapes
     or values.

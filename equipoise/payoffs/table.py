@@ -1,5 +1,5 @@
-"""The pay-off table: what each player gets when it meets each other player, with standard
-errors, and what is missing.
+"""The pay-off table: what each player gets when it meets each other player, with
+standard errors, and what is missing.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class PayoffTable:
 
     @property
     def effective_NN(self) -> np.ndarray:
-        """How many independent wins and losses would have this standard error:
-        (1 − payoff²)/se², within [clusters, count].
+        """How many independent wins and losses would have this standard error: (1 −
+        payoff²)/se², within [clusters, count].
 
         For pay-offs in [−1, 1]. It falls to the clusters where the standard error is
         unknown or 0. Source: the effective sample size of a clustered sample, Kish

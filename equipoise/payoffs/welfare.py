@@ -4,8 +4,9 @@ arrays.
 Each function takes `user` and `llm`, numbers or arrays that broadcast, and returns the
 broadcast shape (a number for two numbers). Missing values (NaN) stay missing. Functions
 that take powers or products put negatives at 0: a product of two negatives would be
-positive. Each is also a component, so that a configuration can choose it. Source: Moulin 2003, Fair Division and Collective Welfare, ch. 3;
-GTAlign (arXiv 2510.08872), section 3, takes the geometric mean.
+positive. Each is also a component, so that a configuration can choose it. Source:
+Moulin 2003, Fair Division and Collective Welfare, ch. 3; GTAlign (arXiv 2510.08872),
+section 3, takes the geometric mean.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ def cobb_douglas(user: ArrayLike, llm: ArrayLike, weight: float = 0.5) -> np.nda
     """user^w · llm^(1 − w), negatives at 0; with w = ½ the geometric mean √(user ·
     llm).
 
-    `weight` w in [0, 1] is the user's. Raises ValueError for a weight outside.
-    Source: GTAlign (arXiv 2510.08872), section 3.
+    `weight` w in [0, 1] is the user's. Raises ValueError for a weight outside. Source:
+    GTAlign (arXiv 2510.08872), section 3.
     """
     user, llm = _sides(user, llm, weight)
     return np.maximum(user, 0.0) ** weight * np.maximum(llm, 0.0) ** (1 - weight)

@@ -18,8 +18,8 @@ class Actor(Protocol):
     """A player that is ready to move."""
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One move per view, in order. A row's randomness comes from its own seed alone.
-        A row that fails is an error move.
+        """One move per view, in order. A row's randomness comes from its own seed
+        alone. A row that fails is an error move.
         """
         ...
 

@@ -1,5 +1,5 @@
-"""The actor of an endpoint: looks up the replies that are kept, sends the other requests
-side by side, and keeps each reply as it arrives.
+"""The actor of an endpoint: looks up the replies that are kept, sends the other
+requests side by side, and keeps each reply as it arrives.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class EndpointActor:
         self._spent = Spending()
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One answer per view. Equal (view, seed) are requested once, and not again once
-        they are answered.
+        """One answer per view. Equal (view, seed) are requested once, and not again
+        once they are answered.
 
         A row that the server refuses is an error move. Raises ModelError for a failure
         that concerns every row (the key, the model, the address, a field that the
@@ -179,8 +179,8 @@ class EndpointActor:
             raise
 
     async def _send_all(self, requests: list[Request], moves: dict[str, Move]) -> None:
-        """Send the requests side by side, as `concurrency` and the budget allow, and add
-        the moves to `moves`.
+        """Send the requests side by side, as `concurrency` and the budget allow, and
+        add the moves to `moves`.
         """
         in_flight: dict[asyncio.Task[Move], Request] = {}
         try:

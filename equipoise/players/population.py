@@ -1,5 +1,5 @@
-"""The players of a run at all their generations: where their weights are, and the actors
-that are open.
+"""The players of a run at all their generations: where their weights are, and the
+actors that are open.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Population:
         """`folder` holds the trained generations; `replies` keeps the replies that were
         paid for.
 
-        `resources`: another population's, to share what it has opened. `live`: the actor
-        of a learner that is in memory, or None for a player that is not.
+        `resources`: another population's, to share what it has opened. `live`: the
+        actor of a learner that is in memory, or None for a player that is not.
         """
         self.players = dict(players)
         self.folder = folder

@@ -1,5 +1,5 @@
-"""One chat completion from an OpenAI-compatible server, retried until the server answers
-or refuses.
+"""One chat completion from an OpenAI-compatible server, retried until the server
+answers or refuses.
 
 Time-outs, broken connections, unreadable answers, 408, 409, 425, 429 and 5xx are
 retried, after a pause that is drawn evenly from [0, FIRST_PAUSE · 2ⁿ] after attempt n

@@ -51,8 +51,8 @@ class Tabular(Player):
         return self
 
     def logits_A(self, weights: Path | None, size: int) -> np.ndarray:
-        """The policy's logits in nats, [A = size], of `weights` (None: the initial ones);
-        −inf for a move that is never made.
+        """The policy's logits in nats, [A = size], of `weights` (None: the initial
+        ones); −inf for a move that is never made.
 
         Raises ConfigError where the initial policy has another number of moves,
         ModelError where the folder's has, or cannot be read.

@@ -21,8 +21,8 @@ Paths = str | tuple[str, ...]
 
 
 class Files(RowPrompts):
-    """RowPrompts of one file, of all files that a pattern matches (`data/*.jsonl`), or of a
-    list of either.
+    """RowPrompts of one file, of all files that a pattern matches (`data/*.jsonl`), or
+    of a list of either.
 
     A JSON file that is an object with several lists of rows has parts, and
     `file.json#part` is one of them.

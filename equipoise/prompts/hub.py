@@ -16,8 +16,8 @@ from equipoise.types import Prompt
 
 
 class Hub(RowPrompts):
-    """A split of a data set, as `datasets.load_dataset` finds it, and others to hold out
-    and to test on.
+    """A split of a data set, as `datasets.load_dataset` finds it, and others to hold
+    out and to test on.
     """
 
     kind: Literal["hub"] = "hub"

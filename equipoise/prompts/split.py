@@ -41,8 +41,8 @@ class PromptSplit:
         return self.dropped.get("duplicate", 0)
 
     def check(self, reuse: bool = False) -> None:
-        """Raises AssertionError when two parts share a text (with `reuse`, training parts
-        may), or a part holds a text twice.
+        """Raises AssertionError when two parts share a text (with `reuse`, training
+        parts may), or a part holds a text twice.
         """
         held_out, test = _contents(self.held_out), _contents(self.test)
         if held_out & test:

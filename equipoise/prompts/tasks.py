@@ -1,5 +1,5 @@
-"""Rows of benchmark tasks, in the schemas of their files, as rows with a `prompt` and an
-`answer`. What the prompt is:
+"""Rows of benchmark tasks, in the schemas of their files, as rows with a `prompt` and
+an `answer`. What the prompt is:
 
     {"question", "choices": {"A": text, …} | [text, …], "answer": letter | place}
         the question and the lettered options
@@ -33,8 +33,8 @@ LISTED = re.compile(r"choose from: *('[^'\n]+'(?:, *'[^'\n]+')+)\W*$", re.IGNORE
 
 
 def with_prompt(row: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """`row` with a task's question under `prompt` and its facts under their names; a row
-    of another kind as it is.
+    """`row` with a task's question under `prompt` and its facts under their names; a
+    row of another kind as it is.
 
     Raises DataError, beginning with `where`, on malformed options or an answer that is
     not among them.

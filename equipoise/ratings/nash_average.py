@@ -113,9 +113,9 @@ def max_entropy_nash(payoff_NN: np.ndarray) -> np.ndarray:
     Equilibria are the mixtures with payoff_NN · p ≤ 0. One linear programme finds the
     players that are in any of them; all of those earn exactly 0 against every
     equilibrium (complementary slackness). Where this leaves a single mixture, it is the
-    result; else p_j ∝ exp(−Σ_i λ_i payoff[i, j]), λ from the convex dual
-    min_λ log Σ_j exp(…), free for those players, ≥ 0 for the rest. Raises EquipoiseError where a solver fails. Source:
-    Balduzzi et al. 2018, arXiv 1806.02643, theorem 1.
+    result; else p_j ∝ exp(−Σ_i λ_i payoff[i, j]), λ from the convex dual min_λ log Σ_j
+    exp(…), free for those players, ≥ 0 for the rest. Raises EquipoiseError where a
+    solver fails. Source: Balduzzi et al. 2018, arXiv 1806.02643, theorem 1.
     """
     players = len(payoff_NN)
     weight_N, inside_N = _support(payoff_NN)
@@ -148,8 +148,8 @@ def max_entropy_nash(payoff_NN: np.ndarray) -> np.ndarray:
 
 
 def _support(payoff_NN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """An equilibrium (its weights not normalised) that holds every player that is in any
-    equilibrium, and whether each player is.
+    """An equilibrium (its weights not normalised) that holds every player that is in
+    any equilibrium, and whether each player is.
     """
     players = len(payoff_NN)
     eye_NN = np.eye(players)

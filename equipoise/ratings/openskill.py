@@ -28,8 +28,8 @@ class OpenSkill(Ratings):
     Its `ordinal` μ − 3σ is for leader boards; it would lie outside its own interval. A
     weight is a number of matches: for a weight of 2.3, each pass has two matches and
     with probability 0.3 a third. (openskill's own weights divide a team's credit.)
-    Groups that never met all keep the mean `mu`. Source: Weng and Lin 2011, JMLR 12, algorithm
-    4; Joshy 2024, arXiv 2401.05451.
+    Groups that never met all keep the mean `mu`. Source: Weng and Lin 2011, JMLR 12,
+    algorithm 4; Joshy 2024, arXiv 2401.05451.
     """
 
     kind: Literal["openskill"] = "openskill"

@@ -27,8 +27,8 @@ JudgeScores = Mapping[str, tuple[float, float]]
 
 @dataclass(frozen=True)
 class State:
-    """Reputations and deviations (points) by name, each player's newest changes, and the
-    number of duels in this iteration.
+    """Reputations and deviations (points) by name, each player's newest changes, and
+    the number of duels in this iteration.
 
     `update` returns a new state and leaves the old one as it is.
     """
@@ -48,8 +48,8 @@ class Reputation(Ratings):
     sees the first's new reputation and both see old deviations: R_i ← max(floor, R_i +
     (K/c)·(s̄_i − s̄_j)·tanh(σ_i)·max(|Φ(z) − Φ(−z)|, ε)), z = (R_i − R_j)/√(σ_i² +
     σ_j²), K = max(min_k, initial_k·decay_rate^(n/decay_steps)), n the iteration's duels
-    with this one. Last, each player's σ is the population standard deviation of its newest
-    `window` changes, at least `min_deviation`, once there are two.
+    with this one. Last, each player's σ is the population standard deviation of its
+    newest `window` changes, at least `min_deviation`, once there are two.
     `Reputation(kind="static")` is short for `scores="static"`, likewise normal and
     dynamic. Source: SPARTA, arXiv 2506.04721.
     """
@@ -328,7 +328,8 @@ def player_weights(
     iteration before that has no factor yet, in the order in which they were added.
     After iteration `until` nothing changes. normal: 1 for all. Equal ratings go by
     name. Before the first end no names are known: {}, which is 1 for all. Raises
-    ConfigError for an unknown kind or too few previous ratings. Source: SPARTA, arXiv 2506.04721.
+    ConfigError for an unknown kind or too few previous ratings. Source: SPARTA, arXiv
+    2506.04721.
     """
     if kind not in get_args(Scores):
         raise ConfigError(

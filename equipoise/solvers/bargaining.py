@@ -15,8 +15,8 @@ from equipoise.solvers.zero_sum import nash
 
 
 class Agreement(NamedTuple):
-    """A distribution over the outcomes, each side's expected pay-off, and the product of
-    both gains.
+    """A distribution over the outcomes, each side's expected pay-off, and the product
+    of both gains.
     """
 
     weight_N: np.ndarray

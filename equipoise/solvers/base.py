@@ -45,8 +45,8 @@ class Profile(NamedTuple):
 
 
 class Iterates(NamedTuple):
-    """The last profile of a dynamic, and the mean of all its profiles: in zero-sum games
-    often only the mean converges.
+    """The last profile of a dynamic, and the mean of all its profiles: in zero-sum
+    games often only the mean converges.
     """
 
     last: Profile
@@ -135,8 +135,8 @@ def checked_start(
 
 
 def checked_positive(**numbers: float | None) -> None:
-    """Raises ValueError, with its name, for a number that is neither None nor finite and
-    above zero.
+    """Raises ValueError, with its name, for a number that is neither None nor finite
+    and above zero.
     """
     for name, number in numbers.items():
         if number is not None and not 0 < number < float("inf"):

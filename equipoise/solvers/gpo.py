@@ -86,13 +86,13 @@ def step_sizes(
 def diverse(
     payoff_AM: np.ndarray, diversity_M: np.ndarray, weight: float
 ) -> np.ndarray:
-    """payoff[a, m] − weight·diversity[m], [A, M]: the game in which the column player is
-    also rewarded for diversity.
+    """payoff[a, m] − weight·diversity[m], [A, M]: the game in which the column player
+    is also rewarded for diversity.
 
     R_div depends on the column player's choice alone, so that the game stays a matrix
-    game, with the same best replies for the row player. diversity_M: higher is more diverse.
-    weight: β_div ≥ 0, in pay-off per diversity. Raises ValueError for wrong shapes,
-    weight or numbers. Source: GPO, arXiv 2406.10977, the objective r(x, y) −
+    game, with the same best replies for the row player. diversity_M: higher is more
+    diverse. weight: β_div ≥ 0, in pay-off per diversity. Raises ValueError for wrong
+    shapes, weight or numbers. Source: GPO, arXiv 2406.10977, the objective r(x, y) −
     β_div·R_div(x).
     """
     payoff_AM = checked_payoff(payoff_AM)
@@ -121,20 +121,21 @@ def gpo(
 
     π_{t+1} = argmax_π ⟨π, payoff·μ_t⟩ + τ·H(π) − β·KL(π‖π_t) ∝ (π_t^β ·
     exp(payoff·μ_t))^(1/(β + τ)), μ_{t+1} = argmin_μ ⟨μ, payoffᵀ·π_t⟩ − τ·H(μ) +
-    η·KL(μ‖μ_t), likewise; with `alternate` the column player meets π_{t+1}. In a zero-sum
-    game, from the uniform start, nash_conv of the averages is at most (β·ln A + η·ln
-    M)/rounds + span²·(1/β + 1/η)/8 + τ·(ln A + ln M), and span/rounds more with
+    η·KL(μ‖μ_t), likewise; with `alternate` the column player meets π_{t+1}. In a
+    zero-sum game, from the uniform start, nash_conv of the averages is at most (β·ln A
+    + η·ln M)/rounds + span²·(1/β + 1/η)/8 + τ·(ln A + ln M), and span/rounds more with
     `alternate`: of order 1/sqrt(rounds) where β and η grow like sqrt(rounds) and τ
     shrinks like 1/sqrt(rounds).
 
-    The row player maximises. With τ = 0 this is the published idealised algorithm on a matrix game, which is multiplicative weights with steps 1/β
-    and 1/η. With τ > 0 both objectives gain an entropy bonus inside the proximal step,
-    with a constant τ for all rounds, and the gap that is bounded is that of the game
-    without the bonus. column_payoff_AM: the column player's pay-off where it is not
-    −payoff_AM; no bound holds then. step: β, η and τ; None is `step_sizes(…)` for
-    these rounds, without entropy. start: uniform by default. Raises ValueError for
-    wrong pay-offs, start, rounds or step. Source: GPO, arXiv 2406.10977; the bound:
-    mirror descent with a composite objective, Duchi et al. 2010, COLT.
+    The row player maximises. With τ = 0 this is the published idealised algorithm on a
+    matrix game, which is multiplicative weights with steps 1/β and 1/η. With τ > 0 both
+    objectives gain an entropy bonus inside the proximal step, with a constant τ for all
+    rounds, and the gap that is bounded is that of the game without the bonus.
+    column_payoff_AM: the column player's pay-off where it is not −payoff_AM; no bound
+    holds then. step: β, η and τ; None is `step_sizes(…)` for these rounds, without
+    entropy. start: uniform by default. Raises ValueError for wrong pay-offs, start,
+    rounds or step. Source: GPO, arXiv 2406.10977; the bound: mirror descent with a
+    composite objective, Duchi et al. 2010, COLT.
     """
     [(sums, last)] = deque(
         _path(payoff_AM, column_payoff_AM, rounds, step, alternate, start), maxlen=1
@@ -151,8 +152,8 @@ def gaps(
     alternate: bool = False,
     start: Profile | None = None,
 ) -> list[Gap]:
-    """The Nash gap after each of the rounds `at`, in order, on the path of `gpo` with the
-    same settings.
+    """The Nash gap after each of the rounds `at`, in order, on the path of `gpo` with
+    the same settings.
 
     Raises ValueError as `gpo` does, and for a round of `at` outside 1 … rounds.
     """
@@ -199,8 +200,8 @@ class GPO(Solver):
     """A population's mixture by GPO's steps against itself, both sides at once; without
     entropy it is `multiplicative`.
 
-    With `entropy`, a bonus that shrinks like 1/sqrt(rounds) and spreads the mixture over
-    equally good players.
+    With `entropy`, a bonus that shrinks like 1/sqrt(rounds) and spreads the mixture
+    over equally good players.
     """
 
     kind: Literal["gpo"] = "gpo"

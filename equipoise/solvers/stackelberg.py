@@ -32,9 +32,9 @@ def pure(
     max_a leader[a, m(a)] with m(a) in argmax_m follower[a, m]. ties: where several
     replies are best for the follower, it gives the one that is best ("strong") or worst
     ("weak") for the leader. Of equally good actions the one that is best for the
-    follower is taken, then the first. leader_AM, follower_AM: each side's pay-offs,
-    the leader's actions as rows. Raises ValueError for pay-offs that are no matrices of
-    one shape, or not finite, or other `ties`. Source: von Stackelberg 1934; strong and
+    follower is taken, then the first. leader_AM, follower_AM: each side's pay-offs, the
+    leader's actions as rows. Raises ValueError for pay-offs that are no matrices of one
+    shape, or not finite, or other `ties`. Source: von Stackelberg 1934; strong and
     weak: Breton, Alj and Haurie 1988.
     """
     leader_AM, follower_AM = checked_sides(leader_AM, follower_AM)

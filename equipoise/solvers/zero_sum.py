@@ -18,9 +18,9 @@ def nash(payoff_AM: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
 
     max v subject to (rowᵀ·payoff)_m ≥ v for every m, row a distribution; the column
     player's mixture is the dual. Where there are several equilibria, the LP's choice is
-    returned; the value is the same in all. Raises ValueError for
-    pay-offs that are no matrix or not finite, EquipoiseError when the LP cannot be
-    solved. Source: von Neumann 1928; Dantzig 1951; solved by HiGHS.
+    returned; the value is the same in all. Raises ValueError for pay-offs that are no
+    matrix or not finite, EquipoiseError when the LP cannot be solved. Source: von
+    Neumann 1928; Dantzig 1951; solved by HiGHS.
     """
     payoff_AM = checked_payoff(payoff_AM)
     middle = (payoff_AM.max() + payoff_AM.min()) / 2
