@@ -28,11 +28,13 @@ from equipoise.types import Judgement, Match, Prompt, View, record_id, user
 
 
 class Numbers(Prompts):
-    """Secret numbers from 2 to `largest`; each prompt carries one as its fact."""
+    """Cards with a secret number from 2 to `largest`, which is also a prompt's fact."""
 
     kind: Literal["numbers"] = "numbers"
+    cards: int = Field(512, ge=1, description="cards to train on")
     largest: int = Field(18, ge=2, description="the largest secret number")
 
+<<<<<<< HEAD
     def load(self, folder: Path = Path()) -> PromptSource:
         """Training prompts, and held-out ones with the same secrets."""
         return PromptSource(
@@ -51,6 +53,23 @@ class Numbers(Prompts):
             )
             for i, secret in enumerate(secrets)
         ]
+=======
+    def load(self, folder: Path = Path()) -> Source:
+        """`cards` cards to train on, and held-out ones."""
+        return Source(
+            self._cards(0, self.cards), self._cards(self.cards, self.held_out)
+        )
+
+    def _cards(self, first: int, count: int) -> list[Prompt]:
+        return [self._card(number) for number in range(first, first + count)]
+
+    def _card(self, number: int) -> Prompt:
+        secret = 2 + number % (self.largest - 1)
+        text = f"Card {number}. The number is {secret}"
+        return Prompt(
+            record_id("card", number), (user(text),), {"secret": secret}, "numbers"
+        )
+>>>>>>> e70e1c5 (An example: a describer and a guesser, with their own prompts, judge, measure and section, in one file and one recipe)
 
 
 class DescribeAndGuess(Game):
@@ -77,7 +96,7 @@ class DescribeAndGuess(Game):
 
 def describe(view: View, seed: int) -> str:
     """A scripted describer: it asks for a sum that gives the secret."""
-    secret = int(view.messages[-1].content)
+    secret = int(view.messages[-1].content.split()[-1])
     first = Random(seed).randint(1, secret - 1)
     return f"What is {first} + {secret - first}?"
 
@@ -111,7 +130,7 @@ class UnderstandingMeasures(Measures, frozen=True, kw_only=True, omit_defaults=T
     """How often the guesser was right, over all secrets and by their size."""
 
     right: Estimate
-    by_size: dict[str, Estimate] = {}
+    by_size: dict[str, Estimate]
 
     @classmethod
     def sections(

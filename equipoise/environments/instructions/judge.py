@@ -36,12 +36,12 @@ class FollowsInstructions(Pointwise):
             return "the prompt carries no instructions (fact `instruction_id_list`)"
         question = prompt.messages[-1].content if prompt.messages else ""
         checks = check(names, _arguments(prompt, len(names)), question, text)
-        problems = [found.problem for found in checks if found.problem]
+        problems = [verdict.problem for verdict in checks if verdict.problem]
         if problems:
             return "; ".join(problems)
         followed = {
-            "strict": [bool(found.strict) for found in checks],
-            "loose": [bool(found.loose) for found in checks],
+            "strict": [bool(verdict.strict) for verdict in checks],
+            "loose": [bool(verdict.loose) for verdict in checks],
         }
         share = {name: sum(row) / len(row) for name, row in followed.items()}
         every = {f"all_{name}": float(all(row)) for name, row in followed.items()}

@@ -45,8 +45,8 @@ ENDINGS = (
 )
 
 
-def _two(dice: random.Random, words: Sequence[str]) -> list[str]:
-    return sorted(dice.sample(words, 2))
+def _two(dice: random.Random, pool: Sequence[str]) -> list[str]:
+    return sorted(dice.sample(pool, 2))
 
 
 def _relation(dice: random.Random) -> str:
