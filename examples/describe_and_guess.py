@@ -34,29 +34,9 @@ class Numbers(Prompts):
     cards: int = Field(512, ge=1, description="cards to train on")
     largest: int = Field(18, ge=2, description="the largest secret number")
 
-<<<<<<< HEAD
     def load(self, folder: Path = Path()) -> PromptSource:
-        """Training prompts, and held-out ones with the same secrets."""
-        return PromptSource(
-            self._secrets("train", self.per_generation),
-            self._secrets("held_out", self.held_out),
-        )
-
-    def _secrets(self, part: str, count: int) -> list[Prompt]:
-        secrets = [2 + number % (self.largest - 1) for number in range(count)]
-        return [
-            Prompt(
-                record_id("secret", part, i),
-                (user(str(secret)),),
-                {"secret": secret},
-                "numbers",
-            )
-            for i, secret in enumerate(secrets)
-        ]
-=======
-    def load(self, folder: Path = Path()) -> Source:
         """`cards` cards to train on, and held-out ones."""
-        return Source(
+        return PromptSource(
             self._cards(0, self.cards), self._cards(self.cards, self.held_out)
         )
 
@@ -69,7 +49,6 @@ class Numbers(Prompts):
         return Prompt(
             record_id("card", number), (user(text),), {"secret": secret}, "numbers"
         )
->>>>>>> e70e1c5 (An example: a describer and a guesser, with their own prompts, judge, measure and section, in one file and one recipe)
 
 
 class DescribeAndGuess(Game):

@@ -14,7 +14,13 @@ SNIPPETS = re.findall(
     re.DOTALL,
 )
 POOL = {
-    name: {"model": "builtin", "learns": True, "max_new_tokens": 8, "max_length": 128}
+    name: {
+        "kind": "local",
+        "model": "builtin",
+        "learns": True,
+        "max_new_tokens": 8,
+        "max_length": 128,
+    }
     for name in ("ann", "ben")
 }
 
