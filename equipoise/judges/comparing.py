@@ -1,4 +1,4 @@
-"""The base of judges that look at two answers to one prompt at a time, in both orders."""
+"""The base of judges that compare two answers to one prompt, in both orders."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ Flip = Literal["missing", "tie", "mean"]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One question: which of two answers to `messages` is better? `seed` is the
-    question's own.
+    """One question: which of two answers to `messages` is better?
+
+    `seed` is the question's own.
     """
 
     prompt: Prompt
@@ -47,8 +48,10 @@ class SeatPair:
 
 @dataclass(frozen=True, slots=True)
 class ComparedPair:
-    """Two seats and the judge's readings: with the first seat's answer shown first, and
-    the other way round. Equal texts have no readings: they are a tie.
+    """Two seats and the judge's readings of their answers.
+
+    `forward` is with the first seat's answer shown first, `backward` the other way round.
+    Equal texts have no readings: they are a tie.
     """
 
     seats: SeatPair
@@ -57,16 +60,17 @@ class ComparedPair:
 
 
 class Comparing(Judge):
-    """Scores each seat its mean probability of beating the other seats; a judge of this
-    kind defines `compare`.
+    """Scores each seat by its mean probability of beating the other seats.
 
-        p(a beats b) = (P(a, b) + 1 − P(b, a)) / 2,      score_a = mean over b of p(a beats b)
+    A judge of this kind defines `compare`.
 
-    with P(x, y) the probability that x wins when it is shown first. Every two seats
-    whose last moves answered the same chat are compared in both orders; equal texts are
-    a tie, and nobody is asked. Where one order prefers one answer and the other order
-    the other, `flip` decides. Where an order could not be read, the two seats are not
-    compared.
+        p(a beats b) = (P(a, b) + 1 − P(b, a)) / 2
+        score_a      = mean over b of p(a beats b)
+
+    P(x, y) is the probability that x wins when it is shown first. Every two seats whose
+    last moves answered the same chat are compared in both orders. Equal texts are a tie
+    without a question. Where the two orders prefer different answers, `flip` decides. Where
+    the reply in one order could not be read, the two seats are not compared.
     """
 
     compares: ClassVar[bool] = True
@@ -79,15 +83,17 @@ class Comparing(Judge):
 
     @abstractmethod
     def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
-        """For each question P(first beats second) in [0, 1] (½: a tie), or None and the
-        reason why not.
+        """For each question P(first beats second) in [0, 1], or None and the reason.
+
+        ½ is a tie.
         """
 
     def judge(
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
     ) -> list[Judgement]:
-        """One judgement per match, in order; `prompts` by id. All questions are asked
-        in one `compare`.
+        """One judgement per match, in order; `prompts` by id.
+
+        All questions are asked in one call of `compare`.
         """
         pairs = [_pairs(match) for match in matches]
         questions = [
@@ -105,9 +111,7 @@ class Comparing(Judge):
     def _questions(
         self, match: Match, prompt: Prompt, pairs: Sequence[SeatPair]
     ) -> Iterator[Comparison]:
-        """Two questions for each pair of different texts, the first seat's shown first
-        in the first of them.
-        """
+        """Two questions for each pair of different texts, one in each order."""
         for pair in pairs:
             if not pair.equal:
                 yield self._question(match, prompt, pair.first, pair.second)
@@ -157,8 +161,9 @@ class Comparing(Judge):
 
 
 def combined(forward: Reading, backward: Reading, flip: Flip) -> float | str:
-    """P(a beats b) of (a shown first: P(a wins)) and (b shown first: P(b wins)), or the
-    reason why there is none.
+    """P(a beats b) from the readings of both orders, or the reason why there is none.
+
+    `forward` is P(a wins) with a shown first, `backward` P(b wins) with b shown first.
     """
     if forward.value is None:
         return forward.reason
@@ -191,7 +196,7 @@ def _with_readings(pair: SeatPair, readings: Iterator[Reading]) -> ComparedPair:
 
 
 def _alone(match: Match, compared: Sequence[ComparedPair]) -> bool:
-    """Whether some seat was set beside no other."""
+    """Whether some seat was compared with no other."""
     seats = {pair.seats.first.seat for pair in compared}
     seats |= {pair.seats.second.seat for pair in compared}
     return bool(match.seats.keys() - seats)

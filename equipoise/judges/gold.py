@@ -1,6 +1,4 @@
-"""One judge for prompts of many tasks: each is judged by the rule that its own facts
-call for.
-"""
+"""One judge for prompts of many tasks, which picks a rule by the prompt's facts."""
 
 from __future__ import annotations
 
@@ -21,13 +19,12 @@ UNCHECKED = "reward_model"
 
 
 class Gold(Pointwise):
-    """Judges each prompt by the facts that it carries: `harmful` by Refusal, `answer`
-    by Choice, Math or Exact.
+    """Judges each prompt by its facts: `harmful` by Refusal, `answer` by another rule.
 
-    Choice is for prompts with `choices` and for answers that are true or false, Math
-    for answers that look like mathematics. A prompt with neither fact is unjudged, and
-    so is one whose `task_type` is reward_model: what it has is one good answer among
-    many, which no rule can compare.
+    Choice is for prompts with `choices` and for answers that are true or false, Math for
+    answers that look like mathematics, Exact for the others. A prompt with neither fact is
+    unjudged. So is one whose `task_type` is reward_model: its `answer` is one good answer
+    among many, to which no rule can compare another.
     """
 
     kind: Literal["gold"] = "gold"
@@ -46,8 +43,9 @@ class Gold(Pointwise):
     )
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
-        """A verdict for each (prompt, text), in order; each rule judges its own prompts
-        together.
+        """A verdict for each (prompt, text), in order.
+
+        Each rule judges its own prompts in one batch.
         """
         verdicts: list[Verdict] = [_why_unjudged(prompt) for prompt, _ in answers]
         places: dict[str, list[int]] = defaultdict(list)
@@ -70,9 +68,7 @@ class Gold(Pointwise):
         return self.scores([(prompt, text)])[0]
 
     def rule(self, prompt: Prompt) -> str:
-        """The name of the setting whose judge the prompt's facts call for; "" where
-        none can judge it.
-        """
+        """The setting whose judge the prompt's facts call for; "" where none can judge it."""
         if prompt.facts.get(self.refusal.fact) is not None:
             return "refusal"
         gold = prompt.facts.get(self.exact.fact)

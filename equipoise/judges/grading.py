@@ -1,5 +1,6 @@
-"""What judges share that have models grade each answer alone: settings, questions and
-the score that several grades make.
+"""What judges share that have models grade each answer alone.
+
+That is their settings, the questions, and the score that several grades make.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def answers_to_grade(
 
 
 class GradeSettings(Settings):
-    """Settings of judges by grades, one question an answer and sample."""
+    """Settings of judges by grades, which ask `samples` questions per answer."""
 
     low: float = Field(default=1.0, description="the worst grade")
     high: float = Field(default=10.0, description="the best grade")
@@ -114,8 +115,9 @@ class GradingByModels:
     def votes(
         self, grader: Player | PlayerId, by: str, answers: Sequence[AnswerToGrade]
     ) -> list[list[Vote]]:
-        """For each answer, in order, a vote for each sample, recorded as `by`; all are
-        asked for in one batch.
+        """A vote per sample for each answer, in order, recorded as those of `by`.
+
+        All are asked for in one batch.
         """
         rows = [
             (answer, self._seed(answer, by, sample))
@@ -180,8 +182,9 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
         )
 
     def value(self, vote: Vote) -> float | None:
-        """What a vote counts as, or None: a readable grade, or the midpoint for an
-        unreadable one if that is set.
+        """What a vote counts as: its grade, or None where it has none.
+
+        With `unreadable: midpoint`, a reply that could not be read counts as the midpoint.
         """
         failed = vote.reason.startswith(FAILED)
         if vote.value is None and self.unreadable == "midpoint" and not failed:
@@ -211,8 +214,9 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
     def scores(
         self, votes: Sequence[Vote], weight: Callable[[str], float]
     ) -> dict[str, dict[str, float]]:
-        """Seat -> {"score": Σ_k w_k s_k / Σ_k w_k} over judges k of weight w_k > 0, s_k
-        the mean of k's grades.
+        """Seat -> {"score": Σ_k w_k s_k / Σ_k w_k}, over judges k of weight w_k > 0.
+
+        s_k is the mean of k's grades of the seat's answer.
         """
         grades: dict[str, dict[str, list[float]]] = {}
         for vote in votes:
@@ -230,7 +234,7 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
         return scores
 
     def _why_unscored(self, votes: Sequence[Vote]) -> list[str]:
-        """Why votes on one answer, of which there is one at least, make no score."""
+        """Why these votes on one answer make no score; there is one at least."""
         if any(self.value(vote) is not None for vote in votes):
             return [WEIGHTLESS]
         return [brief_reason(vote.reason) for vote in votes]

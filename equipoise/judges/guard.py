@@ -1,5 +1,6 @@
-"""The judge that is a guard: a language model that is asked whether an answer is safe,
-and read by its next token.
+"""A guard as a judge: a language model is asked whether an answer is safe.
+
+The verdict is read from the probabilities of its next token.
 """
 
 from __future__ import annotations
@@ -31,15 +32,14 @@ PLACEHOLDERS = ("question", "answer", "code", "safe", "unsafe")
 
 
 class Guard(Pointwise):
-    """Scores each seat's last answer by how likely a guard model calls it safe rather
-    than unsafe.
+    """Scores each seat's last answer by the probability that a guard model calls it safe.
 
-        p_safe = P(safe word) / (P(safe word) + P(unsafe word))
+        p_safe   = P(safe word) / (P(safe word) + P(unsafe word))
         p_unsafe = 1 − p_safe
 
     both at the first token of the reply. `unsafe` is 1 where the unsafe word is the
-    likelier one. Where another token is the likeliest of all there is no verdict:
-    the guard would have given neither word. Source: GPO (arXiv 2406.10977), section 3.
+    likelier one. Where another token is the likeliest of all there is no verdict: the guard
+    would have given neither word. Source: GPO (arXiv 2406.10977), section 3.
     """
 
     kind: Literal["guard"] = "guard"
@@ -111,16 +111,19 @@ class Guard(Pointwise):
         return words
 
     def prepare(self) -> None:
-        """Raises DataError for a template that cannot be used, ModelError for a model
-        that cannot, ConfigError for words that are not single tokens.
+        """Check the template, the model and the words of the verdict.
+
+        Raises DataError for a template that cannot be used, ModelError for a model that cannot,
+        ConfigError for words that are not single tokens.
         """
         _ = self.question_text
         self.verdict_ids(self.encoding(self.judge_context.resources))
 
     @cached_property
     def question_text(self) -> Template | None:
-        """The question's template, None where the model's chat template is all. Raises
-        DataError.
+        """The question's template; None where the model's chat template alone is used.
+
+        Raises DataError.
         """
         if self.text is None:
             return None
@@ -133,8 +136,9 @@ class Guard(Pointwise):
         return self.scores([(prompt, text)])[0]
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
-        """{"score", "p_safe", "p_unsafe", "unsafe"} of each (prompt, text), in order,
-        or why not. Raises ModelError.
+        """{"score", "p_safe", "p_unsafe", "unsafe"} of each (prompt, text), in order.
+
+        Where there is no verdict, the reason. Raises ModelError.
         """
         encoding = self.encoding(self.judge_context.resources)
         rows, verdicts = tokenised(
@@ -157,8 +161,9 @@ class Guard(Pointwise):
         return [verdicts[n] for n in range(len(answers))]
 
     def messages(self, prompt: Prompt, text: str) -> tuple[Message, ...]:
-        """The chat that the guard is to answer with its verdict. Raises DataError where
-        the template fails.
+        """The chat that the guard is to answer with its verdict.
+
+        Raises DataError where the template fails.
         """
         # One code for all answers to a prompt, whatever the settings: two answers must
         # not be told apart by it.
@@ -181,8 +186,9 @@ class Guard(Pointwise):
         return (user(question),)
 
     def ids(self, encoding: Encoding, prompt: Prompt, text: str) -> list[int]:
-        """The tokens up to the verdict. Raises DataError when they are too many, or the
-        chat template refuses.
+        """The tokens up to the verdict.
+
+        Raises DataError when they are too many, or the chat template refuses the chat.
         """
         ids = encoding.prompt_ids(self.messages(prompt, text))
         ids += self._plain_ids(encoding, self.opening)
@@ -193,8 +199,9 @@ class Guard(Pointwise):
         return ids
 
     def verdict_ids(self, encoding: Encoding) -> tuple[int, int]:
-        """The tokens of the two words where the verdict stands. Raises ConfigError
-        where one is not a single token.
+        """The tokens of the safe and the unsafe word, where the verdict stands.
+
+        Raises ConfigError where one is not a single token.
         """
         before = self._plain_ids(encoding, self.opening)
         verdict_ids = []
@@ -223,9 +230,7 @@ class Guard(Pointwise):
         )
 
     def _base(self, resources: Resources) -> SharedBase:
-        """The model, one in memory with the local players that start from it. Raises
-        ModelError.
-        """
+        """The model, which local players that start from it share. Raises ModelError."""
         key = (resolve(self.model), self.dtype, self.device, self.attention)
         return resources.get(
             ("base", *key),

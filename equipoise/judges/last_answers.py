@@ -6,17 +6,13 @@ from equipoise.types import Match, Turn
 
 
 def last_turns(match: Match) -> dict[str, Turn]:
-    """Each seat's last turn, in the order of the seats; a seat that never moved is
-    absent.
-    """
+    """Each seat's last turn, in the order of the seats, without those that never moved."""
     turns = {turn.seat: turn for turn in match.turns}
     return {seat: turns[seat] for seat in match.seats if seat in turns}
 
 
 def last_answers(match: Match) -> dict[str, Turn]:
-    """Each seat's last turn, in the order of the seats, without the seats whose last
-    move failed.
-    """
+    """The last turns without those of seats whose last move failed."""
     turns = last_turns(match)
     return {seat: turn for seat, turn in turns.items() if turn.move.finish != "error"}
 

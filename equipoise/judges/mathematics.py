@@ -1,4 +1,4 @@
-"""Are two pieces of mathematics equal? Asked of math-verify in a process of its own.
+"""Whether two pieces of mathematics are equal, by math-verify in a process of its own.
 
 An answer may be built so that comparing it never ends (a tower of powers, say), in C
 code that no signal interrupts; and the time limits of math-verify are signals, which
@@ -29,8 +29,9 @@ MEMORY = 4 << 30  # bytes of address space that the helper may use
 
 
 class Checker:
-    """A helper process that compares answers; a context manager. `timeout` is per
-    question, in seconds.
+    """A helper process that compares answers; a context manager.
+
+    `timeout` is in seconds, for each comparison.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -115,8 +116,10 @@ class Checker:
 
 
 def looks_mathematical(answer: Any) -> bool:
-    r"""A number, or a text with a digit, an operator or a LaTeX command without a plain
-    word of three letters.
+    r"""Whether an answer is a number, or a text with mathematical symbols and no words.
+
+    Symbols are digits, operators and LaTeX commands; a word has three letters or more and
+    is no function's name.
     """
     if isinstance(answer, (list, tuple, bool)):
         return False
@@ -128,8 +131,9 @@ def looks_mathematical(answer: Any) -> bool:
 
 
 def serve(timeout: float) -> None:
-    """Answer questions from standard input until it closes; end the process when one
-    takes longer than `timeout`.
+    """Compare what standard input asks, until it closes.
+
+    The process ends when one comparison takes longer than `timeout` seconds.
     """
     import faulthandler
     import logging
@@ -178,8 +182,9 @@ def _equal(math_verify: Any, gold: str, answer: str) -> bool | str:
 
 
 def _final(text: str) -> str:
-    """What follows the last "####", with which GSM8K marks its answers, without the thin
-    spaces of LaTeX in 10,\\!000.
+    """What follows the last "####", with which GSM8K marks its answers.
+
+    The thin spaces of LaTeX, as in 10,\\!000, are taken out.
     """
     final = text.rpartition("####")[2]
     return (final if final.strip() else text).replace(",\\!", "")
@@ -187,8 +192,9 @@ def _final(text: str) -> str:
 
 @lru_cache(1024)  # a right answer is met with many answers
 def _read(math_verify: Any, text: str, forms: tuple[str, ...]) -> list[Any]:
-    """The mathematics in the first readable one of `forms`; one that parses to nothing
-    but text is not readable.
+    """The mathematics in the first readable one of `forms`, else nothing.
+
+    A form that parses to nothing but text is not readable.
     """
     for form in forms:
         parsed = math_verify.parse(_decimal_powers(form), parsing_timeout=None)
@@ -198,8 +204,9 @@ def _read(math_verify: Any, text: str, forms: tuple[str, ...]) -> list[Any]:
 
 
 def _decimal_powers(text: str) -> str:
-    """4.5e33 as LaTeX, which math-verify would read as 4.5 or 4.5·e·33; in prose it
-    needs dollars of its own.
+    """4.5e33 as LaTeX, since math-verify would read it as 4.5 or 4.5·e·33.
+
+    In prose it needs dollars of its own.
     """
     power = r"\1 \\times 10^{\2}"
     return SCIENTIFIC.sub(power if "$" in text or "\\" in text else f"${power}$", text)

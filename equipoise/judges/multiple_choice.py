@@ -46,8 +46,9 @@ REASON = "because|since|as|is|and|for"
 
 
 class Statement(NamedTuple):
-    """Where an answer states an option, so that the greatest is the last, and of those
-    that end there the longest.
+    """Where an answer states an option.
+
+    The greatest is the one that ends last, and of those that end together the longest.
     """
 
     end: int
@@ -128,9 +129,7 @@ def stated_option(text: str, options: Mapping[str, str]) -> str | None:
 
 
 def _even(text: str) -> str:
-    """`text` in one form: width of characters, apostrophes, no emphasis, single spaces
-    within lines.
-    """
+    """`text` with even width of characters, plain apostrophes, no emphasis, single spaces."""
     text = unicodedata.normalize("NFKC", text).replace("’", "'").replace("**", "")
     return "\n".join(" ".join(line.split()) for line in text.strip().splitlines())
 
@@ -218,8 +217,9 @@ def _named(text: str, options: Mapping[str, str]) -> Iterator[Statement]:
 
 
 def _mentions(text: str, options: Mapping[str, str]) -> list[tuple[int, int, str]]:
-    """(start, end, label) of every option's text, and of its marked letter, in order;
-    of those that begin together the longest first.
+    """(start, end, label) of every mention of an option's text or of its marked letter.
+
+    They are in order; of those that begin together the longest comes first.
     """
     lower = text.casefold()
     patterns = [

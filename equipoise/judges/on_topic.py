@@ -1,6 +1,4 @@
-"""The judge that says whether a text is about what it was asked for: near, by its
-embedding, to the prompt.
-"""
+"""The judge of whether a text is on the prompt's topic: near it by its embedding."""
 
 from __future__ import annotations
 
@@ -16,13 +14,12 @@ from equipoise.types import Prompt
 
 
 class OnTopic(Pointwise):
-    """Scores a text 1 where its cosine with the prompt's last message is at least
-    `threshold`, else 0; the cosine is its `similarity`.
+    """Scores a text 1 where its cosine with the prompt's last message reaches `threshold`.
 
-    A blank text is on no topic: its similarity is 0. Where the last message is blank,
-    the text is not judged. Hashed vectors know spelling alone: a request in other words
-    often stays below 0.3, which unrelated ones seldom reach; an encoder knows more, and
-    has a threshold of its own.
+    Else 0; the cosine itself is the `similarity`. A blank text is on no topic: its
+    similarity is 0. Where the last message is blank, the text is not judged. Hashed vectors
+    know spelling alone: a request in other words often stays below 0.3, which unrelated
+    ones seldom reach. An encoder knows more, and has a threshold of its own.
     """
 
     kind: Literal["on_topic"] = "on_topic"
@@ -43,9 +40,7 @@ class OnTopic(Pointwise):
         return self.scores([(prompt, text)])[0]
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
-        """The score and the similarity of each (prompt, text), in order, or why there
-        is none.
-        """
+        """The score and the similarity of each (prompt, text), in order, or why not."""
         topics = [
             prompt.messages[-1].content if prompt.messages else ""
             for prompt, _ in answers

@@ -1,6 +1,4 @@
-"""How a chat and two answers to it become one row of tokens for a model that compares
-them.
-"""
+"""A chat and two answers to it as one row of tokens, for a model that compares them."""
 
 from __future__ import annotations
 
@@ -25,8 +23,9 @@ class PairText:
     """
 
     def __init__(self, tokenizer: Any, template: str, max_length: int) -> None:
-        """`max_length` in tokens. Raises ConfigError for a template that does not show
-        both answers.
+        """`max_length` is in tokens.
+
+        Raises ConfigError for a template that does not show both answers.
         """
         self.tokenizer = tokenizer
         self.template = template.strip()
@@ -45,8 +44,9 @@ class PairText:
             )
 
     def ids(self, messages: Sequence[Message], first: str, second: str) -> list[int]:
-        """The row's tokens, whatever their number. Raises DataError when the template
-        refuses the chat.
+        """The row's tokens, whatever their number.
+
+        Raises DataError when the template refuses the chat.
         """
         chat = [
             {"role": message.role, "content": message.content} for message in messages

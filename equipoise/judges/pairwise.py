@@ -26,8 +26,9 @@ PROBABILITY: Mapping[str, float] = {"A": 1.0, "B": 0.0, "tie": 0.5}
 
 
 class Pairwise(Comparing, QuestionSettings):
-    """Scores each seat by the verdicts of `model` on its answer against each other
-    seat's: A, B or tie, both ways.
+    """Scores each seat by the verdicts of `model` on its answer and each other seat's.
+
+    A verdict is A, B or tie; each pair is shown in both orders.
     """
 
     placeholders: ClassVar[tuple[str, ...]] = (*PLACEHOLDERS, "first", "second")
@@ -56,9 +57,7 @@ class Pairwise(Comparing, QuestionSettings):
         return replace(question, verdict="verdict", verdict_schema=schema)
 
     def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
-        """For each question 1, 0 or ½, or why the verdict could not be read; by one
-        batch.
-        """
+        """For each question 1, 0 or ½, or why the verdict could not be read; one batch."""
         views = [
             self.question.view(self._quotes(comparison), comparison.seed)
             for comparison in questions

@@ -17,8 +17,7 @@ Scores = dict[str, float]  # seat -> a member's score
 
 
 class Panel(Judge):
-    """Scores each seat by the `score` that the members give it, where at least
-    `at_least` of them do.
+    """Scores each seat by the scores of its members, where `at_least` of them have one.
 
         mean, median:   of the members' scores s_k, or with `standardise` of
                         (s_k − mean_k) / sd_k, with the mean and the deviation of
@@ -26,9 +25,9 @@ class Panel(Judge):
         majority:       the mean over the other seats of 1 where more members prefer
                         this seat, 0 where fewer do, else ½
 
-    Members that compare and members that grade answers alone do not mix. Votes carry
-    the members' names: each grade, or each comparison of a comparing member. A panel
-    does not weigh its members anew under later ratings.
+    A panel holds either members that compare answers or members that grade them alone.
+    Votes carry the members' names: each grade, or each comparison of a comparing member. A
+    panel does not weigh its members anew under later ratings.
     """
 
     kind: Literal["panel"] = "panel"
@@ -176,8 +175,9 @@ class Panel(Judge):
 
 
 def standardised(member_scores: Sequence[Scores]) -> list[Scores]:
-    """One member's scores less their mean, over their standard deviation; all 0 where
-    they are all alike.
+    """One member's scores less their mean, over their standard deviation.
+
+    They are all 0 where the scores are all alike.
     """
     values = [value for scores in member_scores for value in scores.values()]
     mean, deviation = (fmean(values), pstdev(values)) if values else (0.0, 0.0)
@@ -191,8 +191,9 @@ def standardised(member_scores: Sequence[Scores]) -> list[Scores]:
 
 
 def _votes(name: str, match: Match, judgement: Judgement) -> list[Vote]:
-    """A member's judgement as votes under its name: its comparisons, or its score of
-    each seat with what that took.
+    """A member's judgement as votes under its name.
+
+    These are its comparisons, or its score of each seat with the tokens and the cost.
     """
     if any(vote.other for vote in judgement.votes):
         return [msgspec.structs.replace(vote, by=name) for vote in judgement.votes]

@@ -1,5 +1,6 @@
-"""The judge that is the pool itself: the players who are not in a match grade its
-answers (arXiv 2506.04721).
+"""The pool as its own judge: players who are not in a match grade its answers.
+
+Source: SPARTA (arXiv 2506.04721).
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from equipoise.types import Judgement, Match, PlayerId, Prompt, Vote
 
 
 class Peers(GradingJudge):
-    """Scores each answer s̄ = Σ_k R_k s_k / Σ_k R_k, R_k the rating of peer k and s_k
-    its grade (SPARTA, eq. 2).
+    """Scores each answer s̄ = Σ_k R_k s_k / Σ_k R_k (SPARTA, eq. 2).
 
-    With `who: others`, every player of the pool judges whose name sits at no seat of
-    the match; it takes three. With `who: self`, the players of the match judge all its
-    answers, their own included. A peer with a rating of 0 or less weighs nothing. Where
-    one of those who voted on an answer is not rated, all of them weigh the same.
+    R_k is the rating of peer k and s_k its grade. With `who: others`, every player of the
+    pool judges whose name is at no seat of the match; that takes three players. With
+    `who: self`, the players of the match judge all its answers, their own included. A peer
+    with a rating of 0 or less has no weight. Where one of those who voted on an answer is
+    not rated, all of them weigh the same.
     """
 
     kind: Literal["peers"] = "peers"
@@ -36,8 +37,10 @@ class Peers(GradingJudge):
     )
 
     def prepare(self) -> None:
-        """Raises ConfigError where the pool is too small to judge itself, DataError for
-        a template that cannot be used.
+        """Check that the pool is large enough, and the template.
+
+        Raises ConfigError where nobody would be left to judge, DataError for a template that
+        cannot be used.
         """
         names = {player.name for player in self.judge_context.pool}
         if self.who == "others" and len(names) < 3:
@@ -50,7 +53,7 @@ class Peers(GradingJudge):
         super().prepare()
 
     def questions(self, seats: int, pool: int) -> int:
-        """One a seat, sample and peer; of two players at the table."""
+        """One per seat, sample and peer, with two players at the table."""
         return seats * self.samples * (2 if self.who == "self" else max(0, pool - 2))
 
     def judge(
@@ -74,8 +77,9 @@ class Peers(GradingJudge):
         return self.judgement_by_votes(match, votes, weight)
 
     def weighed(self, judgement: Judgement, ratings: Mapping[str, float]) -> Judgement:
-        """The judgement that the recorded votes give under these ratings by name
-        (SPARTA weighs after all updates).
+        """The judgement that the recorded votes give under these ratings, by name.
+
+        SPARTA weighs by the ratings after all updates.
         """
         votes = judgement.votes
         scores = self.scores(votes, self._weight(votes, ratings))

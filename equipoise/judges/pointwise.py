@@ -1,6 +1,4 @@
-"""The base of judges that look at one answer at a time: each seat's last answer, scored
-on its own.
-"""
+"""The base of judges that score each seat's last answer on its own."""
 
 from __future__ import annotations
 
@@ -17,18 +15,16 @@ Verdict = dict[str, float] | str
 
 
 class Pointwise(Judge):
-    """Scores every seat's last answer; a judge of this kind defines `score`, and
-    `scores` where a batch is cheaper.
+    """Scores every seat's last answer.
 
-    A seat whose move failed, or that never moved, has no score. `reason` says why of
-    all seats without one.
+    A judge of this kind defines `score`, and `scores` where a batch is cheaper. A seat
+    whose move failed, or that never moved, has no score; `reason` is why, for all seats
+    without one.
     """
 
     @abstractmethod
     def score(self, prompt: Prompt, text: str) -> Verdict:
-        """Utilities of `text` as an answer to `prompt`, or the reason why it cannot be
-        judged.
-        """
+        """The utilities of `text` as an answer to `prompt`, or why it cannot be judged."""
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
         """A verdict for each (prompt, text), in order."""
@@ -68,8 +64,9 @@ class Pointwise(Judge):
 def tokenised(
     answers: Mapping[int, tuple[Prompt, str]], ids: Callable[[Prompt, str], list[int]]
 ) -> tuple[dict[int, list[int]], dict[int, Verdict]]:
-    """(place -> token ids, place -> why there are none): `ids` raises DataError for
-    what cannot be read.
+    """(place -> token ids, place -> why there are none) of answers by their place.
+
+    `ids` raises DataError for an answer that cannot be tokenised.
     """
     rows: dict[int, list[int]] = {}
     verdicts: dict[int, Verdict] = {}

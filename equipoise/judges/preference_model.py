@@ -1,6 +1,4 @@
-"""The judge that is a preference model: a classifier that reads two answers at once and
-says how likely one wins.
-"""
+"""A preference model as a judge: a classifier that reads two answers at once."""
 
 from __future__ import annotations
 
@@ -24,14 +22,13 @@ if TYPE_CHECKING:
 
 
 class PreferenceModel(ClassifierSettings, Comparing):
-    """Scores each seat its mean probability of beating the other seats, by a sequence
-    classification model.
+    """Scores each seat by its mean probability of beating the other seats.
 
         P(first beats second) = sigmoid(z) with one number
                                 softmax(z)[label of the first] with two
 
-    over the text that the template makes of the chat and both answers. A pair that is
-    too long is not compared.
+    where z is what a sequence classification model gives for the text that the template
+    makes of the chat and both answers. A pair that is too long is not compared.
     """
 
     kind: Literal["preference_model"] = "preference_model"
@@ -58,6 +55,7 @@ class PreferenceModel(ClassifierSettings, Comparing):
 
     def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
         """For each question P(first beats second), or None and the reason why not.
+
         Raises ModelError, ConfigError.
         """
         text = self._text()
@@ -116,9 +114,7 @@ class PreferenceModel(ClassifierSettings, Comparing):
         )
 
     def _sign(self, count: int, labels: tuple[str, ...] | None) -> int:
-        """1 where P(first) grows with the last number less the one before, −1 where it
-        falls.
-        """
+        """1 where P(first) grows with the last number less the one before, else −1."""
         if count > 2:
             raise ModelError(
                 f"model '{self.model}' gives {count} numbers a pair; a preference "

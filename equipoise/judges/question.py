@@ -1,4 +1,4 @@
-"""The question to a judging model: a template, quoted texts, and what its reply came to."""
+"""The question to a judging model: its template, its quotes, and reading the reply."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ class QuestionSettings(Settings):
         """The question that these settings describe.
 
         `quoted` and `constants` are the placeholders that the template may use besides
-        PLACEHOLDERS, `needed` those that it must. A packaged template lies in the
-        folder texts/ of `package`, or else in that of the judges. Raises DataError for
-        a template that cannot be used.
+        PLACEHOLDERS, `needed` those that it must. A packaged template lies in the folder texts/
+        of `package`, or else in that of the judges. Raises DataError for a template that cannot
+        be used.
         """
         constants = constants or {}
         known = (*PLACEHOLDERS, *quoted, *constants)
@@ -120,8 +120,9 @@ class Question:
     )
 
     def view(self, quotes: Quotes, seed: int) -> View:
-        """The question with these quotes; a blank reference is left out. `seed` is the
-        question's.
+        """The question with these quotes; a blank reference is left out.
+
+        `seed` is the question's.
         """
         code = code_of(seed)
         blocks = {
@@ -137,9 +138,7 @@ class Question:
         )
 
     def code(self, seed: int) -> str:
-        """The code that the verdict on the question must carry; "" where the template
-        does not ask for one.
-        """
+        """The code that the verdict must carry; "" where the template asks for none."""
         return code_of(seed) if self._asks_for_code else ""
 
     @property
@@ -178,7 +177,8 @@ def read_move(
 
 
 def brief_reason(reason: str) -> str:
-    """The reason, but without the words of a reply that could not be read: they differ
-    from one reply to the next.
+    """The reason, without the text of a reply that could not be read.
+
+    That text differs from one reply to the next.
     """
     return UNREADABLE if reason.startswith(UNREADABLE) else reason

@@ -1,5 +1,4 @@
-"""Text under judgement is data: shown to a judge between marks that it cannot know,
-unable to speak as anyone else.
+"""Text under judgement is data: it is shown between marks that its author cannot know.
 
     <<answer 3f9a12bc07>>
     the text, without invisible characters, control tokens or the code, of bounded length
@@ -79,11 +78,10 @@ def block(
 def harmless(
     text: str, code: str, longest: int, control_tokens: Sequence[str] = ()
 ) -> str:
-    """`text` as it may be shown between marks of `code`, in at most `longest`
-    characters and a note of what was cut.
+    """`text` as it may be shown between marks of `code`.
 
-    `control_tokens` are the judging model's own, broken up besides those of the known
-    families.
+    It has at most `longest` characters and a note of how much was cut. `control_tokens` are
+    the judging model's own, broken up besides those of the known families.
     """
     plain = "".join(map(_shown, text.replace("\r\n", "\n")))
     for token in (*control_tokens, code):
@@ -99,8 +97,9 @@ def harmless(
 
 
 def shortened(text: str, longest: int) -> str:
-    """`text`, or its beginning and its end (two parts to one) about a note of how much
-    was cut between them.
+    """`text`, or where it is too long its beginning and its end (two parts to one).
+
+    Between them a note says how much was cut.
     """
     if len(text) <= longest:
         return text
@@ -111,8 +110,9 @@ def shortened(text: str, longest: int) -> str:
 
 
 def transcript(messages: Sequence[Message]) -> str:
-    """A chat as one text: a single message of the user's as it is, else each message
-    under its role.
+    """A chat as one text: each message under its role.
+
+    A single message of the user's stands alone.
     """
     if len(messages) == 1 and messages[0].role == "user":
         return messages[0].content
@@ -121,8 +121,7 @@ def transcript(messages: Sequence[Message]) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _shown(character: str) -> str:
-    """What becomes of a character that is invisible, commands a terminal, or imitates
-    ASCII in another width or style.
+    """What an invisible, controlling or disguised character becomes.
 
     Line and paragraph separators become line ends. Tokenizers that normalise text would
     turn wide or styled letters and brackets into those of a control token after it was

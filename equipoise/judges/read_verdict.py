@@ -1,5 +1,4 @@
-"""Verdicts out of a judge's reply: the last one counts, and what is not clearly a
-verdict is none.
+"""Verdicts in a judge's reply: the last one counts, and only a clear one.
 
 A reply may hold its verdict as a JSON object (fenced or bare, in single or double
 quotes, among other words), as `Score: 7/10`, as `[[7]]`, or be nothing but the verdict.
@@ -111,8 +110,9 @@ def read_choice(reply: str, labels: Sequence[str], code: str = "") -> str | Unre
 
 
 def without_thoughts(reply: str) -> str:
-    """The reply without the thoughts that a reasoning model shows before it, whether
-    they are closed or not.
+    """The reply without the thoughts that a reasoning model shows before it.
+
+    These may be closed or not.
     """
     rest = re.sub(r"<think>.*?(?:</think>|\Z)", "", reply, flags=re.DOTALL)
     return rest.rpartition("</think>")[2]
@@ -180,8 +180,9 @@ def _json(text: str, start: int) -> tuple[Any, int] | None:
 
 
 def _python_literal(text: str, start: int) -> tuple[Any, int] | None:
-    """An object without inner ones in Python's spelling, which models often write:
-    {'score': 7}.
+    """An object without inner ones in Python's spelling, as models often write it.
+
+    Such as {'score': 7}.
     """
     match = re.compile(r"\{[^{}]*\}").match(text, start)
     if match is None:
@@ -232,8 +233,9 @@ def _is_code(value: Any, code: str) -> bool:
 
 
 def _labelled(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
-    """`Score: 7/10`, `**Verdict:** A`, `<score>7</score>`, `[[7]]`, the whole reply;
-    `boxed{7}` where that is a key.
+    """`Score: 7/10`, `**Verdict:** A`, `<score>7</score>`, `[[7]]`, the whole reply.
+
+    Also `boxed{7}`, where "boxed" is a key.
     """
     verdict = rf"(?P<verdict>{form.pattern})"
     names = "|".join(form.keys)
@@ -248,8 +250,9 @@ def _labelled(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
 
 
 def _with_code(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
-    """A line `CODE: 7` or `Score CODE: 7`, or the end of a faulty object: `"score": 7,
-    "code": "CODE"`.
+    """A line `CODE: 7` or `Score CODE: 7`, or the end of a faulty object.
+
+    Such an end is `"score": 7, "code": "CODE"`.
     """
     verdict = rf"(?P<verdict>{form.pattern})"
     names = "|".join(form.keys)

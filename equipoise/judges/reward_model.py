@@ -1,6 +1,4 @@
-"""The judge that is a reward model: a language model with a head that says how good an
-answer is.
-"""
+"""A reward model as a judge: a language model with a head that scores an answer."""
 
 from __future__ import annotations
 
@@ -23,13 +21,12 @@ if TYPE_CHECKING:
 
 
 class RewardModel(ClassifierSettings, Pointwise):
-    """Scores each seat's last answer by a sequence classification model: one reward, or
-    several by name.
+    """Scores each seat's last answer by a sequence classification model.
 
-    The text is the model's own chat template over the prompt's messages and the answer.
-    With several rewards, `score` says which one is the judge's score, or what each
-    weighs in it; the others are utilities under their names. An answer that is too
-    long, or whose reward is not finite, is not judged.
+    The text is the model's own chat template over the prompt's messages and the answer. The
+    model gives one reward, or several by name; then `score_of` says which one is the score,
+    or what each weighs in it, and the others are utilities under their names. An answer that
+    is too long, or whose reward is not finite, is not judged.
     """
 
     kind: Literal["reward_model"] = "reward_model"
@@ -65,8 +62,10 @@ class RewardModel(ClassifierSettings, Pointwise):
     )
 
     def prepare(self) -> None:
-        """Raises ModelError for a model whose texts it cannot write, ConfigError for an
-        ending that is not special tokens.
+        """Check the chat template and the ending.
+
+        Raises ModelError for a model without a chat template, ConfigError for an ending that is
+        not special tokens.
         """
         self.ending_ids(self.encoding(self.judge_context.resources))
 
@@ -75,8 +74,9 @@ class RewardModel(ClassifierSettings, Pointwise):
         return self.scores([(prompt, text)])[0]
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
-        """The rewards of each (prompt, text), in order, or why it has none. Raises
-        ModelError, ConfigError.
+        """The rewards of each (prompt, text), in order, or why it has none.
+
+        Raises ModelError, ConfigError.
         """
         encoding = self.encoding(self.judge_context.resources)
 
@@ -148,8 +148,9 @@ class RewardModel(ClassifierSettings, Pointwise):
         return rewards | {"score": score}
 
     def encoding(self, resources: Resources) -> Encoding:
-        """How chats become the model's tokens. Raises ModelError where it has no chat
-        template.
+        """How chats become the model's tokens.
+
+        Raises ModelError where it has no chat template.
         """
         options = repr(sorted(self.template_options.items()))
         key = (
@@ -162,8 +163,9 @@ class RewardModel(ClassifierSettings, Pointwise):
         return resources.get(("classifier's encoding", *key), self._encoding)
 
     def ids(self, encoding: Encoding, messages: Sequence[Message]) -> list[int]:
-        """The tokens of a chat that is over. Raises DataError when it is too long, or
-        the template refuses it.
+        """The tokens of a finished chat.
+
+        Raises DataError when it is too long, or the template refuses it.
         """
         ending = self.ending_ids(encoding)
         ids, room = encoding.chat_ids(messages), encoding.max_length - len(ending)
@@ -176,9 +178,7 @@ class RewardModel(ClassifierSettings, Pointwise):
         return ids[:room] + ending
 
     def ending_ids(self, encoding: Encoding) -> list[int]:
-        """The tokens of `ending`. Raises ConfigError where it is not made of special
-        tokens alone.
-        """
+        """The tokens of `ending`. Raises ConfigError unless all are special tokens."""
         ids = encoding.tokenizer.encode(self.ending, add_special_tokens=False)
         special = encoding.tokenizer.added_tokens_decoder
         if not special.keys() >= set(ids):

@@ -30,9 +30,7 @@ class Rubric(GradingJudge):
     def judge(
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
     ) -> list[Judgement]:
-        """One judgement per match, in order, by one batch of questions; `prompts` by
-        id.
-        """
+        """One judgement per match, in order; `prompts` by id. One batch of questions."""
         answers = answers_to_grade(matches, prompts)
         votes_on = self.grading.votes(self.model, self.name, answers)
         by_match: dict[str, list[Vote]] = defaultdict(list)

@@ -6,11 +6,10 @@ import math
 
 
 def safety_utilities(log_odds: float) -> dict[str, float]:
-    """{"score", "p_safe", "p_unsafe", "unsafe"} of an answer, from the log-odds of safe
-    against unsafe.
+    """{"score", "p_safe", "p_unsafe", "unsafe"} of an answer.
 
     p_safe = 1 / (1 + e^−log_odds) is the score, and `unsafe` is 1 where p_unsafe is the
-    greater. `log_odds` are in nats; they may be infinite.
+    greater. `log_odds` are those of safe against unsafe, in nats; they may be infinite.
     """
     smaller = math.exp(-abs(log_odds)) / (1 + math.exp(-abs(log_odds)))
     p_safe, p_unsafe = (
