@@ -15,7 +15,8 @@ from equipoise.run.reference import at_generation, short_names
 def report(
     folder: RunFolder,
     out: Annotated[
-        Path | None, typer.Option(help="where to write it [default: RUN/report.html]")
+        Path | None,
+        typer.Option(help="where to write it", show_default="RUN/report.html"),
     ] = None,
     beside: Annotated[
         list[str],

@@ -96,7 +96,9 @@ def _choice(
 
 def _parameters(offer: ExtensionOffer, conversation: bool) -> list[inspect.Parameter]:
     """The options of an extension, as typer reads them from a function's signature."""
-    option = Annotated[str, typer.Option(help=offer.option)]
+    option = Annotated[
+        str, typer.Option(help=offer.option, show_default=offer.default or False)
+    ]
     wish = Annotated[str, typer.Option(metavar="NAME", help=offer.wish_help)]
     report = Annotated[bool, typer.Option(f"--{offer.report}", help=offer.report_help)]
     parameters = [_parameter(offer.field, "", option)]

@@ -1,3 +1,1 @@
-"""The OpenAI-compatible server: a trained player, a mixture of players, or a steered
-assistant.
-"""
+"""The OpenAI-compatible server: a trained player, a mixture of players, or a model."""

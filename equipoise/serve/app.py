@@ -184,7 +184,7 @@ class ChatEndpoint:
         )
 
     async def _answer(self, request: ChatRequest, reply: Reply) -> None:
-        seed = request.dice()
+        seed = request.seed_or_fresh()
         async with self._gate.place(request.answers):
             served = await self._catalogue.find(request.model, seed, request.wishes)
             requests = request.engine_requests(

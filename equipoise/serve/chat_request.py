@@ -148,8 +148,8 @@ class ChatRequest(_Body):
             return tuple(messages[:-1]), messages[-1].content
         return tuple(messages), ""
 
-    def dice(self) -> int:
-        """The seed that was given, or a fresh one."""
+    def seed_or_fresh(self) -> int:
+        """The seed that was given, or a random one."""
         return secrets.randbits(63) if self.seed is None else self.seed
 
 

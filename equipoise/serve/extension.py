@@ -42,10 +42,10 @@ class ExtensionOffer:
     """How an extension appears to clients and on the command line.
 
     `extension` is the import path of what makes it, `field` a request's field, `option`
-    the help of the option `--FIELD`. `wish` and `report` name the option and the
-    command of a conversation (`--steer` and `/steer`, `--blocks` and `/blocks`);
-    `report` is also the key of a request's object `equipoise` that asks for what is
-    hidden.
+    the help of the option `--FIELD`, `default` what holds without it. `wish` and
+    `report` name options and commands of a conversation (`--WISH` and `/WISH`,
+    `--REPORT` and `/REPORT`); `report` is also the key of a request's object
+    `equipoise` that asks for what is hidden.
     """
 
     field: str
@@ -55,6 +55,7 @@ class ExtensionOffer:
     wish_help: str
     report: str
     report_help: str
+    default: str = ""
 
 
 @dataclass(frozen=True)

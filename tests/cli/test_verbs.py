@@ -116,10 +116,25 @@ def test_doctor_finds_the_parts(command):
 
 def test_help_of_every_verb(command):
     from equipoise.cli import VERBS
+    from equipoise.component import added
 
-    for verb in VERBS:
-        shown = command(verb.replace("_", "-"), "--help")
-        assert shown.code == 0 and "Usage" in shown.out
+    verbs = [*(verb.replace("_", "-") for verb in VERBS), *added("COMMANDS")]
+    for verb in verbs:
+        shown = command(*verb.split(), "--help")
+        assert shown.code == 0 and f"equipoise {verb} " in shown.out
+
+
+def test_every_help_text_is_shown_whole():
+    """What stands in brackets would be read as markup, and vanish: defaults are stated
+    by `show_default`.
+    """
+    import typer
+
+    from equipoise.cli import app
+
+    verbs = typer.main.get_command(app()).commands.values()
+    helps = [option.help or "" for verb in verbs for option in verb.params]
+    assert not [text for text in helps if "[" in text]
 
 
 def test_the_command_is_installed():

@@ -51,10 +51,12 @@ def welfare(
     run_a: RunAt,
     run_b: RunAt,
     generation_a: Annotated[
-        int | None, typer.Option(min=0, help="of the first run [default: the last]")
+        int | None,
+        typer.Option(min=0, help="of the first run", show_default="the last"),
     ] = None,
     generation_b: Annotated[
-        int | None, typer.Option(min=0, help="of the second run [default: the last]")
+        int | None,
+        typer.Option(min=0, help="of the second run", show_default="the last"),
     ] = None,
     eps: Annotated[
         float,

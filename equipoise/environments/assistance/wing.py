@@ -28,11 +28,11 @@ SERVING: Mapping[str, Mapping[str, str]] = {
     "steering": {
         "extension": "equipoise.environments.assistance.serving.engine:extension",
         "option": "how answers are steered where nothing is wished: a pricing's name, "
-        "strip, off, a YAML file, or YAML: {pricing: subscription, text: assistance} "
-        "[default: strip for a run of the assistant's game, else off]",
+        "strip, off, a YAML file, or YAML: {pricing: subscription, text: assistance}",
         "wish": "steer",
         "wish_help": "a pricing, strip or off, as /steer takes it",
         "report": "blocks",
         "report_help": "show the hidden blocks after each answer",
+        "default": "strip for a run of the assistant's game, else off",
     }
 }

@@ -22,8 +22,8 @@ Folders = Annotated[
 Generations = Annotated[
     Literal["last", "measured"] | None,
     typer.Option(
-        help="last: the start and the newest; measured: all [default: measured; of"
-        " several runs last]"
+        help="last: the start and the newest; measured: all",
+        show_default="measured; of several runs last",
     ),
 ]
 Most = Annotated[
@@ -33,7 +33,9 @@ Most = Annotated[
 By = Annotated[
     str,
     typer.Option(
-        "--with", help="a judge's kind, YAML file or YAML [default: the first run's]"
+        "--with",
+        help="a judge's kind, YAML file or YAML",
+        show_default="the first run's",
     ),
 ]
 Out = Annotated[
