@@ -105,10 +105,10 @@ class Guard(Pointwise):
 
     @field_validator("words")
     @classmethod
-    def _two(cls, words: tuple[str, str]) -> tuple[str, str]:
-        if words[0] == words[1] or not all(words):
+    def _two(cls, verdicts: tuple[str, str]) -> tuple[str, str]:
+        if verdicts[0] == verdicts[1] or not all(verdicts):
             raise ValueError("must be two different words, the safe one first")
-        return words
+        return verdicts
 
     def prepare(self) -> None:
         """Check the template, the model and the words of the verdict.

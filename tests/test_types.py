@@ -1,0 +1,36 @@
+"""What records say of themselves."""
+
+from equipoise.types import Judgement, Match, Move, PlayerId
+
+SCORES = {"1": {"score": 0.0, "refused": 1.0}, "2": {"refused": 0.0}}
+
+
+def test_a_judgement_gives_what_was_scored_and_nothing_else():
+    judgement = Judgement("j", "m", "exact", SCORES)
+    assert judgement.score("1", "score") == 0.0
+    assert judgement.score("2", "score") is None
+    assert judgement.score("3", "score") is None
+    assert judgement.utilities("2") == {"refused": 0.0}
+    assert judgement.utilities("3") == {}
+    assert judgement.by_seat("score") == {"1": 0.0}
+    assert judgement.by_seat("refused") == {"1": 1.0, "2": 0.0}
+    assert judgement.names() == {"score", "refused"}
+
+
+def test_a_judgement_without_scores_has_none():
+    judgement = Judgement("j", "m", "exact", None, "no answer was given")
+    assert judgement.score("1", "score") is None
+    assert judgement.utilities("1") == judgement.by_seat("score") == {}
+    assert judgement.names() == set()
+
+
+def test_players_are_printed_and_parsed():
+    assert str(PlayerId("policy", 3)) == "policy@3"
+    assert PlayerId.parse("policy@3") == PlayerId("policy", 3)
+    assert PlayerId.parse("policy") == PlayerId("policy", 0)
+
+
+def test_tokens_are_counted_by_the_player_or_by_its_endpoint():
+    assert Move("a", token_ids=(1, 2), completion_tokens=5).tokens == 2
+    assert Move("a", completion_tokens=5).tokens == 5
+    assert Match("m", 0, "train", "answers", "p", {}, 0).turns == ()
