@@ -42,13 +42,10 @@ class RunStages:
         monitor: Monitor,
     ) -> None:
         self._run, self._config, self._ledger = run, run.config, run.ledger
-        self._roster, self._prompt_parts, self._contexts = (
-            roster,
-            prompt_parts,
-            contexts,
-        )
-        self._recorder, self._live, self._monitor = recorder, live, monitor
-        self._teaching, self._training, self._arena = teaching, training, arena
+        self._roster, self._prompt_parts = roster, prompt_parts
+        self._contexts, self._recorder = contexts, recorder
+        self._live, self._teaching, self._training = live, teaching, training
+        self._arena, self._monitor = arena, monitor
 
     @classmethod
     def of(cls, run: Run, monitor: Monitor) -> RunStages:

@@ -76,9 +76,7 @@ class Everyone(Turns):
 
 
 class One(Turns):
-    """One learner learns; the others stay as they are, such as an adversary against a
-    frozen defender.
-    """
+    """One learner learns in every generation; the others stay as they are."""
 
     kind: Literal["one"] = "one"
     player: str = Field(description="who learns")

@@ -1,0 +1,30 @@
+"""What a game is that defines no more than its seats and its referee."""
+
+import pytest
+
+from equipoise.games.answers import Answers
+from equipoise.types import Prompt, user
+
+PROMPT = Prompt("p", (user("context"), user("question")), {"fact": 1}, "source")
+
+
+def test_nobody_writes_in_place_of_its_prompts():
+    game = Answers(samples=2)
+    assert game.rewriter is None and not game.rewritable(PROMPT)
+
+
+def test_a_given_text_makes_another_prompt():
+    game = Answers(samples=2)
+    assert game.given(PROMPT) == PROMPT
+    made = game.given(PROMPT, "other")
+    assert made.messages == (user("context"), user("other"))
+    assert (made.facts, made.source) == (PROMPT.facts, PROMPT.source)
+    assert len({PROMPT.id, made.id, game.given(PROMPT, "third").id}) == 3
+    assert made == game.given(PROMPT, "other")
+
+
+def test_it_has_no_finite_form():
+    game = Answers(samples=2)
+    assert game.actions == () and game.payoff_AM() is None and game.bimatrix() is None
+    with pytest.raises(TypeError, match="Answers is not a finite game"):
+        game.outcome({"1": "a"})
