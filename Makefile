@@ -27,7 +27,7 @@ check: $(TESTS)       ## style, types, the import law and plain names
 bench: $(TESTS)       ## every benchmark, short settings (see docs/lab.md for the long ones)
 	$(BIN)/python -m benchmarks
 
-world: $(RUNS)       ## rebuild the built-in world's tiny model from its seed, the pool and the siege on it, and the desk
+world: $(RUNS)       ## rebuild the packaged tiny models of the built-in world from their seeds
 	$(BIN)/python -m equipoise.environments.clerk.build
 	$(BIN)/python -m equipoise.environments.clerk.build_pool
 	$(BIN)/python -m equipoise.environments.clerk.build_red_team

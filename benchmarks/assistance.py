@@ -78,7 +78,7 @@ def plain_start(place: Path) -> Path:
     home = place / "plain"
     if (home / "config.json").exists():
         return home
-    teacher = "{kind: local, model: builtin/desk, max_new_tokens: 160, max_length: 384, batch_size: 256}"
+    teacher = "{kind: local, model: builtin/assistant, max_new_tokens: 160, max_length: 384, batch_size: 256}"
     words = (
         "--teacher",
         teacher,
@@ -115,7 +115,7 @@ def plain_start(place: Path) -> Path:
         "--overwrite",
         "--json",
     )
-    equipoise("sft", "builtin/desk", str(file), "--out", str(home), *training)
+    equipoise("sft", "builtin/assistant", str(file), "--out", str(home), *training)
     return home
 
 

@@ -35,7 +35,7 @@ from equipoise.payoffs.intervals import over_seeds
 from equipoise.run.directory import Run
 from equipoise.types import PlayerId
 
-POLICY = "{kind: local, learns: true, model: builtin/siege, max_new_tokens: 40}"
+POLICY = "{kind: local, learns: true, model: builtin/red_team, max_new_tokens: 40}"
 ALONE = "learners={adversary: null}"
 ARMS: dict[str, list[str]] = {
     "rlhf": [
@@ -134,7 +134,7 @@ def seed_runs(
     for arm in (START, *arms):
         who = None if arm == START else defender(folders[arm])
         model = (
-            "builtin/siege"
+            "builtin/red_team"
             if who is None
             else folders[arm] / "players" / who.name / str(who.generation)
         )

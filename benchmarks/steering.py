@@ -1,12 +1,12 @@
 """What steering makes of a served model: how often it answers (DA), asks back (CQ) or
 does both (AQ), by who pays.
 
-A real `equipoise serve` has the desk's packaged clerk, and the official client asks it
+A real `equipoise serve` has the packaged assistant of the built-in world, and the official client asks it
 the same questions of the built-in world under each pricing. Beside the corrected costs,
 which are per action, stand the published edits, whose constant part changes no
 equilibrium.
 
-    python -m benchmarks.steering [--prompts 100] [--model builtin/desk] [--temperature 0.7] [--json FILE]
+    python -m benchmarks.steering [--prompts 100] [--model builtin/assistant] [--temperature 0.7] [--json FILE]
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from equipoise.environments.assistance.response_action import response_action
 from equipoise.environments.clerk.prompts import ClerkQuestions
 from equipoise.types import Prompt
 
-# The desk's clerk writes matrices in which its choice leads by 2 to 7 points, so that
+# The packaged assistant writes matrices in which its choice leads by 2 to 7 points, so that
 # low prices move nothing.
 PRICE = 20.0  # points for 1000 tokens; a direct answer is reckoned at 300 tokens, a question at 40
 Share = Callable[[Mapping[str, float]], float]
@@ -275,7 +275,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--prompts", type=int, default=100)
-    parser.add_argument("--model", default="builtin/desk")
+    parser.add_argument("--model", default="builtin/assistant")
     parser.add_argument(
         "--by",
         default="sum",

@@ -22,7 +22,7 @@ SMALL = settings(
     evaluate__samples=2,
     learner__epochs=0.5,
 )  # a language-model run of a few seconds
-BESIEGED = settings(
+RED_TEAM_RUN = settings(
     generations=2,
     prompts__count=60,
     prompts__per_generation=8,

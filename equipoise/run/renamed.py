@@ -20,17 +20,28 @@ KEYS: Mapping[str, str] = {
 def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration of a run directory with the names of this version.
 
-    Environments say in the table RENAMED of their `wing.py` which import paths of
-    theirs have moved.
+    Environments say in the tables of their `wing.py` which import paths and packaged
+    models (RENAMED) and which kinds (RENAMED_KINDS) have new names.
     """
-    paths = added("RENAMED")
-    return {KEYS.get(key, key): _moved(value, paths) for key, value in values.items()}
+    names, kinds = added("RENAMED"), added("RENAMED_KINDS")
+    return {
+        KEYS.get(key, key): _with_new_names(value, names, kinds)
+        for key, value in values.items()
+    }
 
 
-def _moved(value: Any, paths: Mapping[str, str]) -> Any:
-    """The value with old import paths replaced, at whatever depth they are."""
+def _with_new_names(
+    value: Any, names: Mapping[str, str], kinds: Mapping[str, str]
+) -> Any:
+    """The value with old names replaced, at whatever depth they are."""
     if isinstance(value, Mapping):
-        return {key: _moved(inner, paths) for key, inner in value.items()}
+        renamed = {
+            key: _with_new_names(inner, names, kinds) for key, inner in value.items()
+        }
+        kind = renamed.get("kind")
+        if isinstance(kind, str):
+            renamed["kind"] = kinds.get(kind, kind)
+        return renamed
     if isinstance(value, list):
-        return [_moved(inner, paths) for inner in value]
-    return paths.get(value, value) if isinstance(value, str) else value
+        return [_with_new_names(inner, names, kinds) for inner in value]
+    return names.get(value, value) if isinstance(value, str) else value

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from small import BESIEGED, settings
+from small import RED_TEAM_RUN, settings
 
 from equipoise.run.ledger import Ledger
 from equipoise.run.roster import expected_generations
@@ -11,14 +11,14 @@ from equipoise.run.turns import BestResponse
 
 
 def planned(command, *arguments) -> dict:
-    done = command("plan", "gpo_clerks", *BESIEGED, *arguments, "--json")
+    done = command("plan", "gpo_clerks", *RED_TEAM_RUN, *arguments, "--json")
     assert done.code == 0, done.err
     return done.facts["counts"]
 
 
-def test_a_game_of_roles_is_counted_as_it_is_played(command, besieged):
+def test_a_game_of_roles_is_counted_as_it_is_played(command, red_team_run):
     counts = planned(command)
-    with Ledger.open(besieged / "ledger.sqlite") as ledger:
+    with Ledger.open(red_team_run / "ledger.sqlite") as ledger:
         records = ledger.counts()
         matches = [
             match for part in ("train", "held_out") for match in ledger.matches(part)
@@ -83,7 +83,7 @@ def test_a_plan_does_not_need_the_prompts(command):
     done = command(
         "plan",
         "gpo_clerks",
-        *BESIEGED,
+        *RED_TEAM_RUN,
         "-s",
         "prompts={kind: files, path: none.jsonl, per_generation: 8, held_out: 12}",
         "--json",

@@ -20,7 +20,7 @@ RUN = {
         }
     },
     "prompts": {
-        "kind": "world",
+        "kind": "clerk_questions",
         "count": 40,
         "per_generation": 4,
         "held_out": 4,

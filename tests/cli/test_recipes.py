@@ -65,19 +65,19 @@ TASK_ROWS = [
     }
     for n in range(40)
 ]
-DESK = {"model": "builtin/desk", "max_length": 256, "max_new_tokens": 24}
+ASSISTANT = {"model": "builtin/assistant", "max_length": 256, "max_new_tokens": 24}
 TALK = settings(
     generations=1,
     prompts__per_generation=6,
     prompts__held_out=8,
     learner__minibatches=1,
 )
-SIEGE = {"model": "builtin/siege", "max_length": 128, "max_new_tokens": 12}
+RED_TEAM = {"model": "builtin/red_team", "max_length": 128, "max_new_tokens": 12}
 GUARDED = settings(judge__guard="clerk_guard", game__text="rewrite_compact")
-BOTH = [*settings(players__defender=SIEGE, players__adversary=SIEGE), *GUARDED]
-SIEGES = {  # recipes for a game of roles that ask for models, a guard and prompts
+BOTH = [*settings(players__defender=RED_TEAM, players__adversary=RED_TEAM), *GUARDED]
+RED_TEAM_RECIPES = {  # recipes for a game of roles that ask for models, a guard and prompts
     **dict.fromkeys(("gpo", "gpo_no_diversity", "rlhf"), BOTH),
-    "self_play": [*settings(players__policy=SIEGE), *GUARDED],
+    "self_play": [*settings(players__policy=RED_TEAM), *GUARDED],
 }
 PLAYERS = {
     "mnpo": settings(players__policy=TINY),
@@ -112,15 +112,19 @@ def arguments(name, rows) -> list[str]:
         return [
             *TALK,
             *small,
-            *settings(players__assistant=DESK, prompts__path=rows(TASK_ROWS)),
+            *settings(players__assistant=ASSISTANT, prompts__path=rows(TASK_ROWS)),
         ]
     if name.startswith("gtalign_"):
         return [
             *TALK,
             *settings(prompts__count=60, players__assistant__max_new_tokens=24),
         ]
-    if name in SIEGES:
-        return [*ROLES, *SIEGES[name], *settings(prompts__path=rows(REQUESTS))]
+    if name in RED_TEAM_RECIPES:
+        return [
+            *ROLES,
+            *RED_TEAM_RECIPES[name],
+            *settings(prompts__path=rows(REQUESTS)),
+        ]
     if name == "instructions":
         few = settings(
             prompts__count=24,

@@ -148,7 +148,14 @@ def test_what_cannot_be_taught_is_said_in_one_message(command, arguments, said):
 
 @pytest.mark.slow
 def test_a_model_is_trained_on_them(command, tmp_path):
-    training = ("--train", "builtin/desk", "--learning-rate", "1e-3", "--batch-size", 8)
+    training = (
+        "--train",
+        "builtin/assistant",
+        "--learning-rate",
+        "1e-3",
+        "--batch-size",
+        8,
+    )
     done = command(
         *CLERK, "--count", 24, "--candidates", 1, *training, "--out", "t", "--json"
     )

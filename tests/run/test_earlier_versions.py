@@ -10,6 +10,7 @@ from equipoise.run import recipes
 from equipoise.run.directory import Run
 from equipoise.run.loop import league
 from equipoise.run.monitor import Silent
+from equipoise.run.renamed import renamed
 from equipoise.run.stages import RunStages
 
 EARLIER = Path(__file__).with_name("config_of_earlier_version.yaml")  # as it wrote it
@@ -53,6 +54,26 @@ def test_its_runs_are_resumed(earlier, tmp_path):
             row[:4] for row in resumed
         ]
         assert run.config.yaml() == (earlier / "config.yaml").read_text()
+
+
+def test_kinds_and_packaged_models_have_their_new_names():
+    old = {
+        "name": "desk",
+        "players": {"clerk": {"kind": "local", "model": "builtin/desk"}},
+        "prompts": {"kind": "world", "text": "world"},
+        "judge": {"kind": "assistance", "tasks": {"clerk": {"kind": "desk"}}},
+        "judges": [{"kind": "siege"}],
+    }
+    assert renamed(old) == {
+        "name": "desk",
+        "players": {"clerk": {"kind": "local", "model": "builtin/assistant"}},
+        "prompts": {"kind": "clerk_questions", "text": "world"},
+        "judge": {
+            "kind": "assistance",
+            "tasks": {"clerk": {"kind": "clerk_assistance"}},
+        },
+        "judges": [{"kind": "clerk_requests"}],
+    }
 
 
 @pytest.mark.parametrize(

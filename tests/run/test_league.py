@@ -40,7 +40,7 @@ VALUES = {
         },
     },
     "prompts": {
-        "kind": "world",
+        "kind": "clerk_questions",
         "count": 40,
         "per_generation": 8,
         "held_out": 6,

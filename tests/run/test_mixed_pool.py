@@ -39,7 +39,12 @@ def values(url: str, calls: int | None) -> dict:
                 "prices": {"input": 2.0, "output": 4.0},
             },
         },
-        "prompts": {"kind": "world", "count": 30, "per_generation": 12, "held_out": 4},
+        "prompts": {
+            "kind": "clerk_questions",
+            "count": 30,
+            "per_generation": 12,
+            "held_out": 4,
+        },
         "game": {"kind": "answers", "samples": 2},
         "schedule": "sparta",
         # The local members never learned to grade, so what they say counts as the

@@ -46,16 +46,16 @@ def values(**learner) -> dict:
     return {
         "generations": GENERATIONS,
         "players": {
-            "defender": {**player, "model": "builtin/siege", "max_new_tokens": 4},
+            "defender": {**player, "model": "builtin/red_team", "max_new_tokens": 4},
             "adversary": {
                 **player,
-                "model": "builtin/siege",
+                "model": "builtin/red_team",
                 "max_new_tokens": 8,
                 "lora": {"r": 2, "alpha": 4},
             },
         },
         "prompts": {
-            "kind": "siege",
+            "kind": "clerk_requests",
             "count": 8,
             "per_generation": 4,
             "held_out": 2,

@@ -22,7 +22,7 @@ class ClerkAssistanceJudge(Pointwise):
     read off the chat, so that a piece that the user adds later counts.
     """
 
-    kind: Literal["desk"] = "desk"
+    kind: Literal["clerk_assistance"] = "clerk_assistance"
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """The utilities of `text`, by `answers.rate` and `answers.offers_alternative`."""

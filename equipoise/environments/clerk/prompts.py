@@ -20,7 +20,7 @@ class ClerkQuestions(Prompts):
     for, one half of that fifth is the test and the other half is held out.
     """
 
-    kind: Literal["world"] = "world"
+    kind: Literal["clerk_questions"] = "clerk_questions"
     count: int = Field(
         2000,
         ge=1,
@@ -65,7 +65,7 @@ class ClerkRequests(Prompts):
     disguise is no defence.
     """
 
-    kind: Literal["siege"] = "siege"
+    kind: Literal["clerk_requests"] = "clerk_requests"
     count: int = Field(
         2000,
         ge=1,

@@ -7,19 +7,21 @@ from collections.abc import Mapping
 KINDS: Mapping[str, Mapping[str, str]] = {
     "Judge": {
         "clerk": "equipoise.environments.clerk.judge:ClerkJudge",
-        "desk": "equipoise.environments.clerk.assistance_judge:ClerkAssistanceJudge",
+        "clerk_assistance": (
+            "equipoise.environments.clerk.assistance_judge:ClerkAssistanceJudge"
+        ),
         "clerk_guard": "equipoise.environments.clerk.guard:ClerkGuard",
     },
     "Prompts": {
-        "world": "equipoise.environments.clerk.prompts:ClerkQuestions",
-        "siege": "equipoise.environments.clerk.prompts:ClerkRequests",
+        "clerk_questions": "equipoise.environments.clerk.prompts:ClerkQuestions",
+        "clerk_requests": "equipoise.environments.clerk.prompts:ClerkRequests",
     },
 }
 MODELS: Mapping[str, str] = {
     "builtin": "model",
     "builtin/pool": "pool/base",
-    "builtin/siege": "red_team_model",
-    "builtin/desk": "assistance_model",
+    "builtin/red_team": "red_team_model",
+    "builtin/assistant": "assistance_model",
 }
 ADAPTERS: Mapping[str, str] = {
     "builtin/asker": "pool/asker",
@@ -30,8 +32,19 @@ ADAPTERS: Mapping[str, str] = {
     "builtin/veteran": "pool/veteran",
 }
 RENAMED: Mapping[str, str] = {
-    "equipoise.worlds.desk:customer": "equipoise.environments.clerk.assistance_players:customer",
-    "equipoise.worlds.desk:teacher": "equipoise.environments.clerk.assistance_players:teacher",
+    "builtin/desk": "builtin/assistant",
+    "builtin/siege": "builtin/red_team",
+    "equipoise.worlds.desk:customer": (
+        "equipoise.environments.clerk.assistance_players:customer"
+    ),
+    "equipoise.worlds.desk:teacher": (
+        "equipoise.environments.clerk.assistance_players:teacher"
+    ),
+}
+RENAMED_KINDS: Mapping[str, str] = {
+    "desk": "clerk_assistance",
+    "siege": "clerk_requests",
+    "world": "clerk_questions",
 }
 TEACHERS: Mapping[str, Mapping[str, str]] = {
     "clerk": {

@@ -1,4 +1,4 @@
-"""A steered assistant over HTTP: the packaged clerk of the desk, asked by the official
+"""A steered assistant over HTTP: the packaged assistant of the built-in world, asked by the official
 client.
 """
 
@@ -12,7 +12,7 @@ from equipoise.players.local import Local
 from equipoise.serve.catalogue import Catalogue
 
 ASK = {
-    "model": "desk",
+    "model": "assistant",
     "messages": [{"role": "user", "content": "What is 7 plus?"}],
     "temperature": 0,
     "seed": 1,
@@ -25,16 +25,18 @@ NO_QUESTIONS = {
 
 
 @pytest.fixture(scope="module")
-def desk():
+def assistant():
     """The clerk behind a server's catalogue, its blocks hidden."""
     base = Steering.model_validate({"mode": "strip"})
     extensions = {"steering": SteeringExtension(base)}
-    return Catalogue.of_player("desk", Local(model="builtin/desk"), extensions)
+    return Catalogue.of_player(
+        "assistant", Local(model="builtin/assistant"), extensions
+    )
 
 
-def test_the_official_client_steers_by_name_and_by_field(serving, desk):
+def test_the_official_client_steers_by_name_and_by_field(serving, assistant):
     with (
-        serving(desk) as address,
+        serving(assistant) as address,
         OpenAI(base_url=address.url, api_key="secret", max_retries=0) as client,
     ):
         plain = client.chat.completions.create(**ASK)
@@ -74,20 +76,20 @@ def test_the_official_client_steers_by_name_and_by_field(serving, desk):
             for chunk in chunks[:-1]
         )
 
-        named = client.chat.completions.create(**{**ASK, "model": "desk:none"})
+        named = client.chat.completions.create(**{**ASK, "model": "assistant:none"})
         assert (
-            named.model == "desk:none"
+            named.model == "assistant:none"
             and named.choices[0].message.content == "Plus what?"
         )
         raw = (
-            client.chat.completions.create(**{**ASK, "model": "desk:off"})
+            client.chat.completions.create(**{**ASK, "model": "assistant:off"})
             .choices[0]
             .message.content
         )
         assert raw is not None and raw.startswith("<thinking>")
 
         with pytest.raises(NotFoundError, match="did you mean 'subscription'"):
-            client.chat.completions.create(**{**ASK, "model": "desk:subscripton"})
+            client.chat.completions.create(**{**ASK, "model": "assistant:subscripton"})
         for wish in ({"text": "/etc/passwd"}, {"kind": "os:system"}, "os:system", 7):
             with pytest.raises(BadRequestError) as caught:
                 client.chat.completions.create(**ASK, extra_body={"steering": wish})

@@ -98,7 +98,7 @@ def test_a_test_takes_one_half_of_the_held_out_part():
 
 
 def clerk_source(**settings):
-    return TypeAdapter(Prompts).validate_python({"kind": "world", **settings})
+    return TypeAdapter(Prompts).validate_python({"kind": "clerk_questions", **settings})
 
 
 def test_same_seed_same_questions():
@@ -175,7 +175,12 @@ def test_asking_for_more_than_there_is_says_so():
 
 def test_world_as_a_source_of_prompts(tmp_path):
     source = TypeAdapter(Prompts).validate_python(
-        {"kind": "world", "count": 90, "kinds": ["sum", "vague", "sum"], "held_out": 20}
+        {
+            "kind": "clerk_questions",
+            "count": 90,
+            "kinds": ["sum", "vague", "sum"],
+            "held_out": 20,
+        }
     )
     loaded = source.load(tmp_path)
     train, held_out = loaded.training, loaded.held_out
@@ -183,4 +188,6 @@ def test_world_as_a_source_of_prompts(tmp_path):
     assert not {p.id for p in train} & {p.id for p in held_out}
     assert {p.facts["kind"] for p in train} == {"sum", "vague"} and loaded.test == []
     with pytest.raises(ValidationError):
-        TypeAdapter(Prompts).validate_python({"kind": "world", "kinds": ["riddle"]})
+        TypeAdapter(Prompts).validate_python(
+            {"kind": "clerk_questions", "kinds": ["riddle"]}
+        )

@@ -232,7 +232,7 @@ def move_of(text: str) -> Move:
 def moves(asked: list[Prompt]) -> list[Move]:
     """What the packaged model says to each."""
     settings = {
-        "model": "builtin/desk",
+        "model": "builtin/assistant",
         "max_new_tokens": 160,
         "max_length": 384,
         "device": "cpu",

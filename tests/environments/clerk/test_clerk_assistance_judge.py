@@ -10,7 +10,7 @@ from equipoise.environments.clerk.assistance_case import understood
 from equipoise.judges.base import Judge
 from equipoise.types import Message, Prompt, user
 
-JUDGE = TypeAdapter(Judge).validate_python({"kind": "desk"})
+JUDGE = TypeAdapter(Judge).validate_python({"kind": "clerk_assistance"})
 OFFER = f"{world.REFUSAL} I can help you feed it."
 
 

@@ -139,7 +139,7 @@ def test_clerk_requests_as_a_source_of_prompts():
     load = TypeAdapter(Prompts).validate_python
     loaded = load(
         {
-            "kind": "siege",
+            "kind": "clerk_requests",
             "count": 60,
             "held_out": 30,
             "test": 30,
@@ -151,7 +151,7 @@ def test_clerk_requests_as_a_source_of_prompts():
     assert loaded.held_out == disguises.prompts(5, 30, "validation", 0.6)
     assert loaded.test == disguises.prompts(5, 30, "test", 0.6)
     with pytest.raises(ValidationError):
-        load({"kind": "siege", "harmful": 1.5})
+        load({"kind": "clerk_requests", "harmful": 1.5})
     with pytest.raises(ConfigError, match="distinct disguised 'harmless'"):
         disguises.disguised(0, 300, "harmless", "test", ("translation",))
 
@@ -172,7 +172,7 @@ def test_lessons_are_for_both_roles():
 
 def test_the_packaged_model_plays_both_roles():
     settings = {
-        "model": "builtin/siege",
+        "model": "builtin/red_team",
         "max_new_tokens": 40,
         "max_length": 256,
         "device": "cpu",

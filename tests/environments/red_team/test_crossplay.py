@@ -23,8 +23,8 @@ def edited(folder, **changes):
     path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | changes))
 
 
-def test_one_run_gives_what_it_measured(command, siege):
-    run = siege("a")
+def test_one_run_gives_what_it_measured(command, red_team_copy):
+    run = red_team_copy("a")
     before = counts(run)
     found = command("crossplay", run, "--prompts", 4, "--json")
     assert found.code == 0, found.err
@@ -43,8 +43,8 @@ def test_one_run_gives_what_it_measured(command, siege):
     assert counts(run) == before  # nothing was played
 
 
-def test_worst_cases_and_means_are_those_of_the_table(command, siege):
-    facts = command("crossplay", siege("a"), "--prompts", 4, "--json").facts
+def test_worst_cases_and_means_are_those_of_the_table(command, red_team_copy):
+    facts = command("crossplay", red_team_copy("a"), "--prompts", 4, "--json").facts
     success_AD = np.array(facts["crossplay"]["success"])
     for d, defender in enumerate(facts["crossplay"]["defenders"]):
         worst = facts["worst"][defender]
@@ -56,8 +56,8 @@ def test_worst_cases_and_means_are_those_of_the_table(command, siege):
         assert facts["mean"][adversary]["mean"] == pytest.approx(success_AD[a].mean())
 
 
-def test_one_run_records_what_it_had_not_measured(command, siege):
-    run = siege("a")
+def test_one_run_records_what_it_had_not_measured(command, red_team_copy):
+    run = red_team_copy("a")
     before = counts(run)
     first = command(
         "crossplay", run, "--prompts", 6, "--generations", "last", "--json"
@@ -70,8 +70,8 @@ def test_one_run_records_what_it_had_not_measured(command, siege):
     assert counts(run) == played
 
 
-def test_another_judge(command, siege):
-    run = siege("a")
+def test_another_judge(command, red_team_copy):
+    run = red_team_copy("a")
     told = command(
         "crossplay",
         run,
@@ -88,8 +88,8 @@ def test_another_judge(command, siege):
     )
 
 
-def test_several_runs_meet_and_stay_as_they_were(command, siege, tmp_path):
-    a, b, c = runs = [siege(name) for name in "abc"]
+def test_several_runs_meet_and_stay_as_they_were(command, red_team_copy, tmp_path):
+    a, b, c = runs = [red_team_copy(name) for name in "abc"]
     edited(
         c, schedule={"kind": "roles", "roles": {"defender": "defender"}, "raw": 1.0}
     )  # without an adversary
@@ -118,16 +118,16 @@ def test_several_runs_meet_and_stay_as_they_were(command, siege, tmp_path):
     assert [counts(run) for run in runs] == before
 
 
-def test_what_cannot_meet(command, siege, tmp_path):
-    run, other = siege("a"), siege("b")
+def test_what_cannot_meet(command, red_team_copy, tmp_path):
+    run, other = red_team_copy("a"), red_team_copy("b")
     assert command("run", *FINITE, "--out", "finite", "--json").code == 0
     shutil.rmtree(other / "players" / "adversary" / "1")
-    harmless = siege("c")
+    harmless = red_team_copy("c")
     with sqlite3.connect(harmless / "ledger.sqlite") as db:
         db.execute(
             "UPDATE prompts SET record = replace(record, '\"harmful\":true', '\"harmful\":false')"
         )
-    alone = siege("d")
+    alone = red_team_copy("d")
     edited(
         alone, schedule={"kind": "roles", "roles": {"defender": "defender"}, "raw": 1.0}
     )
@@ -147,10 +147,10 @@ def test_what_cannot_meet(command, siege, tmp_path):
         assert refused.code == 2 and words in refused.err, (arguments, refused.err)
 
 
-def test_another_judge_hears_given_attacks_too(command, siege):
+def test_another_judge_hears_given_attacks_too(command, red_team_copy):
     done = command(
         "judge",
-        siege("a"),
+        red_team_copy("a"),
         "--with",
         "{kind: red_team, guard: clerk_guard, payoffs: separate}",
         "--json",

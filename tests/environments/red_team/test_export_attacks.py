@@ -17,12 +17,12 @@ def lines(path) -> list[dict]:
     ]
 
 
-def test_every_answered_attack_is_a_line(command, besieged, tmp_path):
-    done = command("export", "attacks", besieged, "--to", "attacks.jsonl", "--json")
+def test_every_answered_attack_is_a_line(command, red_team_run, tmp_path):
+    done = command("export", "attacks", red_team_run, "--to", "attacks.jsonl", "--json")
     assert done.code == 0, done.err
     found = lines(tmp_path / "attacks.jsonl")
     assert done.facts == {"attacks.jsonl": len(found)}
-    with Ledger.open(besieged / "ledger.sqlite") as ledger:
+    with Ledger.open(red_team_run / "ledger.sqlite") as ledger:
         matches = {
             match.id: match
             for part in ("train", "held_out")
@@ -56,7 +56,7 @@ def test_every_answered_attack_is_a_line(command, besieged, tmp_path):
         )
 
 
-def test_attacks_are_chosen(command, besieged, tmp_path):
+def test_attacks_are_chosen(command, red_team_run, tmp_path):
     counts = {}
     for name, options in {
         "all": [],
@@ -65,7 +65,13 @@ def test_attacks_are_chosen(command, besieged, tmp_path):
         "won": ["--successful"],
     }.items():
         done = command(
-            "export", "attacks", besieged, "--to", f"{name}.jsonl", *options, "--json"
+            "export",
+            "attacks",
+            red_team_run,
+            "--to",
+            f"{name}.jsonl",
+            *options,
+            "--json",
         )
         counts[name] = done.facts[f"{name}.jsonl"]
     assert counts["train"] + counts["held_out"] == counts["all"]
@@ -74,8 +80,8 @@ def test_attacks_are_chosen(command, besieged, tmp_path):
     assert 0 < counts["won"] == len(won) < counts["all"]
 
 
-def test_attacks_are_read_as_prompts(command, besieged, tmp_path):
-    command("export", "attacks", besieged, "--to", "attacks.jsonl")
+def test_attacks_are_read_as_prompts(command, red_team_run, tmp_path):
+    command("export", "attacks", red_team_run, "--to", "attacks.jsonl")
     path = tmp_path / "attacks.jsonl"
     prompts = (
         Files(kind="files", path=str(path), per_generation=1, held_out=0)
@@ -94,8 +100,8 @@ def test_attacks_are_read_as_prompts(command, besieged, tmp_path):
         assert not rewritable(prompt)  # the game asks it as it stands
 
 
-def test_a_run_may_be_called_attacks(command, siege, tmp_path):
-    siege("attacks")
+def test_a_run_may_be_called_attacks(command, red_team_copy, tmp_path):
+    red_team_copy("attacks")
     done = command("export", "./attacks", "--to", "tables", "--json")
     assert done.code == 0 and (tmp_path / "tables" / "matches.parquet").is_file()
     done = command("export", "attacks", "attacks", "--to", "attacks.jsonl", "--json")
@@ -114,12 +120,12 @@ def test_a_run_may_be_called_attacks(command, siege, tmp_path):
         (["attacks", "finite", "--to", "x.jsonl"], "nobody attacks"),
     ],
 )
-def test_what_cannot_be_exported(command, besieged, arguments, words, tmp_path):
+def test_what_cannot_be_exported(command, red_team_run, arguments, words, tmp_path):
     if "finite" in arguments:
         assert command("run", *FINITE, "--out", "finite", "--json").code == 0
     refused = command(
         "export",
-        *(besieged if argument == "RUN" else argument for argument in arguments),
+        *(red_team_run if argument == "RUN" else argument for argument in arguments),
     )
     assert refused.code == 2 and words in refused.err
     assert not (tmp_path / "x.jsonl").exists()
