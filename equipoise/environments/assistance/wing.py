@@ -26,7 +26,7 @@ COMMANDS: Mapping[str, str] = {
 # `equipoise` that asks for what is hidden.
 SERVING: Mapping[str, Mapping[str, str]] = {
     "steering": {
-        "extension": "equipoise.environments.assistance.serving.engine:extension",
+        "extension": "equipoise.environments.assistance.serving.steering_extension:extension",
         "option": "how answers are steered where nothing is wished: a pricing's name, "
         "strip, off, a YAML file, or YAML: {pricing: subscription, text: assistance}",
         "wish": "steer",

@@ -8,9 +8,9 @@ import pytest
 from equipoise import seeds
 from equipoise.environments.assistance import written_game
 from equipoise.environments.assistance.payoff_matrix import ACTIONS, CELLS, Cell
-from equipoise.environments.assistance.serving.pricing import (
+from equipoise.environments.assistance.serving.pricing import Pricing
+from equipoise.environments.assistance.serving.selection import (
     BY,
-    Pricing,
     largest_products,
     selection,
 )

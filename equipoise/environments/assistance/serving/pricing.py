@@ -2,9 +2,8 @@
 pays for which action.
 
 A constant added to all of one side's pay-offs changes neither equilibria nor Pareto
-fronts, so every pricing says what each *action* costs. Then a cell of the edited matrix
-is chosen, and the answer goes on from there. Source: GTAlign (arXiv 2510.08872),
-steering at inference.
+fronts, so every pricing gives a cost to each *action*. Source: GTAlign (arXiv
+2510.08872), steering at inference.
 """
 
 from __future__ import annotations
@@ -12,27 +11,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar, Literal, NamedTuple
 
-import numpy as np
 from pydantic import Field
 
-from equipoise.component import Component, Settings, nearest
-from equipoise.environments.assistance import written_game
-from equipoise.environments.assistance.payoff_matrix import ACTIONS, Cell, PayoffMatrix
-from equipoise.errors import ConfigError
-from equipoise.payoffs.welfare import Welfare
-
-BY = (
-    "welfare",
-    "sum",
-    "product",
-    "product_released",
-    "nash",
-    "stackelberg",
-    "bargaining",
+from equipoise.component import Component, Settings
+from equipoise.environments.assistance.payoff_matrix import (
+    ACTIONS,
+    Cell,
+    PayoffMatrix,
+    action_of,
 )
 
 
-class Cost(NamedTuple):
+class ActionCost(NamedTuple):
     """What an action takes from either side, in units of the pay-off; negative: what it
     gives.
     """
@@ -41,7 +31,7 @@ class Cost(NamedTuple):
     llm: float
 
 
-class Lengths(Settings):
+class ActionTokens(Settings):
     """Tokens that each action is expected to take."""
 
     AQ: float = Field(
@@ -52,10 +42,10 @@ class Lengths(Settings):
 
     def of(self, action: str) -> float:
         """Tokens of `action`."""
-        return {"AQ": self.AQ, "CQ": self.CQ, "DA": self.DA}[action]
+        return float(getattr(self, action))
 
 
-class PerAction(Settings):
+class ActionUnits(Settings):
     """Units of the pay-off for each action."""
 
     AQ: float = Field(
@@ -70,7 +60,7 @@ class PerAction(Settings):
 
     def of(self, action: str) -> float:
         """The units of `action`."""
-        return {"AQ": self.AQ, "CQ": self.CQ, "DA": self.DA}[action]
+        return float(getattr(self, action))
 
 
 class Pricing(Component):
@@ -79,18 +69,18 @@ class Pricing(Component):
     KINDS: ClassVar = {
         name: f"equipoise.environments.assistance.serving.pricing:{cls}"
         for name, cls in {
-            "none": "Free",
+            "none": "NoPricing",
             "per_token": "PerToken",
             "subscription": "Subscription",
             "latency": "Latency",
             "user_effort": "UserEffort",
-            "costs": "Costs",
-            "released": "Released",
+            "costs": "GivenCosts",
+            "released": "ReleasedEdits",
         }.items()
     }
 
     @abstractmethod
-    def cost(self, action: str) -> Cost:
+    def cost(self, action: str) -> ActionCost:
         """What `action` ("AQ", "CQ", "DA") takes from either side, in units of the
         pay-off.
         """
@@ -100,25 +90,23 @@ class Pricing(Component):
         written.
         """
         costs = {action: self.cost(action) for action in ACTIONS}
-        return {
-            name: Cell(
-                *(
-                    _one_decimal(value - cost)
-                    for value, cost in zip(cell, costs[name[3:]], strict=True)
-                )
+        edited = {}
+        for name, cell in matrix.items():
+            cost = costs[action_of(name)]
+            edited[name] = Cell(
+                _one_decimal(cell.user - cost.user), _one_decimal(cell.llm - cost.llm)
             )
-            for name, cell in matrix.items()
-        }
+        return edited
 
 
-class Free(Pricing):
+class NoPricing(Pricing):
     """Nobody pays: the matrix as it was written."""
 
     kind: Literal["none"] = "none"
 
-    def cost(self, action: str) -> Cost:
+    def cost(self, action: str) -> ActionCost:
         """Nothing."""
-        return Cost(0.0, 0.0)
+        return ActionCost(0.0, 0.0)
 
     def edit(self, matrix: PayoffMatrix) -> PayoffMatrix:
         """The same matrix."""
@@ -135,19 +123,20 @@ class Metered(Pricing):
         ge=0,
         description="what 1000 tokens cost whoever pays, in units of the pay-off",
     )
-    tokens: Lengths = Field(
-        Lengths(), description="tokens that each action is expected to take"
+    tokens: ActionTokens = Field(
+        ActionTokens(), description="tokens that each action is expected to take"
     )
     round_trip: float = Field(
         0.5,
         ge=0,
-        description="what having to reply costs the user after a clarifying question, in units of the pay-off",
+        description="what having to reply costs the user after a clarifying question, "
+        "in units of the pay-off",
     )
 
-    def _paid(self, action: str) -> float:
+    def _token_cost(self, action: str) -> float:
         return self.price * self.tokens.of(action) / 1000
 
-    def _replied(self, action: str) -> float:
+    def _reply_cost(self, action: str) -> float:
         return self.round_trip if action == "CQ" else 0.0
 
 
@@ -160,9 +149,9 @@ class PerToken(Metered):
 
     kind: Literal["per_token"] = "per_token"
 
-    def cost(self, action: str) -> Cost:
+    def cost(self, action: str) -> ActionCost:
         """The user's tokens, and its round trip."""
-        return Cost(self._paid(action) + self._replied(action), 0.0)
+        return ActionCost(self._token_cost(action) + self._reply_cost(action), 0.0)
 
 
 class Subscription(Metered):
@@ -170,9 +159,9 @@ class Subscription(Metered):
 
     kind: Literal["subscription"] = "subscription"
 
-    def cost(self, action: str) -> Cost:
+    def cost(self, action: str) -> ActionCost:
         """The provider's tokens, and the user's round trip."""
-        return Cost(self._replied(action), self._paid(action))
+        return ActionCost(self._reply_cost(action), self._token_cost(action))
 
 
 class Latency(Pricing):
@@ -190,8 +179,8 @@ class Latency(Pricing):
         description="what a second over the budget costs, in units of the pay-off",
     )
     speed: float = Field(50.0, gt=0, description="tokens a second")
-    tokens: Lengths = Field(
-        Lengths(), description="tokens that each action is expected to take"
+    tokens: ActionTokens = Field(
+        ActionTokens(), description="tokens that each action is expected to take"
     )
     reply: float = Field(
         10.0,
@@ -199,12 +188,12 @@ class Latency(Pricing):
         description="seconds that a user takes to reply to a clarifying question",
     )
 
-    def cost(self, action: str) -> Cost:
+    def cost(self, action: str) -> ActionCost:
         """What the user's waiting costs it."""
         seconds = self.tokens.of(action) / self.speed
         if action == "CQ":
             seconds += self.reply + self.tokens.DA / self.speed
-        return Cost(self.price * max(0.0, seconds - self.budget), 0.0)
+        return ActionCost(self.price * max(0.0, seconds - self.budget), 0.0)
 
 
 class UserEffort(Pricing):
@@ -224,30 +213,30 @@ class UserEffort(Pricing):
         description="what a follow-up question costs, in units of the pay-off",
     )
 
-    def cost(self, action: str) -> Cost:
+    def cost(self, action: str) -> ActionCost:
         """The user's effort."""
-        return Cost(
+        return ActionCost(
             {"AQ": self.follow_up, "CQ": self.clarifying, "DA": 0.0}[action], 0.0
         )
 
 
-class Costs(Pricing):
+class GivenCosts(Pricing):
     """Each action's costs as they are given; a negative cost is a reward."""
 
     kind: Literal["costs"] = "costs"
-    user: PerAction = Field(
-        PerAction(), description="taken from the user, in units of the pay-off"
+    user: ActionUnits = Field(
+        ActionUnits(), description="taken from the user, in units of the pay-off"
     )
-    llm: PerAction = Field(
-        PerAction(), description="taken from the model, in units of the pay-off"
+    llm: ActionUnits = Field(
+        ActionUnits(), description="taken from the model, in units of the pay-off"
     )
 
-    def cost(self, action: str) -> Cost:
+    def cost(self, action: str) -> ActionCost:
         """As given."""
-        return Cost(self.user.of(action), self.llm.of(action))
+        return ActionCost(self.user.of(action), self.llm.of(action))
 
 
-class Released(Pricing):
+class ReleasedEdits(Pricing):
     """The published edits: a constant for one side, which by itself changes no
     equilibrium, and bonuses for the other.
 
@@ -265,109 +254,17 @@ class Released(Pricing):
         0.0, allow_inf_nan=False, description="added to every pay-off of the model's"
     )
 
-    def cost(self, action: str) -> Cost:
+    def cost(self, action: str) -> ActionCost:
         """What is added, with its sign turned."""
         if self.llm:
-            return Cost(-{"DA": 0.0, "AQ": 1.0, "CQ": 0.5}[action], -self.llm)
+            return ActionCost(-{"DA": 0.0, "AQ": 1.0, "CQ": 0.5}[action], -self.llm)
         if self.user:
-            return Cost(-self.user, -{"DA": 1.0, "AQ": 0.5, "CQ": 0.0}[action])
-        return Cost(0.0, 0.0)
+            return ActionCost(-self.user, -{"DA": 1.0, "AQ": 0.5, "CQ": 0.0}[action])
+        return ActionCost(0.0, 0.0)
 
     def edit(self, matrix: PayoffMatrix) -> PayoffMatrix:
         """The matrix with what is added; with 0 and 0 the same matrix."""
         return super().edit(matrix) if self.llm or self.user else dict(matrix)
-
-
-def selection(
-    matrix: PayoffMatrix,
-    by: str | Welfare,
-    dice: np.random.Generator,
-    question: str | None = None,
-) -> str:
-    """The cell of `matrix` to go on with.
-
-    welfare (Cobb–Douglas), a welfare's kind or a `Welfare`: the largest, of equals the largest sum
-    sum               the largest sum, of equals the user's best
-    product           the largest product among cells good for both; without any, the largest sum
-    product_released  the largest product whatever the signs, as published; ties at random
-    nash              an equilibrium: of pure ones the one of the largest sum; without any, drawn from a mixed one
-    stackelberg       where the assistant, who leads, would end up
-    bargaining        the Nash bargaining solution; without an agreement, the largest sum
-
-    question: "DQ" or "VQ" where the question has been asked, so that three cells are
-    left (nash and stackelberg are the assistant's best reply then); None: all six.
-    dice: for ties and mixtures. Raises ConfigError for another `by` or `question`.
-    Source: GTAlign (arXiv 2510.08872), steering at inference.
-    """
-    names = written_game.outcomes(question)
-    if not names:
-        raise ConfigError(f"question: must be DQ, VQ or none; it is {question!r:.40}")
-    if isinstance(by, Welfare) or by == "welfare" or by in Welfare.KINDS:
-        welfare = (
-            by
-            if isinstance(by, Welfare)
-            else Welfare.build("cobb_douglas" if by == "welfare" else by)
-        )
-        return _best_welfare(matrix, welfare, names)
-    match by:
-        case "sum":
-            return written_game.largest_sum(matrix, question)
-        case "product":
-            return written_game.largest_product(matrix, question)
-        case "product_released":
-            tied = largest_products(matrix, question)
-            return tied[int(dice.integers(len(tied)))]
-        case "nash":
-            return _equilibrium(matrix, question, dice)
-        case "stackelberg":
-            return written_game.stackelberg_outcome(matrix, question)
-        case "bargaining":
-            return written_game.bargaining_outcome(
-                matrix, question
-            ) or written_game.largest_sum(matrix, question)
-    raise ConfigError(
-        f"by: unknown choice '{by:.40}'; {nearest(by, [*BY, *Welfare.KINDS])}"
-    )
-
-
-def largest_products(
-    matrix: PayoffMatrix, question: str | None = None
-) -> tuple[str, ...]:
-    """The cells of the largest user · LLM, whatever the signs: two negatives make a
-    large one.
-    """
-    products = {
-        name: matrix[name].user * matrix[name].llm
-        for name in written_game.outcomes(question)
-    }
-    return tuple(
-        name for name, product in products.items() if product == max(products.values())
-    )
-
-
-def _best_welfare(
-    matrix: PayoffMatrix, welfare: Welfare, names: tuple[str, ...]
-) -> str:
-    value_N = np.round(
-        welfare.value(*np.array([matrix[name] for name in names], float).T),
-        written_game.DIGITS,
-    )
-    most = value_N.max()
-    tied = [name for name, value in zip(names, value_N, strict=True) if value == most]
-    return max(tied, key=lambda name: written_game.precedence(matrix, name))
-
-
-def _equilibrium(
-    matrix: PayoffMatrix, question: str | None, dice: np.random.Generator
-) -> str:
-    cells = written_game.nash(matrix, question)
-    if cells:
-        return max(cells, key=lambda name: written_game.precedence(matrix, name))
-    played = written_game.mixed(matrix)[0]
-    chance_N = np.outer(played.row_A, played.column_M).ravel()
-    return written_game.outcomes()[
-        int(dice.choice(len(chance_N), p=chance_N / chance_N.sum()))
-    ]
 
 
 def _one_decimal(value: float) -> float:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from equipoise.environments.assistance.blocks import parse, write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
-from equipoise.environments.assistance.serving.visible_text import Response
+from equipoise.environments.assistance.serving.visible_response import VisibleResponse
 
 MATRIX = dict.fromkeys(CELLS, Cell(1.0, 2.0))
 WORDS = st.text(alphabet="ab <>/\n.respons", max_size=30)
@@ -27,7 +27,7 @@ def seen(
     text: str, cuts: list[int], stop: tuple[str, ...] = (), *, plain: bool = False
 ) -> str:
     """What is seen of `text`, cut at the places `cuts`."""
-    response = Response(stop, plain=plain)
+    response = VisibleResponse(stop, plain=plain)
     places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
     said = "".join(response.add(text[a:b]) for a, b in pairwise(places))
     return said + response.end()
@@ -69,7 +69,7 @@ def test_whatever_is_written_the_cuts_change_nothing(
 
 
 def test_pieces_are_seen_as_soon_as_they_are_sure():
-    response = Response()
+    response = VisibleResponse()
     pieces = ("<analyze>x</analyze><resp", "onse>\n", "Plus", " ", "what", "?</", "b")
     assert [response.add(piece) for piece in pieces] == [
         "",
@@ -105,7 +105,7 @@ def test_a_closing_tag_that_was_cut_short_is_dropped_and_a_lone_bracket_is_not()
 
 
 def test_plain_text_is_seen_at_once_where_it_may_be_all():
-    response = Response(plain=True)
+    response = VisibleResponse(plain=True)
     assert [response.add(text) for text in ("<", "b>bold", "</b> text")] == [
         "",
         "<b>bold",
@@ -119,7 +119,7 @@ def test_plain_text_is_seen_at_once_where_it_may_be_all():
 
 def test_an_output_without_a_response_is_given_without_its_hidden_blocks():
     def whole(text: str) -> str:
-        response = Response(("STOP",))
+        response = VisibleResponse(("STOP",))
         assert response.add(text) == response.end() == ""
         return response.whole()
 

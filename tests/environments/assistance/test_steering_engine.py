@@ -13,8 +13,9 @@ from pydantic import ValidationError
 
 from equipoise.environments.assistance.blocks import parse, write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_matrix
-from equipoise.environments.assistance.serving.engine import SteeredEngine
-from equipoise.environments.assistance.serving.settings import Steering, wished
+from equipoise.environments.assistance.serving.client_wish import client_steering
+from equipoise.environments.assistance.serving.steering import Steering
+from equipoise.environments.assistance.serving.steering_engine import SteeringEngine
 from equipoise.serve.decoding import StopTexts
 from equipoise.serve.engine import EngineRequest, Piece, Refused
 from equipoise.types import Message, user
@@ -111,7 +112,9 @@ def answered(
     async def go() -> list[Piece]:
         return [
             piece
-            async for piece in SteeredEngine(engine, how, report=report).generate(asked)
+            async for piece in SteeringEngine(engine, how, report=report).generate(
+                asked
+            )
         ]
 
     return asyncio.run(go())
@@ -368,7 +371,7 @@ def test_closing_the_answer_closes_the_engines():
     engine = Scripted(lambda asked: model(asked).replace("19", "nineteen " * 1000))
 
     async def go() -> None:
-        answer = SteeredEngine(engine, steering(by="sum")).generate(QUESTION)
+        answer = SteeringEngine(engine, steering(by="sum")).generate(QUESTION)
         async for piece in answer:
             if piece.text:
                 break
@@ -384,7 +387,7 @@ def test_the_games_own_text_asks_for_the_blocks():
     answered(engine, how)
     assert engine.asked[0].messages[-1].content.startswith("Answer in four blocks")
     shown = len(engine.asked[0].messages[-1].content) + len("be brief")
-    assert SteeredEngine(engine, how).count(QUESTION.messages) == shown
+    assert SteeringEngine(engine, how).count(QUESTION.messages) == shown
 
 
 def test_a_begun_answer_cannot_be_steered():
@@ -410,24 +413,27 @@ def test_ties_are_drawn_by_the_seed_alone():
 def test_a_clients_wish_names_a_pricing_or_settings_of_one():
     base = steering(lead="Take {cell}.", text="assistance_compact")
     assert (
-        wished("subscription", base).pricing.kind == "subscription"
-        and wished("subscription", base).lead == base.lead
+        client_steering("subscription", base).pricing.kind == "subscription"
+        and client_steering("subscription", base).lead == base.lead
     )
-    assert wished("strip", base).mode == "strip" and wished("off", base).mode == "off"
-    assert wished(COSTS, base).pricing.kind == "costs"
-    mine = wished({"pricing": COSTS, "by": "sum", "question": "written"}, base)
+    assert (
+        client_steering("strip", base).mode == "strip"
+        and client_steering("off", base).mode == "off"
+    )
+    assert client_steering(COSTS, base).pricing.kind == "costs"
+    mine = client_steering({"pricing": COSTS, "by": "sum", "question": "written"}, base)
     assert (mine.by, mine.question, mine.pricing.kind, mine.text) == (
         "sum",
         "written",
         "costs",
         "assistance_compact",
     )
-    assert wished({"by": {"kind": "ces", "rho": -2}}, base).by.value(
+    assert client_steering({"by": {"kind": "ces", "rho": -2}}, base).by.value(
         1.0, 1.0
     ) == pytest.approx(1.0)
     stripped = steering(mode="strip")
     assert (
-        wished("per_token", stripped).mode == "prefix"
+        client_steering("per_token", stripped).mode == "prefix"
     )  # who names a pricing wants to be steered
 
 
@@ -452,7 +458,7 @@ def test_a_clients_wish_names_a_pricing_or_settings_of_one():
 )
 def test_a_wish_that_cannot_be_is_refused_in_one_line(wish: Any, words: str):
     with pytest.raises(Refused, match=words) as caught:
-        wished(wish, steering())
+        client_steering(wish, steering())
     assert caught.value.param == "steering" and "\n" not in str(caught.value)
 
 

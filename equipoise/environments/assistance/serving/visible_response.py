@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from equipoise.environments.assistance.blocks import BLOCKS
 from equipoise.serve.decoding import StopTexts
 
-OPEN, CLOSE = "<response>", "</response>"
+RESPONSE_START, RESPONSE_END = "<response>", "</response>"
 _HIDDEN = re.compile(r"<(thinking|payoff|analyze)>.*?</\1>", re.DOTALL)
 _TAGS = tuple(f"<{name}>" for name in BLOCKS)
 
 
-class Response:
+class VisibleResponse:
     """Takes an output in pieces of any cut and gives the text of its response block,
     stripped, as soon as it is sure.
 
@@ -30,7 +30,7 @@ class Response:
         """
         self.output, self.opened, self.ended = "", False, False
         self._plain, self._stop = plain, stop
-        self._stops = StopTexts((CLOSE, *stop))
+        self._stops = StopTexts((RESPONSE_END, *stop))
         self._begun, self._space = False, ""
 
     def begin(self, output: str) -> str:
@@ -42,18 +42,19 @@ class Response:
         """What a client may see once `text` has come."""
         if self.ended:
             return ""
-        searched = max(0, len(self.output) - len(OPEN) + 1)
+        searched = max(0, len(self.output) - len(RESPONSE_START) + 1)
         self.output += text
         if not self.opened:
-            place = self.output.find(OPEN, searched)
+            place = self.output.find(RESPONSE_START, searched)
             if self._plain and not _may_be_blocks(self.output):
-                self.opened, text = True, self.output
+                text = self.output
             elif place >= 0:
-                self.opened, text = True, self.output[place + len(OPEN) :]
+                text = self.output[place + len(RESPONSE_START) :]
             else:
                 return ""
-        said, self.ended = self._stops.add(text)
-        return self._trimmed(said)
+            self.opened = True
+        visible, self.ended = self._stops.add(text)
+        return self._trimmed(visible)
 
     def end(self) -> str:
         """What was held back, once no more comes. A closing tag that was cut short is
@@ -63,16 +64,16 @@ class Response:
             return ""
         self.ended = True
         held = self._stops.end()
-        return self._trimmed("" if len(held) > 1 and CLOSE.startswith(held) else held)
+        is_cut_tag = len(held) > 1 and RESPONSE_END.startswith(held)
+        return self._trimmed("" if is_cut_tag else held)
 
     def whole(self) -> str:
         """An output that has no response block, as a response: without its hidden
         blocks if anything else is there.
         """
-        said, _ = StopTexts(self._stop).add(
-            _HIDDEN.sub("", self.output).strip() or self.output.strip()
-        )
-        return said
+        outside = _HIDDEN.sub("", self.output).strip()
+        visible, _ = StopTexts(self._stop).add(outside or self.output.strip())
+        return visible
 
     @property
     def begins_blocks(self) -> bool:
@@ -80,8 +81,8 @@ class Response:
         return any(tag in self.output for tag in _TAGS)
 
     def _trimmed(self, text: str) -> str:
-        """`text` without white space before the first word, and with that at its end
-        kept back.
+        """`text` without white space before the first visible text, and with that at
+        its end kept back.
         """
         text = self._space + text if self._begun else text.lstrip()
         self._begun = self._begun or bool(text)

@@ -1,0 +1,234 @@
+"""A model that writes its pay-off matrix, steered: the matrix is edited, an outcome
+chosen, and the answer goes on.
+
+    <thinking>…</thinking><payoff>EDITED</payoff><analyze>Front: VQ_CQ. Choose VQ_CQ. …
+
+Of what the model writes a client sees the response alone. Source: GTAlign (arXiv
+2510.08872), steering at inference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from equipoise.environments.assistance.blocks import parse
+from equipoise.environments.assistance.serving.steering import (
+    PAYOFF,
+    PAYOFF_END,
+    Steering,
+    SteeringChoice,
+)
+from equipoise.environments.assistance.serving.steering_report import steering_report
+from equipoise.environments.assistance.serving.visible_response import (
+    RESPONSE_END,
+    VisibleResponse,
+)
+from equipoise.serve.engine import Engine, EngineRequest, Piece, Refused
+from equipoise.types import Message, user
+
+
+@dataclass(slots=True)
+class AnswerInProgress:
+    """How far one answer has come.
+
+    `finish` and `error` are those of the part that was written last; `lead` is the
+    response's beginning where what was put before it opens it already; `hidden` is what
+    was written before the model was asked anew; `why_none` says why there is no choice.
+    """
+
+    response: VisibleResponse
+    tokens_left: int
+    choice: SteeringChoice | None = None
+    why_none: str = ""
+    finish: Literal["stop", "length", "error"] = "stop"
+    error: str = ""
+    lead: str = ""
+    hidden: str = ""
+
+    @property
+    def written(self) -> str:
+        """All that the model wrote of its blocks, with the tag that ended the answer."""
+        output = self.hidden or self.response.output
+        if RESPONSE_END in output or self.finish == "length":
+            return output
+        return output + RESPONSE_END
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the tokens were used up within the hidden blocks. As with reasoning
+        models the answer is empty then, and its finish says why.
+        """
+        return self.finish == "length" and self.response.begins_blocks
+
+
+class SteeringEngine:
+    """An engine in front of another, whose model writes its pay-offs. What it gives is
+    the response alone.
+
+    The tokens of the hidden blocks count, as reasoning does: `max_tokens` is for all
+    that the model writes. With `report` the last piece's field `equipoise` holds the
+    hidden blocks, both matrices, the outcome and why.
+    """
+
+    def __init__(
+        self, engine: Engine, steering: Steering, *, report: bool = False
+    ) -> None:
+        """Nothing is asked yet. Raises DataError for a template that cannot be used."""
+        steering.check()
+        self._engine, self.steering, self._report = engine, steering, report
+
+    async def generate(self, asked: EngineRequest) -> AsyncGenerator[Piece, None]:
+        """The response in pieces. Raises Refused for a begun answer, and as the engine
+        does.
+        """
+        if self.steering.mode == "off":
+            async with aclosing(self._engine.generate(asked)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            return
+        if asked.prefix:
+            raise Refused(
+                "an answer that is already begun cannot be steered; leave its "
+                "beginning out, or use mode: off"
+            )
+        response = VisibleResponse(asked.stop)
+        answer = AnswerInProgress(response, asked.max_tokens)
+        async with aclosing(self._pieces(asked, answer)) as pieces:
+            async for piece in pieces:
+                yield piece
+        yield self._last(answer)
+
+    def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
+        """How many tokens the prompt has, with what the model is asked for its blocks
+        with.
+        """
+        shown = _with_last(messages, self.steering.first_prompt)
+        return self._engine.count(shown, prefix)
+
+    async def close(self) -> None:
+        """Close the engine behind."""
+        await self._engine.close()
+
+    async def _pieces(
+        self, asked: EngineRequest, answer: AnswerInProgress
+    ) -> AsyncGenerator[Piece, None]:
+        """All but the last piece."""
+        messages = _with_last(asked.messages, self.steering.first_prompt)
+        request = replace(asked, messages=messages, stop=(RESPONSE_END,))
+        rest: EngineRequest | None = request
+        if self.steering.mode != "strip":
+            until_matrix = replace(request, stop=(PAYOFF_END, RESPONSE_END))
+            async with aclosing(self._written(until_matrix, answer)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            self._choose(answer, asked.seed)
+            rest = self._rest(asked, request, answer)
+            if answer.lead:
+                yield Piece(answer.lead)
+        if rest is not None:
+            async with aclosing(self._written(rest, answer)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        text = answer.response.end()
+        if text:
+            yield Piece(text)
+
+    async def _written(
+        self, request: EngineRequest, answer: AnswerInProgress
+    ) -> AsyncGenerator[Piece, None]:
+        """Have the model write on; the visible part of it."""
+        if answer.tokens_left <= 0:
+            answer.finish = "length"
+            return
+        limited = replace(request, max_tokens=answer.tokens_left)
+        async with aclosing(self._engine.generate(limited)) as pieces:
+            async for piece in pieces:
+                answer.tokens_left -= piece.tokens
+                text = answer.response.add(piece.text)
+                if text or piece.tokens:
+                    yield Piece(text, tokens=piece.tokens)
+                if piece.finish:
+                    answer.finish, answer.error = piece.finish, piece.error
+                if answer.response.ended:
+                    answer.finish = "stop"
+                    return
+
+    def _choose(self, answer: AnswerInProgress, seed: int) -> None:
+        """Choose an outcome of the matrix that was written, or note why there is none."""
+        parsed = parse(answer.response.output + PAYOFF_END)
+        if answer.response.opened:
+            answer.why_none = "the response came before a matrix"
+        elif answer.finish != "stop":
+            answer.why_none = "the answer ended before its matrix"
+        elif parsed.payoff is None:
+            answer.why_none = f"there is no {PAYOFF}"
+        elif parsed.matrix is None:
+            faults = [fault for fault in parsed.faults if fault.startswith(PAYOFF)]
+            answer.why_none = "; ".join(faults)
+        else:
+            choice = self.steering.choose(parsed.matrix, parsed.thinking, seed)
+            answer.choice = choice
+            if choice is None:
+                answer.why_none = (
+                    f"{PAYOFF}: a pay-off is too large to be reckoned with"
+                )
+        must_steer = self.steering.unreadable == "error"
+        if answer.choice is None and must_steer and answer.finish == "stop":
+            answer.finish = "error"
+            answer.error = f"the answer cannot be steered: {answer.why_none}"
+
+    def _rest(
+        self, asked: EngineRequest, request: EngineRequest, answer: AnswerInProgress
+    ) -> EngineRequest | None:
+        """What is still to be asked once the model has written its matrix, or has not;
+        None: nothing.
+        """
+        response, choice, steering = answer.response, answer.choice, self.steering
+        begun = response.output + PAYOFF_END
+        if response.opened or answer.finish != "stop" or parse(begun).payoff is None:
+            return None
+        if choice is not None and steering.mode == "reask":
+            answer.hidden = begun
+            answer.response = VisibleResponse(asked.stop, plain=True)
+            messages = _with_last(
+                asked.messages,
+                lambda question: steering.second_prompt(
+                    question, choice.shown, choice.cell
+                ),
+            )
+            return replace(request, messages=messages)
+        if choice is not None:
+            begun = steering.continued(response.output, choice)
+        answer.lead = response.begin(begun)
+        return replace(request, prefix=begun)
+
+    def _last(self, answer: AnswerInProgress) -> Piece:
+        finish, error, text = answer.finish, answer.error, ""
+        if not answer.response.opened and finish != "error" and not answer.is_cut:
+            if self.steering.unopened == "error":
+                finish, error = "error", "the model wrote no <response>"
+            else:
+                text = answer.response.whole()
+        fields = {}
+        if self._report:
+            fields["equipoise"] = steering_report(
+                self.steering,
+                answer.written,
+                answer.choice,
+                answer.why_none,
+                with_faults=not answer.hidden,
+            )
+        return Piece(text, finish, error=error, fields=fields)
+
+
+def _with_last(
+    messages: Sequence[Message], shown: Callable[[str], str]
+) -> tuple[Message, ...]:
+    """The chat with its last message, where that is the user's, as `shown` makes it."""
+    *before, last = messages
+    if last.role == "user":
+        last = user(shown(last.content))
+    return (*before, last)
