@@ -26,7 +26,7 @@ BY = (
 
 def check_choice(by: str | Welfare) -> None:
     """Raises ConfigError unless outcomes can be chosen `by` this."""
-    known = (*BY, *Welfare.kinds())
+    known = (*BY, *Welfare.KINDS)
     if isinstance(by, str) and by not in known:
         raise ConfigError(f"unknown choice '{by:.40}'; {nearest(by, list(known))}")
 

@@ -5,16 +5,18 @@ needed, and only then?
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from equipoise.environments.assistance.response_action import response_action
-from equipoise.environments.assistance.tasks.base import Grade, Task, why_no_label
+from equipoise.environments.assistance.tasks.task_judge import Grade, TaskJudge
+from equipoise.judges.grading import AnswerToGrade
+from equipoise.judges.question import Quotes
 from equipoise.types import Prompt
 
 
-class Ambiguity(Task):
+class Ambiguity(TaskJudge):
     """1 where an ambiguous question is met by asking back and a clear one by an answer,
     else 0.
 
@@ -22,6 +24,8 @@ class Ambiguity(Task):
     whether the answer is right, or the question back a good one, only a model can say.
     An empty response does neither. `asks` is 1 where the response asks something.
     """
+
+    needs_label: ClassVar[bool] = True
 
     kind: Literal["ambiguity"] = "ambiguity"
     text: str = Field(
@@ -35,58 +39,50 @@ class Ambiguity(Task):
         description="what an answer with a follow-up question counts as, by the rule",
     )
 
-    def rule(self, asked: Sequence[tuple[Prompt, str]]) -> list[Grade]:
+    def grade_by_rule(self, answers: Sequence[tuple[Prompt, str]]) -> list[Grade]:
         """1 or 0 of each (prompt, answer)."""
         return [
-            float(bool(text.strip()) and self._ambiguous(prompt) in self._does(text))
-            for prompt, text in asked
+            float(bool(text.strip()) and self._suits(text, self._is_ambiguous(prompt)))
+            for prompt, text in answers
         ]
-
-    def lacking(self, prompt: Prompt, text: str) -> str:
-        """Why the answer cannot be judged; "" where the fact is true or false."""
-        return why_no_label(self, prompt)
 
     def gold(self, prompt: Prompt, text: str) -> str:
         """Whether the question is ambiguous, with its meanings or its answer where the
         facts have them.
         """
+        meanings, answer = prompt.facts.get("meanings", ""), prompt.facts.get("answer")
+        if self._is_ambiguous(prompt):
+            return f"The question is ambiguous.\n{meanings}".strip()
         if self.fact(prompt):
-            said = (
-                "is ambiguous."
-                if self._ambiguous(prompt)
-                else "was ambiguous; the user was asked, so it is clear now."
-            )
-            return f"The question {said}\n{prompt.facts.get('meanings', '')}".strip()
-        answer = prompt.facts.get("answer")
+            return (
+                "The question was ambiguous; the user was asked, so it is clear now."
+                f"\n{meanings}"
+            ).strip()
         return "The question is clear." + (f" Its answer: {answer}" if answer else "")
 
-    def shown(self, prompt: Prompt, text: str, chat: str) -> dict[str, tuple[str, str]]:
+    def quotes(self, answer: AnswerToGrade) -> Quotes:
         """The request, or the whole chat once something was said about it."""
-        return {
-            **super().shown(prompt, text, chat),
-            **({"question": ("request", chat)} if _turn(prompt) > 1 else {}),
-        }
+        quotes = dict(super().quotes(answer))
+        if _turn(answer.prompt) > 1:
+            quotes["question"] = ("request", answer.chat)
+        return quotes
 
-    def paid(self, prompt: Prompt, text: str, grade: float) -> dict[str, float]:
+    def utilities(self, prompt: Prompt, text: str, grade: float) -> dict[str, float]:
         """{"score": grade, "asks": 1 where the response asks something}."""
         return {"score": grade, "asks": float(response_action(text) != "DA")}
 
-    def _ambiguous(self, prompt: Prompt) -> bool:
-        """Whether to ask back now: once the user has been asked, at a later turn, an
+    def _is_ambiguous(self, prompt: Prompt) -> bool:
+        """Whether to ask back now: at a later turn, once the user has been asked, an
         answer is due.
         """
         return bool(self.fact(prompt)) and _turn(prompt) == 1
 
-    def _does(self, text: str) -> tuple[bool, ...]:
-        """The questions that the response is right for: ambiguous (True), clear
-        (False), or both.
-        """
-        move = response_action(text)
-        if move == "AQ":
-            return {"asks": (True,), "answers": (False,), "both": (True, False)}[
-                self.follow_up
-            ]
-        return (move == "CQ",)
+    def _suits(self, text: str, ambiguous: bool) -> bool:
+        """Whether the response is right for an ambiguous question, or for a clear one."""
+        action = response_action(text)
+        if action == "AQ":
+            return self.follow_up == "both" or (self.follow_up == "asks") == ambiguous
+        return (action == "CQ") == ambiguous
 
 
 def _turn(prompt: Prompt) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from equipoise.environments.assistance.tasks.base import By
+from equipoise.environments.assistance.tasks.task_judge import By
 from equipoise.judges.base import Judge
 from equipoise.players.base import Player
 

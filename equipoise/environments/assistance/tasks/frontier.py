@@ -5,21 +5,23 @@ nothing better for both than?
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from equipoise.environments.assistance.blocks import parse
-from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_matrix
-from equipoise.environments.assistance.tasks.base import Grade, Task
-from equipoise.payoffs.pareto import front
+from equipoise.environments.assistance.payoff_matrix import action_of, write_matrix
+from equipoise.environments.assistance.tasks.task_judge import Grade, TaskJudge
+from equipoise.environments.assistance.written_game import pareto
+from equipoise.judges.grading import AnswerToGrade
+from equipoise.judges.question import Quotes
 from equipoise.types import Prompt
 
 ACTION = re.compile(r"\b(?:[DV]Q_)?(AQ|CQ|DA)\b")
 
 
-class Frontier(Task):
+class Frontier(TaskJudge):
     """Grades the choice of a whole output: 1 where the chosen cell lies on the matrix's
     Pareto frontier, else ½ where a cell with the same answer (DA, CQ or AQ) does, else
     0.
@@ -39,44 +41,41 @@ class Frontier(Task):
         None, max_length=0, description="the reference is the output's own matrix"
     )
 
-    def rule(self, asked: Sequence[tuple[Prompt, str]]) -> list[Grade]:
+    def grade_by_rule(self, answers: Sequence[tuple[Prompt, str]]) -> list[Grade]:
         """0, ½ or 1 of each (prompt, whole output)."""
-        return [graded(text) for _, text in asked]
+        return [choice_grade(text) for _, text in answers]
 
-    def lacking(self, prompt: Prompt, text: str) -> str:
+    def why_ungradable(self, prompt: Prompt, text: str) -> str:
         """Why the output has no frontier; "" where it has one."""
-        return (
-            ""
-            if parse(text).matrix is not None
-            else "there is no pay-off matrix that could be read"
-        )
+        if parse(text).matrix is None:
+            return "there is no pay-off matrix that could be read"
+        return ""
 
     def gold(self, prompt: Prompt, text: str) -> str:
         """The matrix, and the cells on its frontier."""
         matrix = parse(text).matrix
         assert matrix is not None
-        return f"{write_matrix(matrix)}\nOn the frontier: {', '.join(on_front(matrix))}"
+        return f"{write_matrix(matrix)}\nOn the frontier: {', '.join(pareto(matrix))}"
 
-    def shown(self, prompt: Prompt, text: str, chat: str) -> dict[str, tuple[str, str]]:
+    def quotes(self, answer: AnswerToGrade) -> Quotes:
         """The request, and of the output what <analyze> holds."""
-        return super().shown(prompt, parse(text).analyze or "", chat)
+        analyze = parse(answer.text).analyze or ""
+        return {**super().quotes(answer), "answer": ("answer", analyze)}
 
 
-def on_front(matrix: Mapping[str, Cell]) -> tuple[str, ...]:
-    """The cells that no other cell beats for one side without losing for the other, in
-    their order.
-    """
-    return tuple(CELLS[n] for n in front([matrix[name] for name in CELLS]))
-
-
-def graded(output: str) -> float:
-    """1, ½ or 0 of an output with a readable matrix, as `Frontier` says."""
+def choice_grade(output: str) -> float:
+    """1, ½ or 0 of an output with a readable matrix, as in `Frontier`."""
     parsed = parse(output)
     assert parsed.matrix is not None
-    best = on_front(parsed.matrix)
-    named = [parsed.chosen] if parsed.chosen else ACTION.findall(parsed.analyze or "")
-    if not named:
-        return 0.0
-    if named[-1] in best:
+    best = pareto(parsed.matrix)
+    choice = parsed.chosen
+    if choice in best:
         return 1.0
-    return 0.5 if named[-1][-2:] in {cell[-2:] for cell in best} else 0.0
+    if choice is not None:
+        action = action_of(choice)
+    else:
+        actions = ACTION.findall(parsed.analyze or "")
+        if not actions:
+            return 0.0
+        action = actions[-1]
+    return 0.5 if action in map(action_of, best) else 0.0

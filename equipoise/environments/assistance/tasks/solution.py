@@ -7,12 +7,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from equipoise.environments.assistance.tasks.base import Grade, Task
+from equipoise.environments.assistance.tasks.task_judge import Grade, TaskJudge
 from equipoise.judges.rules import Math
 from equipoise.types import Prompt
 
 
-class Solution(Task):
+class Solution(TaskJudge):
     """1 where the response gives the right answer, else 0: by math-verify, or as a
     model says.
 
@@ -30,11 +30,10 @@ class Solution(Task):
         5.0, gt=0, description="seconds that one comparison by the rule may take"
     )
 
-    def rule(self, asked: Sequence[tuple[Prompt, str]]) -> list[Grade]:
-        """1 or 0 of each (prompt, answer), or why none could be told."""
-        verdicts = Math(fact=str(self.reference_fact), timeout=self.timeout).scores(
-            asked
-        )
+    def grade_by_rule(self, answers: Sequence[tuple[Prompt, str]]) -> list[Grade]:
+        """1 or 0 of each (prompt, answer), or why it could not be decided."""
+        math = Math(fact=str(self.reference_fact), timeout=self.timeout)
+        verdicts = math.scores(answers)
         return [
             verdict if isinstance(verdict, str) else verdict["score"]
             for verdict in verdicts

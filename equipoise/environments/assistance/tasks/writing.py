@@ -9,12 +9,14 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from equipoise.environments.assistance.tasks.base import Grade, Task
+from equipoise.environments.assistance.tasks.task_judge import Grade, TaskJudge
+from equipoise.judges.grading import AnswerToGrade
+from equipoise.judges.question import Quotes
 from equipoise.payoffs.bleu import Unit, text_bleu
 from equipoise.types import Prompt
 
 
-class Writing(Task):
+class Writing(TaskJudge):
     """A model's grade from 0 to 4, over 4; the user is paid the text's BLEU to the
     ideal one.
 
@@ -24,7 +26,7 @@ class Writing(Task):
 
     grades: ClassVar[tuple[float, ...]] = (0.0, 0.25, 0.5, 0.75, 1.0)
 
-    placeholders: ClassVar[tuple[str, ...]] = (*Task.placeholders, "intent")
+    placeholders: ClassVar[tuple[str, ...]] = (*TaskJudge.placeholders, "intent")
 
     kind: Literal["writing"] = "writing"
     text: str = Field(
@@ -42,29 +44,27 @@ class Writing(Task):
         description="what BLEU counts: words, or characters as the released code does",
     )
 
-    def rule(self, asked: Sequence[tuple[Prompt, str]]) -> list[Grade]:
+    def grade_by_rule(self, answers: Sequence[tuple[Prompt, str]]) -> list[Grade]:
         """The BLEU of each (prompt, answer) to the ideal text."""
-        return [
-            text_bleu(text, self.gold(prompt, text), self.bleu)
-            for prompt, text in asked
-        ]
+        return [self._bleu(prompt, text) for prompt, text in answers]
 
     def gold(self, prompt: Prompt, text: str) -> str:
         """The ideal text."""
         return str(self.fact(prompt))
 
-    def paid(self, prompt: Prompt, text: str, grade: float) -> dict[str, float]:
+    def utilities(self, prompt: Prompt, text: str, grade: float) -> dict[str, float]:
         """{"score": grade, "user": BLEU}."""
+        return {"score": grade, "user": self._bleu(prompt, text)}
+
+    def quotes(self, answer: AnswerToGrade) -> Quotes:
+        """The chat as it went, with the intent that it did not say."""
+        intent = str(answer.prompt.facts.get("request") or answer.chat)
         return {
-            "score": grade,
-            "user": text_bleu(text, self.gold(prompt, text), self.bleu),
+            "question": ("request", answer.chat),
+            "intent": ("intent", intent),
+            "answer": ("answer", answer.text),
         }
 
-    def shown(self, prompt: Prompt, text: str, chat: str) -> dict[str, tuple[str, str]]:
-        """The chat as it went, with the intent that it did not say."""
-        intent = str(prompt.facts.get("request") or chat)
-        return {
-            "question": ("request", chat),
-            "intent": ("intent", intent),
-            "answer": ("answer", text),
-        }
+    def _bleu(self, prompt: Prompt, text: str) -> float:
+        """The BLEU of an answer to the ideal text, in [0, 1]."""
+        return text_bleu(text, self.gold(prompt, text), self.bleu)
