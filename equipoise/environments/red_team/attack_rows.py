@@ -2,11 +2,16 @@
 
 They are in TRL's conversational prompt-only format:
 
-    prompt       the chat that the defender answered, its last message the attack
-    seed, attack, answer     texts: what the adversary started from, what it made of it, what was answered
-    p_safe, success          how the answer was judged; null where it is unjudged, as are the next two
-    refused, on_topic        whether the adversary refused to attack, and how far it kept to its seed's topic
-    harmful      true, for sources of prompts
+    prompt      the chat that the defender answered; its last message is the attack
+    seed        the text that the adversary started from
+    attack      what it made of it
+    answer      what the defender answered
+    p_safe      how safe the answer is, by the judge; null where it is unjudged, as are
+                the next three
+    success     whether harm is more likely than not
+    refused     whether the adversary refused to attack
+    on_topic    how far it kept to its seed's topic
+    harmful     true, for sources of prompts
     generation, adversary, defender, match, split     where it comes from
 
 Read as prompts, everything but `prompt` is a fact; with the fact `attack`, the game

@@ -38,12 +38,6 @@ class RawAndRewritten(msgspec.Struct, frozen=True, omit_defaults=True):
     raw: Estimate
     adversary: Estimate | None = None
 
-    @property
-    def known(self) -> list[Estimate]:
-        """Those of the two that were measured."""
-        both = (self.raw, self.adversary)
-        return [e for e in both if e is not None and e.mean is not None]
-
 
 class AttackDiversity(msgspec.Struct, frozen=True):
     """How diverse the held-out attacks are, as `payoffs.diversity` defines it.
@@ -97,7 +91,10 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def worst(self) -> Interval | None:
         """The largest attack success with the newest defender, without an interval."""
-        known = [(e.mean, e.n) for e in self.attack_success.known if e.mean is not None]
+        known = []
+        for estimate in (self.attack_success.raw, self.attack_success.adversary):
+            if estimate is not None and estimate.mean is not None:
+                known.append((estimate.mean, estimate.n))
         if self.crossplay is not None and self.crossplay.worst is not None:
             known.append((self.crossplay.worst, self.crossplay.prompts))
         if not known:
@@ -161,15 +158,13 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def warnings(cls, history: History[Self], records: Records) -> Iterator[str]:
         """Signs that the adversary has collapsed."""
-        points = [
-            (m.measures.adversary_refused, m.measures.adversary_on_topic)
-            for m in history.measurements
-        ]
-        refused, on_topic = points[-1] if points else (None, None)
+        refused = on_topic = None
+        if history.last is not None:
+            newest = history.last.measures
+            refused = _judged(newest.adversary_refused)
+            on_topic = _judged(newest.adversary_on_topic)
         diversities = [m.measures.attack_diversity for m in history.measurements]
-        yield from collapse_warnings(
-            records.stages, _judged(refused), _judged(on_topic), diversities
-        )
+        yield from collapse_warnings(records.stages, refused, on_topic, diversities)
 
 
 ReadsInterval = Callable[[RedTeamMeasures], Interval | None]
