@@ -34,6 +34,7 @@ GOOD = write(
 )
 FAULTY = "<thinking>hm</thinking><payoff>{nothing}</payoff>stray<response>An answer.</response>"
 SETTINGS = [
+    "evaluate=assistance",
     "game={kind: assistance}",
     "schedule={kind: roles, roles: {assistant: policy}}",
     "turns=everyone",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from equipoise.options import RunFolder
-from equipoise.run.reference import at_generation, short_names
 
 
 def report(
@@ -22,30 +20,19 @@ def report(
         list[str],
         typer.Option(
             metavar="RUN[@GENERATION]",
-            help="another run of the game assistance, drawn in the same plane",
+            help="another run, drawn beside this one where its measures allow it: "
+            "those of the evaluation assistance, in the plane of both utilities",
         ),
     ] = [],  # noqa: B006
 ) -> None:
     """Write the run's report, one HTML file that works offline."""
-    from equipoise.environments.assistance.comparison import measured_run
-    from equipoise.environments.assistance.page_facts import plane
     from equipoise.report.html import render
-    from equipoise.run.collect import facts
+    from equipoise.run.beside import measurements_beside
     from equipoise.run.directory import Run
+    from equipoise.run.page import page
 
     path = out or folder / "report.html"
-    asked = [at_generation(one) for one in beside]
-    with ExitStack() as stack:
-        opened = stack.enter_context(Run.read(folder))
-        if beside:
-            measured_run(
-                opened, folder.name
-            )  # other runs' planes have their place only beside a plane of its own
-        others = []
-        for name, (other, generation) in zip(
-            short_names([one for one, _ in asked]), asked, strict=True
-        ):
-            found = measured_run(stack.enter_context(Run.read(other)), name, generation)
-            others.append(plane(f"{name}@{found.generation}", found.measures.facts({})))
-        path.write_text(render(facts(opened, beside=others)), encoding="utf-8")
+    with Run.read(folder) as run:
+        others = measurements_beside(run, beside)
+        path.write_text(render(page(run, beside=others)), encoding="utf-8")
     typer.echo(path)

@@ -72,7 +72,9 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     A subclass that records one of these fields even where it is None or empty declares
     it anew: `scores: dict[str, Estimate] = recorded()`. The class methods see the whole
-    history, which may be empty; a subclass takes it as `History[Self]`. What the run itself reads: `ages` (learner -> its own
+    history, which may be empty; a subclass takes it as `History[Self]`.
+
+    What the run itself reads, of whatever evaluation: `ages` (learner -> its own
     generation; the run fills it in), `scores` (player -> its mean held-out score), the
     watched numbers `score`, `best_score`, `win_rate` and `exploitability`, and of the
     league of all `players` its `payoff` table [N, N], the share of its
@@ -120,14 +122,23 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             if isinstance(value, int | float)
         }
 
-    def estimates(self) -> dict[str, float]:
-        """The mean of every field that was measured with an interval, by its name."""
+    def watched(self) -> dict[str, float]:
+        """The numbers to watch while a run is under way, as far as they are known."""
+        names = ("win_rate", "exploitability", "score", "best_score")
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def all_numbers(self) -> dict[str, int | float]:
+        """Every field that is a number, and the mean of every field that was measured
+        with an interval.
+        """
         values = msgspec.structs.asdict(self)
-        return {
+        means = {
             name: value.mean
             for name, value in values.items()
             if isinstance(value, Estimate) and value.mean is not None
         }
+        return self.numbers() | means
 
     def check_beside(self, run: str) -> None:
         """Raises RunError unless the page of a run can show this measurement of another

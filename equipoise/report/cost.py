@@ -113,7 +113,3 @@ def _lead(paid: bool, sample: SampleSize) -> str:
             f"{number(sample.total)} matches."
         )
     return sentences
-
-
-def cost(facts):  # type: ignore[no-untyped-def]
-    return cost_section(facts.accounts, facts.tokens, SampleSize(*facts.sample))

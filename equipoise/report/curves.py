@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.report.facts import Curve
+from equipoise.report.elements import Curve
 from equipoise.report.figures import MOST_TICKS
 from equipoise.report.section import Figure, Table, known, label, number
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.ratings.base import Rating
-from equipoise.report.facts import Series
+from equipoise.report.elements import Series
 from equipoise.report.section import Figure, Table, known, label, number
 
 MOST_POINTS = 1200  # of a series; more are averaged in equal bins, since a screen has no more columns

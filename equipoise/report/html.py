@@ -5,53 +5,22 @@ The page's policy (CSP) forbids every request and every script but the two that 
 holds, by their hashes. Texts of models and data reach the page in two ways only:
 through Jinja's autoescape, or as JSON in which <, > and & are escaped, read by a script
 that makes text nodes and no markup. What goes into plotly's labels is escaped once more
-(`section.label`). To add a section, write a function `Facts -> Section | None` and list
-it here.
+(`section.label`).
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from equipoise.environments.assistance import page as assistance
-from equipoise.environments.red_team import page as attack
-from equipoise.report import cost, judging, learning, population, records, standing
-from equipoise.report.facts import Facts
 from equipoise.report.page import Page
-from equipoise.report.section import Figure, Section, clean
-
-SECTIONS: tuple[Callable[[Facts], Section | None], ...] = (
-    learning.headline,
-    learning.curves,
-    learning.selection,
-    assistance.welfare,
-    assistance.plane,
-    assistance.moves,
-    assistance.written,
-    attack.success,
-    attack.crossplay,
-    attack.rewards,
-    population.payoffs,
-    population.equilibrium,
-    population.ratings,
-    standing.standing,
-    standing.match_ups,
-    judging.who_judged_whom,
-    judging.judges,
-    learning.losses,
-    records.counts,
-    cost.cost,
-    attack.attacks,
-    records.matches,
-    records.configuration,
-)
+from equipoise.report.section import Figure, clean
 
 _HERE = Path(__file__).parent
 
@@ -90,19 +59,7 @@ def _environment() -> Environment:
     return environment
 
 
-def render(
-    facts: Facts | Page,
-    sections: Sequence[Callable[[Facts], Section | None]] = SECTIONS,
-) -> str:
-    """The whole report as one HTML page."""
-    if isinstance(facts, Page):
-        return render_page(facts)
-    made = [section for make in sections if (section := make(facts)) is not None]
-    page = Page(facts.title, facts.subtitle, facts.created, tuple(made), facts.warnings)
-    return render_page(page)
-
-
-def render_page(page: Page) -> str:
+def render(page: Page) -> str:
     """The whole report as one HTML page; a section without blocks is named at the end,
     with its reason.
     """

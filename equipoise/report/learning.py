@@ -56,34 +56,3 @@ def losses_section(losses: Sequence[Series]) -> Section:
     return Section(
         "training", "Training", figures, "Logged by the learner at its optimizer steps."
     )
-
-
-# old
-
-
-def headline(facts):
-    return headline_section(facts.headline)
-
-
-def curves(facts):
-    drawn = facts.curves or facts.compared
-    if not drawn and facts.assistance is not None and facts.assistance.measured:
-        return None
-    section = learning_section(facts.compared, False)
-    alone = [curve_figure(curve) for curve in facts.curves if curve.x]
-    if not alone:
-        return section
-    lead = "Measured at each generation; generation 0 is the player as it was given."
-    if any(c.low for c in facts.curves):
-        lead += " Bands are 95 % intervals."
-    return Section("learning", "Learning", (*section.blocks, *alone), lead)
-
-
-def selection(facts):
-    from equipoise.report.selection import selection_section
-
-    return None if facts.selection is None else selection_section(facts.selection)
-
-
-def losses(facts):
-    return losses_section(facts.losses)

@@ -20,8 +20,6 @@ from equipoise.report.section import (
     number,
 )
 
-HARMFUL = "Show them: attacks and answers that may be harmful"
-MIXED = "Show them: some of the prompts ask for harm, and some of the answers may be harmful"
 LONGEST = (
     6000  # characters of one message or answer on the page; the ledger holds the rest
 )
@@ -118,35 +116,3 @@ def _content(answer: CardAnswer) -> dict[str, Any]:
 def _clipped(text: str) -> dict[str, Any]:
     """The text for the page, and how many characters of it stay in the ledger only."""
     return {"text": clean(text[:LONGEST]), "more": max(len(text) - LONGEST, 0)}
-
-
-# old
-
-row = card_row
-
-
-def counts(facts):
-    return counts_section(facts.counts, facts.dropped)
-
-
-def matches(facts):
-    total = int(facts.counts.get("matches", len(facts.matches)))
-    told = facts.assistance
-    folded = (
-        HARMFUL if facts.attack else MIXED if told is not None and told.harmful else ""
-    )
-    lead = (
-        ""
-        if told is None
-        else (
-            "Each of the assistant's answers block by block; the user sees the response alone. The cell that <analyze> "
-            "chooses is in brackets. Search for “faults” to find outputs that are not well-formed."
-        )
-    )
-    return matches_section(facts.matches, total, folded, lead)
-
-
-def configuration(facts):
-    if not facts.configuration_yaml:
-        return None
-    return configuration_section(facts.configuration_yaml)

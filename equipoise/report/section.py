@@ -1,11 +1,9 @@
 """What a section of the report is made of: tiles, figures, tables, match cards and
 plain text.
 
-A section is a function `Facts -> Section | None`. None: the section has nothing to do
-with this kind of run. A section with a `reason` and no blocks is named at the end of
-the page as left out, and why. Text goes into blocks as it is; the page escapes it. Only
-what goes into a figure's own labels must pass through `label`, because plotly reads a
-subset of HTML there.
+A section with a `reason` and no blocks is named at the end of the page as left out, and
+why. Text goes into blocks as it is; the page escapes it. Only what goes into a figure's
+own labels must pass through `label`, because plotly reads a subset of HTML there.
 """
 
 from __future__ import annotations

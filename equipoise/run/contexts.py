@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from equipoise import seeds
+from equipoise.evaluate.measures import Measures
 from equipoise.judges.base import JudgeContext
 from equipoise.matches.base import MatchContext
 from equipoise.players.population import Population
@@ -45,7 +43,7 @@ class Contexts:
         """What the schedule may know in generation t."""
         learners = self._roster.learners(t)
         past = [old for learner in learners for old in self._roster.past(learner)[1:]]
-        measured = self._ledger.finished(f"{self._roster.last_measured(t)}/measure")
+        measures = self._measures(self._roster.last_measured(t))
         remembers = self._config.schedule.remembers
         return MatchContext(
             game=self._config.game,
@@ -53,11 +51,16 @@ class Contexts:
             history=past,
             seed=seeds.child(self._config.seed, "seats", t),
             ratings=self.training_ratings(t),
-            mixture=_mixture(measured or {}),
-            win_rate=_win_rates(measured or {}),
+            mixture={} if measures is None else _mixture(measures),
+            win_rate={} if measures is None else _win_rates(measures),
             learners=learners,
             successful_texts=self._memory.successful_texts(t) if remembers else (),
         )
+
+    def _measures(self, t: int) -> Measures | None:
+        """What was measured of generation t; None before it is."""
+        facts = self._ledger.finished(f"{t}/measure")
+        return Measures.read(facts) if facts else None
 
     def training_ratings(self, t: int) -> dict[str, float]:
         """The players' ratings before the matches of generation t, by name; empty at
@@ -69,16 +72,17 @@ class Contexts:
         return {rating["name"]: rating["value"] for rating in rated["ratings"]}
 
 
-def _mixture(measured: Mapping[str, Any]) -> dict[PlayerId, float]:
-    weights = measured.get("mixture", {})
-    return {PlayerId.parse(name): weight for name, weight in weights.items()}
+def _mixture(measures: Measures) -> dict[PlayerId, float]:
+    weights = measures.mixture.items()
+    return {PlayerId.parse(name): weight for name, weight in weights}
 
 
-def _win_rates(measured: Mapping[str, Any]) -> dict[tuple[PlayerId, PlayerId], float]:
+def _win_rates(measures: Measures) -> dict[tuple[PlayerId, PlayerId], float]:
     """(first, second) -> P(first beats second), from pay-offs in [−1, 1]."""
-    players = [PlayerId.parse(name) for name in measured.get("players", ())]
+    players = [PlayerId.parse(name) for name in measures.players]
     rates = {}
-    for first, row in zip(players, measured.get("payoff", ()), strict=False):
-        for second, payoff in zip(players, row, strict=False):
+    # A game with roles has players without a pay-off table.
+    for first, row in zip(players, measures.payoff, strict=False):
+        for second, payoff in zip(players, row, strict=True):
             rates[first, second] = (1 + payoff) / 2
     return rates

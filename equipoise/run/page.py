@@ -60,8 +60,6 @@ def page(
     Raises RunError for a measurement that this version cannot read.
     """
     measured, kind = history(run, beside), measures_type(run)
-    if kind is Measures:
-        return _old(run, cards, sample, beside)
     recorded = records(run, sample)
     size = SampleSize(len(recorded.sample.matches), recorded.sample.total)
     totals = counts(run, recorded.stages)
@@ -95,22 +93,8 @@ def page(
     )
 
 
-def _old(run, cards, sample, beside):
-    from equipoise.report.html import SECTIONS
-    from equipoise.run.collect import facts
-
-    old = facts(run, cards, sample, beside or ())
-    sections = [section for make in SECTIONS if (section := make(old)) is not None]
-    return Page(old.title, old.subtitle, old.created, tuple(sections), old.warnings)
-
-
 def headlines(run: Run) -> Iterator[Headline]:
     """The numbers that matter, the newest generation against the start."""
-    if measures_type(run) is Measures:
-        from equipoise.run import collect
-
-        yield from collect.headlines(run)
-        return
     yield from measures_type(run).headlines(history(run))
     facts = run.ledger.finished("select")
     if facts:
@@ -119,10 +103,6 @@ def headlines(run: Run) -> Iterator[Headline]:
 
 def changes(run: Run) -> list[Change]:
     """What was measured at first and now."""
-    if measures_type(run) is Measures:
-        from equipoise.run import collect
-
-        return collect.changes(run)
     return list(measures_type(run).changes(history(run)))
 
 

@@ -181,11 +181,9 @@ class RunStages:
                 ages = {learner.name: learner.generation for learner in learners}
                 measures = self._config.evaluate.measure(self._arena, t)
                 facts.update(measures.facts(ages))
-                numbers = {n: v for n, v in facts.items() if isinstance(v, int | float)}
-                self._run.metric(key, generation=t, **numbers)
-        measured = self._ledger.finished(key) or {}
-        shown = ("win_rate", "exploitability", "score", "best_score")
-        self._monitor.numbers(**{n: measured[n] for n in shown if n in measured})
+                self._run.metric(key, generation=t, **measures.numbers())
+        measures = Measures.read(self._ledger.finished(key) or {})
+        self._monitor.numbers(**measures.watched())
 
     def select(self, t: int) -> None:
         """The best player of all generations up to t, tested once on the prompts that

@@ -15,6 +15,7 @@ import numpy as np
 
 from equipoise import seeds
 from equipoise.data.logprobs import opponent_logprobs
+from equipoise.evaluate.measures import Measures
 from equipoise.learners.base import OtherPlayer, TrainingBatch
 from equipoise.players.population import Population
 from equipoise.run.directory import Run
@@ -70,8 +71,9 @@ class Training:
         """
         scores: dict[str, float] = {}
         for _, _, _, facts, _ in self._ledger.stages("measure"):
-            for name, score in facts.get("scores", {}).items():
-                scores[name] = score["mean"]
+            for name, score in Measures.read(facts).scores.items():
+                if score.mean is not None:
+                    scores[name] = score.mean
         if not scores or not self._config.prompts.test:
             return set()
         return {PlayerId.parse(max(scores, key=scores.__getitem__))}

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from equipoise import seeds
 from equipoise.component import nearest
 from equipoise.errors import RunError
+from equipoise.evaluate.measures import Measures
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
@@ -101,7 +102,7 @@ class Catalogue:
             for name, player in players.items()
             if not isinstance(player, Local | Endpoint)
         ]
-        mixture = _mixture(measured[-1][3].get("mixture") or {}) if measured else {}
+        mixture = _mixture(Measures.read(measured[-1][3])) if measured else {}
         missing = sorted(set(mixture) - set(offers))
         if missing:
             notes.append(
@@ -272,11 +273,11 @@ def _kept(population: Population, name: str) -> list[int]:
     return sorted({0, *trained})
 
 
-def _mixture(weights: Mapping[str, float]) -> dict[str, float]:
+def _mixture(measures: Measures) -> dict[str, float]:
     """The players that the mixture holds."""
     return {
         str(PlayerId.parse(name)): weight
-        for name, weight in weights.items()
+        for name, weight in measures.mixture.items()
         if weight > 0
     }
 

@@ -8,8 +8,11 @@ import pytest
 from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import ConfigError
 from equipoise.evaluate.base import Evaluation
-from equipoise.evaluate.two_seats import TwoSeats
+from equipoise.evaluate.measures import History, Measurement
+from equipoise.evaluate.records import Records
+from equipoise.evaluate.two_seats import TwoSeatMeasures, TwoSeats
 from equipoise.games.answers import Answers
+from equipoise.report.section import Figure
 from equipoise.solvers.exploitability import nash_conv
 from equipoise.solvers.gpo import gpo
 from equipoise.solvers.zero_sum import nash
@@ -141,3 +144,33 @@ def test_what_cannot_be_measured_is_named(arena, seats, message):
 
 def test_the_kind_is_known():
     assert isinstance(Evaluation.build("bimatrix"), TwoSeats)
+
+
+def test_the_headlines_share_the_gap():
+    first, last = (
+        TwoSeatMeasures(
+            actions={},
+            value=0.5,
+            policies={},
+            averages={},
+            gap={f"row@{t}": gap},
+            last_gap={f"row@{t}": 0.5},
+            exploitability=2 * gap,
+            last_exploitability=1.0,
+        )
+        for t, gap in ((0, 0.5), (4, 0.125))
+    )
+    measurements = (Measurement(0, first), Measurement(4, last))
+    history = History(("row", "spectator"), measurements, PENNIES)
+    lines = list(TwoSeatMeasures.headlines(history))
+    assert [line.label for line in lines] == [
+        "exploitability of row's average policy",
+        "exploitability of row@4 alone",
+        "exploitability of the average policies",
+    ]
+    assert lines[-1].value == "0.2500"
+    note = "what both best replies gain together; 1.0000 at the start"
+    assert lines[-1].note == note
+    [section] = TwoSeatMeasures.sections(history, Records())
+    [figure] = [block for block in section.blocks if isinstance(block, Figure)][:1]
+    assert "both best replies" in figure.note

@@ -17,10 +17,9 @@ import pytest
 import siege_run
 from fixtures import report_pages
 
-from equipoise.environments.red_team import page as attack
+from equipoise.environments.red_team.report_sections import attacks
 from equipoise.report import records
 from equipoise.report.cards import CardAnswer, CardPart, MatchCard
-from equipoise.report.facts import Attack, Facts
 from equipoise.report.html import render
 from equipoise.report.page import Page
 from equipoise.report.section import clean
@@ -348,12 +347,8 @@ def test_attacks_are_shown_when_they_are_asked_for_and_only_as_text(browser, tmp
     )
     cards = (MatchCard("m1", 3, "train", (Message("seed prompt", "s"),), answers),)
     path = tmp_path / "attacks.html"
-    content = Facts(
-        "siege", attack=Attack(cards=cards, seen=7), sample=(9, 9), matches=cards
-    )
-    path.write_text(
-        render(content, (attack.attacks, records.matches)), encoding="utf-8"
-    )
+    sections = (attacks(cards, 7, 9, 9), records.matches_section(cards, 1, "folded"))
+    path.write_text(render(Page("siege", sections=sections)), encoding="utf-8")
     browser.open(path)
     visible = "[...document.querySelectorAll('.card')].filter((e) => e.checkVisibility()).length"
     assert browser.do(visible) == 0

@@ -18,6 +18,10 @@ from equipoise.template import Template
 from equipoise.types import Message, Move, Prompt, View, user
 
 ASSISTANT, USER = "assistant", "user"
+WARNING = (
+    "Show them: some of the prompts ask for harm, and some of the answers may be "
+    "harmful"
+)
 PACKAGE = "equipoise.environments.assistance"  # its texts/ holds the templates
 
 
@@ -68,6 +72,10 @@ class Assistance(Game):
     def symmetric(self) -> bool:
         """User and assistant are different roles."""
         return False
+
+    def content_warning(self, prompt: Prompt) -> str:
+        """Where the prompt asks for harm."""
+        return WARNING if prompt.facts.get("harmful") else ""
 
     @property
     def seats(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.record import AssistanceRecord
@@ -28,6 +28,12 @@ class AssistanceMeasures(
     AssistanceRecord, frozen=True, kw_only=True, omit_defaults=True
 ):
     """Numbers about one generation of the assistant, with what is shown of them."""
+
+    card_note: ClassVar[str] = (
+        "Each of the assistant's answers block by block; the user sees the response "
+        "alone. The cell that <analyze> chooses is in brackets. Search for “faults” to "
+        "find outputs that are not well-formed."
+    )
 
     def check_beside(self, run: str) -> None:
         """Raises RunError where no prompt has both utilities, so that there is nothing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from equipoise.environments.assistance.payoff_matrix import Cell
-from equipoise.evaluate.measures import Estimate, Measures
+from equipoise.evaluate.measures import Estimate, Measures, recorded
 
 QUESTIONS = ("detailed", "vague", "unknown")  # what is known of a question
 
@@ -109,10 +109,10 @@ class AssistanceRecord(Measures, frozen=True, kw_only=True, omit_defaults=True):
                  one side and no worse by the other; `exploitability` is the largest
     """
 
-    players: list[str]
-    scores: dict[str, Estimate]
-    score: float | None
-    exploitability: float | None
+    players: list[str] = recorded()
+    scores: dict[str, Estimate] = recorded()
+    score: float | None = recorded()
+    exploitability: float | None = recorded()
     welfare: Estimate
     utilities: Utilities
     rates: Rates

@@ -16,6 +16,7 @@ from equipoise.template import Template
 from equipoise.types import Judgement, Match, Message, Move, Prompt, View, user
 
 ADVERSARY, DEFENDER = "adversary", "defender"
+WARNING = "Show them: attacks and answers that may be harmful"
 
 
 class RedTeam(Game):
@@ -56,6 +57,10 @@ class RedTeam(Game):
     def symmetric(self) -> bool:
         """Attack and defence are different roles."""
         return False
+
+    def content_warning(self, prompt: Prompt) -> str:
+        """Every match may hold harmful texts."""
+        return WARNING
 
     @cached_property
     def threads(self) -> dict[str, tuple[str, ...]]:

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from equipoise.environments.red_team.cross_play_table import CrossPlay, CrossPlayTable
+from equipoise.environments.red_team.game import WARNING
 from equipoise.environments.red_team.training_curves import Phase
 from equipoise.report.cards import MatchCard
 from equipoise.report.curves import COLOURS, lines_figure
 from equipoise.report.elements import Curves
 from equipoise.report.figures import MOST_TICKS, bars, heat_map
-from equipoise.report.population import LEAST
-from equipoise.report.records import HARMFUL, row
+from equipoise.report.league import LEAST
+from equipoise.report.records import card_row
 from equipoise.report.section import (
     Cards,
     Figure,
@@ -298,5 +299,5 @@ def attacks(cards: Sequence[MatchCard], seen: int, read: int, total: int) -> Sec
         "kept so that a defence can be checked. Successful attacks come first; every "
         "generation is represented."
     )
-    browser = Cards([row(card) for card in cards], seen, HARMFUL, source)
+    browser = Cards([card_row(card) for card in cards], seen, WARNING, source)
     return Section("attacks", "Attacks", (browser,), lead)

@@ -4,11 +4,11 @@ import assistance_run
 import pytest
 from test_html import Page
 
+from equipoise.environments.assistance.game import WARNING
 from equipoise.report.html import render
-from equipoise.report.records import matches
 from equipoise.report.section import Cards
-from equipoise.run.collect import facts
 from equipoise.run.directory import Run
+from equipoise.run.page import page
 
 
 @pytest.fixture(scope="module")
@@ -17,12 +17,12 @@ def collected(tmp_path_factory):
         tmp_path_factory.mktemp("assistance") / "run", sources=("clerk", "wildguard")
     )
     with Run.read(folder) as run:
-        return facts(run)
+        return page(run)
 
 
 def test_answers_are_text_in_their_parts(collected):
-    page = Page(render(collected))
-    words = " ".join(" ".join(page.words).split())
+    parsed = Page(render(collected))
+    words = " ".join(" ".join(parsed.words).split())
     for title in ("Welfare", "User and model", "Moves", "The written game"):
         assert title in words
     assert (
@@ -30,7 +30,7 @@ def test_answers_are_text_in_their_parts(collected):
         and "no generation has been evaluated" not in words
     )
     assert "<b>bold" not in render(collected) and assistance_run.HOSTILE not in words
-    [rows] = [block["rows"] for block in page.data() if "rows" in block]
+    [rows] = [block["rows"] for block in parsed.data() if "rows" in block]
     parts = rows[0]["answers"][0]["parts"]
     assert [part["name"] for part in parts] == [
         "thinking",
@@ -47,11 +47,15 @@ def test_answers_are_text_in_their_parts(collected):
     assert rows[0]["answers"][0]["text"] == "" and "parts" not in rows[2]["answers"][0]
 
 
+def matches(content):
+    [section] = [section for section in content.sections if section.name == "matches"]
+    [browser] = [block for block in section.blocks if isinstance(block, Cards)]
+    return section, browser
+
+
 def test_harmful_prompts_fold_the_answers_away(collected, tmp_path):
-    [cards] = [block for block in matches(collected).blocks if isinstance(block, Cards)]
-    assert cards.folded == ""
+    section, browser = matches(collected)
+    assert browser.folded == "" and "block by block" in section.lead
     with Run.read(assistance_run.write_run(tmp_path / "harm", harmful=True)) as run:
-        [cards] = [
-            block for block in matches(facts(run)).blocks if isinstance(block, Cards)
-        ]
-    assert cards.folded
+        _, browser = matches(page(run))
+    assert browser.folded == WARNING

@@ -164,11 +164,11 @@ def test_what_a_move_was_worth_is_the_mean_of_what_it_was_paid(talked):
 
 def test_the_report_sets_what_was_written_beside_what_it_was_worth(talked):
     from equipoise.report.html import render
-    from equipoise.run.collect import facts
+    from equipoise.run.page import page
 
     with Run.read(talked) as run:
-        page = render(facts(run))
-    assert "What was written against what it was worth" in page
+        text = render(page(run))
+    assert "What was written against what it was worth" in text
 
 
 def test_an_output_that_cannot_be_read_counts_as_nothing_in_every_rate(talked):

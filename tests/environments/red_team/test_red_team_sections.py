@@ -12,9 +12,9 @@ from equipoise.environments.red_team.cross_play_table import (
     CrossPlayTable,
     MetaGame,
 )
+from equipoise.environments.red_team.game import WARNING
 from equipoise.environments.red_team.measures import RedTeamMeasures
 from equipoise.environments.red_team.training_curves import Phase
-from equipoise.report import records as report_records
 from equipoise.report.cards import CardAnswer, MatchCard
 from equipoise.report.elements import Curve, Curves
 from equipoise.report.section import Cards, Figure, Tiles
@@ -106,7 +106,7 @@ def test_a_thousandth_does_not_look_like_a_fall():
 
 def test_attacks_are_folded_away_and_say_what_they_are_a_choice_of():
     [cards] = blocks(sections.attacks([CARD], 9, 12, 12), Cards)
-    assert cards.folded == report_records.HARMFUL
+    assert cards.folded == WARNING
     assert cards.source == "1 of 9 attacks of the run"
     [cards] = blocks(sections.attacks([CARD], 9, 12, 4000), Cards)
     assert (
