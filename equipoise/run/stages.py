@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from equipoise import seeds
+from equipoise.evaluate.measures import Measures
 from equipoise.judges.base import Judge
 from equipoise.models.resources import Resources
 from equipoise.players.population import Population
