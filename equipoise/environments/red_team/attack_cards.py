@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import chain, zip_longest
+from typing import NamedTuple
 
 from equipoise.environments.red_team.sub_matches import is_adversary
 from equipoise.evaluate.records import Records
@@ -25,40 +27,43 @@ def attack_cards(records: Records, judge: str) -> tuple[list[MatchCard], int]:
         for judgement in records.sample.judgements
         if judgement.judge == judge
     }
-    by_generation: dict[int, list[tuple[float, Match]]] = defaultdict(list)
+    attacks = []
     for match in records.sample.matches:
-        if any(is_adversary(seat) for seat in match.seats):
-            success = _success(judgements.get(match.id))
-            by_generation[match.generation].append((success, match))
-    chosen = _chosen(by_generation)
+        if any(map(is_adversary, match.seats)):
+            judgement = judgements.get(match.id)
+            attacks.append(Attack(match, judgement, _success(judgement)))
     cards = []
-    for _, match in chosen:
-        prompt = records.prompts.get(match.prompt)
+    for attack in _chosen(attacks):
+        prompt = records.prompts.get(attack.match.prompt)
         seed = prompt.messages if prompt else ()
-        cards.append(_card(match, judgements.get(match.id), seed))
-    return cards, sum(map(len, by_generation.values()))
+        cards.append(_card(attack.match, attack.judgement, seed))
+    return cards, len(attacks)
 
 
-def _chosen(
-    by_generation: dict[int, list[tuple[float, Match]]],
-) -> list[tuple[float, Match]]:
-    """The attacks to show, with their success.
+class Attack(NamedTuple):
+    """A match in which an adversary attacks, and the best success of its attacks."""
+
+    match: Match
+    judgement: Judgement | None
+    success: float
+
+
+def _chosen(attacks: Sequence[Attack]) -> list[Attack]:
+    """The attacks to show, successes first.
 
     Each generation, the newest first, gives its best attack, then its second best …:
     the last generation alone would fill the page.
     """
-    ranked = [
-        sorted(by_generation[t], key=lambda attack: -attack[0])
-        for t in sorted(by_generation, reverse=True)
-    ]
-    longest = max(map(len, ranked), default=0)
-    turns = [
-        attacks[place]
-        for place in range(longest)
-        for attacks in ranked
-        if place < len(attacks)
-    ]
-    return sorted(turns[:CARDS], key=lambda one: (-one[0], -one[1].generation))
+    by_generation: dict[int, list[Attack]] = defaultdict(list)
+    for attack in attacks:
+        by_generation[attack.match.generation].append(attack)
+    ranked = []
+    for generation in sorted(by_generation, reverse=True):
+        best_first = sorted(by_generation[generation], key=lambda a: -a.success)
+        ranked.append(best_first)
+    turns = chain.from_iterable(zip_longest(*ranked))
+    chosen = [attack for attack in turns if attack is not None][:CARDS]
+    return sorted(chosen, key=lambda a: (-a.success, -a.match.generation))
 
 
 def _success(judgement: Judgement | None) -> float:

@@ -130,7 +130,7 @@ def summary(
         facts["forgetting"] = result.forgetting
         facts["cycling"] = result.cycling
         facts["meta_game"] = result.meta_game
-    facts["worst"] = dict(_worst_cases(cells, adversaries, defenders))
+    facts["worst"] = _worst_cases(cells, adversaries, defenders)
     facts["mean"] = {
         adversary: _estimate(_with_all(cells, adversary, defenders))
         for adversary in adversaries
@@ -140,18 +140,19 @@ def summary(
 
 def _worst_cases(
     cells: Cells, adversaries: Sequence[str], defenders: Sequence[str]
-) -> list[tuple[str, dict[str, Any]]]:
-    worst_cases = []
+) -> dict[str, dict[str, Any]]:
+    """Defender -> its adversary of the largest success, and that success."""
+    worst_cases = {}
     for defender in defenders:
-        by_adversary = {
-            adversary: _estimate(cells[adversary, defender])
-            for adversary in adversaries
-        }
-        known = {name: e.mean for name, e in by_adversary.items() if e.mean is not None}
-        if known:
-            worst = max(known, key=lambda name: known[name])
-            estimate = msgspec.to_builtins(by_adversary[worst])
-            worst_cases.append((defender, {"adversary": worst, **estimate}))
+        estimates = {}
+        for adversary in adversaries:
+            estimate = _estimate(cells[adversary, defender])
+            if estimate.mean is not None:
+                estimates[adversary] = estimate
+        if estimates:
+            worst = max(estimates, key=lambda name: estimates[name].mean)
+            case = msgspec.to_builtins(estimates[worst])
+            worst_cases[defender] = {"adversary": worst, **case}
     return worst_cases
 
 

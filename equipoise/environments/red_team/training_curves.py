@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from itertools import chain
 from statistics import fmean
 
 from equipoise.evaluate.records import StageRecord
@@ -35,15 +35,18 @@ class Phase:
 
 def phases(stages: Sequence[StageRecord]) -> list[Phase]:
     """Whose turn it was, in the order of the generations."""
-    turns = sorted(
-        (stage.generation, tuple(stage.facts["learn"]))
+    turns = {
+        stage.generation: tuple(stage.facts["learn"])
         for stage in stages
         if stage.stage == "turn"
-    )
-    found = []
-    for learners, group in groupby(turns, key=lambda turn: turn[1]):
-        generations = [generation for generation, _ in group]
-        found.append(Phase(learners, generations[0], generations[-1]))
+    }
+    found: list[Phase] = []
+    for generation in sorted(turns):
+        learners = turns[generation]
+        if found and found[-1].learners == learners:
+            found[-1] = replace(found[-1], last=generation)
+        else:
+            found.append(Phase(learners, generation, generation))
     return found
 
 
@@ -51,13 +54,20 @@ def training_curves(
     stages: Sequence[StageRecord], phases: Sequence[Phase]
 ) -> list[Curves]:
     """Rewards, their parts and KL divergences of the generations that recorded them."""
-    groups: list[Curves] = []
+    groups = []
     for title, lines in _lines(stages).items():
-        curves, size = _averaged(lines, phases)
-        each = f"; each point is the mean of up to {size} generations"
-        if curves:
-            note = NOTES[title] + (each if size > 1 else "")
-            groups.append(Curves(title, "nats" if title == KL else "", curves, note))
+        if not lines:
+            continue
+        parts = _parts(lines, phases)
+        # Where every phase is a single point, gaps between them would leave no line.
+        gaps = any(len(of_phase) > 1 for of_phase in parts)
+        curves = tuple(_curve(name, line, parts, gaps) for name, line in lines.items())
+        note = NOTES[title]
+        size = max(len(part) for of_phase in parts for part in of_phase)
+        if size > 1:
+            note += f"; each point is the mean of up to {size} generations"
+        unit = "nats" if title == KL else ""
+        groups.append(Curves(title, unit, curves, note))
     return groups
 
 
@@ -76,38 +86,35 @@ def _lines(stages: Sequence[StageRecord]) -> dict[str, Lines]:
     return groups
 
 
-def _averaged(
-    lines: Mapping[str, Mapping[int, float]], phases: Sequence[Phase]
-) -> tuple[tuple[Curve, ...], int]:
-    """A curve for each line, with a gap while others learn.
-
-    Also how many generations a point stands for at most.
-    """
-    generations = [t for line in lines.values() for t in line]
-    if not generations:
-        return (), 1
+def _parts(lines: Lines, phases: Sequence[Phase]) -> list[list[range]]:
+    """The generations of each phase in equal parts, POINTS of them or a few more."""
     spans = [(phase.first, phase.last) for phase in phases]
-    spans = spans or [(min(generations), max(generations))]
-    size = math.ceil(sum(last - first + 1 for first, last in spans) / POINTS)
-    parts = [
-        range(t, min(t + size, last + 1))
-        for first, last in spans
-        for t in range(first, last + 1, size)
-    ]
-    # Where every phase is a single point, gaps between them would leave no line.
-    gaps = any(last - first >= size for first, last in spans)
-    curves = (_curve(name, line, parts, gaps) for name, line in lines.items())
-    return tuple(curves), size
+    if not spans:
+        generations = [t for line in lines.values() for t in line]
+        spans = [(min(generations), max(generations))]
+    total = sum(last - first + 1 for first, last in spans)
+    size = math.ceil(total / POINTS)
+    parts = []
+    for first, last in spans:
+        starts = range(first, last + 1, size)
+        parts.append([range(t, min(t + size, last + 1)) for t in starts])
+    return parts
 
 
 def _curve(
-    name: str, line: Mapping[int, float], parts: Sequence[range], gaps: bool
+    name: str,
+    line: Mapping[int, float],
+    parts: Sequence[Sequence[range]],
+    gaps: bool,
 ) -> Curve:
     """The means over the parts; NaN, or no point without `gaps`, where there is none."""
     x, y = [], []
-    for part in parts:
+    for part in chain.from_iterable(parts):
         values = [line[t] for t in part if t in line]
-        if values or gaps:
+        if values:
             x.append(fmean(part))
-            y.append(fmean(values) if values else math.nan)
+            y.append(fmean(values))
+        elif gaps:
+            x.append(fmean(part))
+            y.append(math.nan)
     return Curve(name, "", tuple(x), tuple(y))
