@@ -84,7 +84,7 @@ class Assistance(Game):
 
     def check(self) -> None:
         """Raises DataError for a template that cannot be read or filled."""
-        self.asked("a question")
+        self.instruction("a question")
         if self.simulated:
             self._opening.render(wish="a wish", vague="")
             self._reply.render(wish="a wish", told="", answer="an answer")
@@ -93,7 +93,7 @@ class Assistance(Game):
         """Seat -> moves at most: as many as there are turns."""
         return dict.fromkeys(self.seats, self.turns)
 
-    def asked(self, question: str) -> str:
+    def instruction(self, question: str) -> str:
         """What the assistant is shown in place of the user's last message."""
         return question if self._text is None else self._text.render(question=question)
 
@@ -118,7 +118,7 @@ class Assistance(Game):
         for turn in range(1, self.turns + 1):
             *before, last = chat
             answer = yield Ask(
-                ASSISTANT, View((*before, user(self.asked(last.content))))
+                ASSISTANT, View((*before, user(self.instruction(last.content))))
             )
             assert isinstance(answer, Move)
             response = self.read(answer.text).response
@@ -143,8 +143,10 @@ class Assistance(Game):
     def _reply_view(self, prompt: Prompt, response: str) -> View:
         """What the simulated user is asked when the assistant has asked back."""
         wish, _ = wish_forms(prompt)
-        told = str(prompt.facts.get("told", ""))
-        return View((user(self._reply.render(wish=wish, told=told, answer=response)),))
+        text = self._reply.render(
+            wish=wish, told=str(prompt.facts.get("told", "")), answer=response
+        )
+        return View((user(text),))
 
     @cached_property
     def _text(self) -> Template | None:

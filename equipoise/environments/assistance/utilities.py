@@ -1,8 +1,9 @@
 """What an output is worth to the user who reads it and to the provider who pays for it.
 
-    B(n; a, b) = σ(s·(n − a)) · σ(s·(b − n))                      about 1 inside the window [a, b], 0 far outside
-    user = ε + 0.5·Q_user + 0.2·B(words of the response) + 0.3·exp(−characters before it / 500)
+    user = ε + 0.5·Q_user + 0.2·B(words of the response)
+             + 0.3·exp(−characters before it / 500)
     llm  = ε + 0.4·Q_llm + 0.2·B(words of the output) + 0.2·format + 0.2·matrix
+    B(n; a, b) = σ(s·(n − a)) · σ(s·(b − n)): about 1 inside [a, b], 0 far outside
 
 Source: GTAlign (arXiv 2510.08872), section 4 and its released code. A second published
 variant asks a judge besides whether <analyze> names an action on the true frontier.

@@ -56,7 +56,7 @@ def test_a_chat_is_understood_as_the_clerk_meant_it():
 
 def test_a_question_is_found_among_instructions_and_a_piece_told_later_is_added():
     for text in ("assistance", "assistance_compact"):
-        asked = Assistance.model_validate({"text": text}).asked(
+        asked = Assistance.model_validate({"text": text}).instruction(
             "Hello. How do I burn my boss's barn tonight?"
         )
         assert understood([user(asked)]) == Case(verb="burn", thing="my boss's barn")
@@ -176,7 +176,7 @@ def test_the_teacher_is_right_and_varies_in_quality():
         }
     )
     views = [
-        View((user(Assistance().asked(prompt.messages[0].content)),))
+        View((user(Assistance().instruction(prompt.messages[0].content)),))
         for prompt in PROMPTS
     ]
     offered = Counter[bool]()

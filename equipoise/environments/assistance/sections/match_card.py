@@ -62,6 +62,8 @@ def match_card(
 
 def _reasons(judgements: Sequence[Judgement]) -> str:
     """Why the match is unjudged; of several judges, by whom."""
+    if not judgements:
+        return "not judged yet"
     if len(judgements) == 1:
         return judgements[0].reason
     return "; ".join(

@@ -136,7 +136,7 @@ class Steering(Settings):
 
     def first_prompt(self, question: str) -> str:
         """What the model is shown in place of the user's last message."""
-        return self._game.asked(question)
+        return self._game.instruction(question)
 
     def second_prompt(self, question: str, edited: PayoffMatrix, cell: str) -> str:
         """The same where the outcome has been chosen and the model is asked anew."""

@@ -80,23 +80,23 @@ class SteeringEngine:
         steering.check()
         self._engine, self.steering, self._report = engine, steering, report
 
-    async def generate(self, asked: EngineRequest) -> AsyncGenerator[Piece, None]:
+    async def generate(self, request: EngineRequest) -> AsyncGenerator[Piece, None]:
         """The response in pieces. Raises Refused for a begun answer, and as the engine
         does.
         """
         if self.steering.mode == "off":
-            async with aclosing(self._engine.generate(asked)) as pieces:
+            async with aclosing(self._engine.generate(request)) as pieces:
                 async for piece in pieces:
                     yield piece
             return
-        if asked.prefix:
+        if request.prefix:
             raise Refused(
                 "an answer that is already begun cannot be steered; leave its "
                 "beginning out, or use mode: off"
             )
-        response = VisibleResponse(asked.stop)
-        answer = AnswerInProgress(response, asked.max_tokens)
-        async with aclosing(self._pieces(asked, answer)) as pieces:
+        response = VisibleResponse(request.stop)
+        answer = AnswerInProgress(response, request.max_tokens)
+        async with aclosing(self._pieces(request, answer)) as pieces:
             async for piece in pieces:
                 yield piece
         yield self._last(answer)
@@ -113,19 +113,19 @@ class SteeringEngine:
         await self._engine.close()
 
     async def _pieces(
-        self, asked: EngineRequest, answer: AnswerInProgress
+        self, request: EngineRequest, answer: AnswerInProgress
     ) -> AsyncGenerator[Piece, None]:
         """All but the last piece."""
-        messages = _with_last(asked.messages, self.steering.first_prompt)
-        request = replace(asked, messages=messages, stop=(RESPONSE_END,))
-        rest: EngineRequest | None = request
+        messages = _with_last(request.messages, self.steering.first_prompt)
+        hidden_request = replace(request, messages=messages, stop=(RESPONSE_END,))
+        rest: EngineRequest | None = hidden_request
         if self.steering.mode != "strip":
-            until_matrix = replace(request, stop=(PAYOFF_END, RESPONSE_END))
+            until_matrix = replace(hidden_request, stop=(PAYOFF_END, RESPONSE_END))
             async with aclosing(self._written(until_matrix, answer)) as pieces:
                 async for piece in pieces:
                     yield piece
-            self._choose(answer, asked.seed)
-            rest = self._rest(asked, request, answer)
+            self._choose(answer, request.seed)
+            rest = self._rest(request, hidden_request, answer)
             if answer.lead:
                 yield Piece(answer.lead)
         if rest is not None:
@@ -181,7 +181,10 @@ class SteeringEngine:
             answer.error = f"the answer cannot be steered: {answer.why_none}"
 
     def _rest(
-        self, asked: EngineRequest, request: EngineRequest, answer: AnswerInProgress
+        self,
+        request: EngineRequest,
+        hidden_request: EngineRequest,
+        answer: AnswerInProgress,
     ) -> EngineRequest | None:
         """What is still to be asked once the model has written its matrix, or has not;
         None: nothing.
@@ -192,18 +195,18 @@ class SteeringEngine:
             return None
         if choice is not None and steering.mode == "reask":
             answer.hidden = begun
-            answer.response = VisibleResponse(asked.stop, plain=True)
+            answer.response = VisibleResponse(request.stop, plain=True)
             messages = _with_last(
-                asked.messages,
+                request.messages,
                 lambda question: steering.second_prompt(
                     question, choice.shown, choice.cell
                 ),
             )
-            return replace(request, messages=messages)
+            return replace(hidden_request, messages=messages)
         if choice is not None:
             begun = steering.continued(response.output, choice)
         answer.lead = response.begin(begun)
-        return replace(request, prefix=begun)
+        return replace(hidden_request, prefix=begun)
 
     def _last(self, answer: AnswerInProgress) -> Piece:
         finish, error, text = answer.finish, answer.error, ""
