@@ -60,7 +60,7 @@ class Ranges(msgspec.Struct, frozen=True):
 
 
 class ComparedRun(msgspec.Struct, frozen=True):
-    """One run's numbers: means over the shared prompts, `payoffs.pareto.Side`, the
+    """One run's numbers: means over the shared prompts, `payoffs.pareto.ParetoSummary`, the
     hypervolume; lengths are of all its prompts.
     """
 
@@ -210,7 +210,7 @@ def _rows(run: MeasuredRun, prompts: list[str]) -> np.ndarray:
 def _compared(
     run: MeasuredRun,
     point_N2: np.ndarray,
-    side: pareto.Side,
+    side: pareto.ParetoSummary,
     settings: ComparisonSettings,
 ) -> ComparedRun:
     user, llm = point_N2.mean(axis=0).tolist()
