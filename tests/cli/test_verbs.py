@@ -132,7 +132,7 @@ def test_every_help_text_is_shown_whole():
 
     from equipoise.cli import app
 
-    verbs = typer.main.get_command(app()).commands.values()
+    verbs = vars(typer.main.get_command(app()))["commands"].values()
     helps = [option.help or "" for verb in verbs for option in verb.params]
     assert not [text for text in helps if "[" in text]
 
