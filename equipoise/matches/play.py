@@ -51,7 +51,8 @@ class _OpenMatch:
     """A match that is being played: what its referee asks now, and the turns so far."""
 
     def __init__(self, plan: Planned, referee: Referee) -> None:
-        self.plan, self._referee = plan, referee
+        self.plan = plan
+        self._referee = referee
         self._turns: list[Turn] = []
         self._take(next(self._referee, None))
 

@@ -64,7 +64,8 @@ class RoundRobin(Schedule):
         self, prompts: Sequence[Prompt], match_context: MatchContext
     ) -> Seatings:
         """One match per prompt and pair of players; a lone player meets itself."""
-        game, players = match_context.game, match_context.players
+        game = match_context.game
+        players = match_context.players
         alone = [(player, player) for player in players]
         seatings: Seatings = []
         for first, second in list(combinations(players, 2)) or alone:

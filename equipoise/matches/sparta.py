@@ -42,7 +42,8 @@ class Sparta(Schedule):
         players = two_or_more(match_context, self.kind)
         rng = seeds.generator(match_context.seed, self.kind)
         order: list[int] = []
-        game, ratings = match_context.game, match_context.ratings
+        game = match_context.game
+        ratings = match_context.ratings
         seatings: Seatings = []
         for prompt in prompts:
             order = order or rng.permutation(len(players)).tolist()

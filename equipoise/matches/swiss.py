@@ -39,7 +39,8 @@ class Swiss(Schedule):
         """Half as many matches a prompt as players. Raises ConfigError for fewer than
         two players.
         """
-        game, players = match_context.game, two_or_more(match_context, self.kind)
+        game = match_context.game
+        players = two_or_more(match_context, self.kind)
         rng = seeds.generator(match_context.seed, self.kind)
         met_NN = np.zeros((len(players), len(players)), int)
         byes_N = np.zeros(len(players), int)
@@ -53,7 +54,8 @@ class Swiss(Schedule):
                 byes_N[idle] += 1
                 ranked.remove(idle)
             for a, b in _pairs(met_NN[np.ix_(ranked, ranked)]):
-                first, second = ranked[a], ranked[b]
+                first = ranked[a]
+                second = ranked[b]
                 met_NN[first, second] += 1
                 met_NN[second, first] += 1
                 swap = bool(rng.integers(2))
@@ -92,13 +94,16 @@ def _pairs(met_NN: np.ndarray) -> list[tuple[int, int]]:
     while better:
         better = False
         for p, q in combinations(range(len(pairs)), 2):
-            (a, b), (c, d) = pairs[p], pairs[q]
-            dealt = min(
+            a, b = pairs[p]
+            c, d = pairs[q]
+            ways = (
                 ((a, b), (c, d)),
                 ((a, c), (b, d)),
                 ((a, d), (b, c)),
-                key=lambda two: sum(cost_NN[x] for x in two),
             )
-            if sum(cost_NN[x] for x in dealt) < cost_NN[a, b] + cost_NN[c, d]:
-                pairs[p], pairs[q], better = *dealt, True
+            costs = [cost_NN[first] + cost_NN[second] for first, second in ways]
+            best = int(np.argmin(costs))
+            if costs[best] < costs[0]:
+                pairs[p], pairs[q] = ways[best]
+                better = True
     return [(min(pair), max(pair)) for pair in pairs]

@@ -48,9 +48,13 @@ class RunArena:
         contexts: Contexts,
         prompt_parts: PromptParts,
     ) -> None:
-        self._config, self._ledger, self._roster = config, ledger, roster
-        self._population, self._prompt_parts = population, prompt_parts
-        self.recorder, self.contexts = recorder, contexts
+        self._config = config
+        self._ledger = ledger
+        self._roster = roster
+        self._population = population
+        self._prompt_parts = prompt_parts
+        self.recorder = recorder
+        self.contexts = contexts
         self._policies: dict[PlayerId, np.ndarray] = {}
         self._scores: dict[tuple[PlayerId, int, str, str], PlayerScores] = {}
         self._answered: dict[tuple[PlayerId, int], dict[str, list[Turn]]] = {}
@@ -62,7 +66,8 @@ class RunArena:
         """The arena of a run that nobody learns in: every player is opened from its
         weights on disk.
         """
-        config, ledger = run.config, run.ledger
+        config = run.config
+        ledger = run.ledger
         population = Population(config.players, run.folder / "players", ledger)
         roster = Roster(config, ledger)
         memory = Memory(config, ledger)
@@ -131,7 +136,8 @@ class RunArena:
         key = (player, samples, judge.name, part)
         if key not in self._scores:
             matches = self._played_alone(player, samples, part)
-            t, utility = player.generation, self._config.utility
+            t = player.generation
+            utility = self._config.utility
             judgements = self.recorder.judgements(
                 f"{t}/{part}/{player.name}/judge/{judge.name}",
                 judge,

@@ -224,9 +224,8 @@ class RunConfig(Settings):
             if other != name:
                 raise ValueError(
                     f"players.{name}.adapter: '{other}' starts from "
-                    f"'{player.adapter}', too; give each role an "
-                    "adapter of its own, or set schedule.shared: true if one start "
-                    "for both is meant"
+                    f"'{player.adapter}', too; give each role an adapter of its own, "
+                    "or set schedule.shared: true if one start for both is meant"
                 )
 
     def _check_rewards(self) -> None:

@@ -25,8 +25,11 @@ class Contexts:
         population: Population,
         memory: Memory,
     ) -> None:
-        self._config, self._ledger, self._roster = config, ledger, roster
-        self._population, self._memory = population, memory
+        self._config = config
+        self._ledger = ledger
+        self._roster = roster
+        self._population = population
+        self._memory = memory
 
     def judge(self, t: int) -> JudgeContext:
         """What the judges of generation t may know and ask."""

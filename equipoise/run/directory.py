@@ -34,7 +34,9 @@ class Run:
     """
 
     def __init__(self, folder: Path, config: RunConfig, ledger: Ledger) -> None:
-        self.folder, self.config, self.ledger = folder, config, ledger
+        self.folder = folder
+        self.config = config
+        self.ledger = ledger
 
     @classmethod
     @contextmanager

@@ -197,9 +197,11 @@ class Ledger(Database):
         generation: int | None,
         limit: int = -1,
     ) -> list[Any]:
-        where, values = "split = ?", [split]
+        where = "split = ?"
+        values = [split]
         if generation is not None:
-            where, values = "split = ? AND generation = ?", [split, generation]
+            where = "split = ? AND generation = ?"
+            values = [split, generation]
         query = f"SELECT record FROM {table} WHERE {where} ORDER BY rowid LIMIT ?"
         return list(self._records(kind, query, (*values, limit)))
 

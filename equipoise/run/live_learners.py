@@ -36,8 +36,11 @@ class LiveLearners:
         self, config: RunConfig, ledger: Ledger, folder: Path, resources: Resources
     ) -> None:
         """`folder` is the run's."""
-        self._config, self._ledger, self._resources = config, ledger, resources
-        self._players, self._logs = folder / "players", folder / "logs" / "tensorboard"
+        self._config = config
+        self._ledger = ledger
+        self._resources = resources
+        self._players = folder / "players"
+        self._logs = folder / "logs" / "tensorboard"
         self._names = {
             name
             for name in config.learning
@@ -103,7 +106,8 @@ class LiveLearners:
         if settings.launch is None:
             return trainer.learn(episodes, turns, seed, log)
         scratch = self._states(learner.name) / "launch"
-        before, after = scratch / "before", scratch / "after"
+        before = scratch / "before"
+        after = scratch / "after"
         write_whole(before, trainer.save_state)
         facts: dict[str, float] = {}
 

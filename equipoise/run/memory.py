@@ -19,7 +19,8 @@ class Memory:
     """
 
     def __init__(self, config: RunConfig, ledger: Ledger) -> None:
-        self._config, self._ledger = config, ledger
+        self._config = config
+        self._ledger = ledger
         self._terms: list[Term] | None = None
         self._generations_read = 0  # whose texts the terms have
         self._generations_searched = 0  # for successful texts

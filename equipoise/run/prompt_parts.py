@@ -23,8 +23,10 @@ class PromptParts:
     def __init__(
         self, config: RunConfig, ledger: Ledger, recorder: Recorder, monitor: Monitor
     ) -> None:
-        self._config, self._ledger = config, ledger
-        self._recorder, self._monitor = recorder, monitor
+        self._config = config
+        self._ledger = ledger
+        self._recorder = recorder
+        self._monitor = monitor
 
     def train(self, t: int) -> list[Prompt]:
         """The prompts of generation t."""

@@ -38,15 +38,18 @@ class Recorder:
         population: Population,
         monitor: Monitor,
     ) -> None:
-        self._config, self._ledger = config, ledger
-        self._population, self._monitor = population, monitor
+        self._config = config
+        self._ledger = ledger
+        self._population = population
+        self._monitor = monitor
 
     @contextmanager
     def stage(self, name: str, key: str, t: int) -> Iterator[dict[str, Any]]:
         """Time a stage and mark it finished under `key`, with the facts that are put
         into the dict.
         """
-        started, facts = time.perf_counter(), {}
+        started = time.perf_counter()
+        facts = {}
         yield facts
         self._ledger.finish(key, t, name, facts, time.perf_counter() - started)
 
@@ -146,7 +149,10 @@ class Recorder:
         judgements: Mapping[str, Judgement],
     ) -> dict[str, Any]:
         """Count the seats without a score; raise NoSignal when they are too many."""
-        utility, missing, seats, reasons = self._config.utility, 0, 0, Counter()
+        utility = self._config.utility
+        missing = 0
+        seats = 0
+        reasons = Counter()
         for match in matches:
             judgement = judgements[match.id]
             absent = match.seats.keys() - judgement.by_seat(utility).keys()
@@ -159,8 +165,8 @@ class Recorder:
         if share > self._config.max_unjudged:
             raise NoSignal(
                 f"judge '{judge.kind}': {share:.0%} of {seats} answers have no "
-                f"'{utility}' score, more than "
-                f"max_unjudged = {self._config.max_unjudged:.0%}. {most_common(reasons)}"
+                f"'{utility}' score, more than max_unjudged = "
+                f"{self._config.max_unjudged:.0%}. {most_common(reasons)}"
             )
         return {
             "judge": judge.name,

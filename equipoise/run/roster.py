@@ -44,7 +44,8 @@ class Roster:
     """The players of a run through the generations of its loop."""
 
     def __init__(self, config: RunConfig, ledger: Ledger) -> None:
-        self._config, self._ledger = config, ledger
+        self._config = config
+        self._ledger = ledger
         # The turns decided so far, what each of them brought but the last, and the
         # learners' ages when each generation begins.
         self._turns: list[tuple[str, ...]] = []
@@ -127,7 +128,8 @@ class Roster:
 
     def _turn_taken(self, t: int) -> TurnTaken:
         """Who learned in generation t, with their mean rewards where they have any."""
-        names, rewards = self._turns[t], {}
+        names = self._turns[t]
+        rewards = {}
         for name in names:
             facts = self._ledger.finished(f"{t}/episodes/{name}")
             if facts is not None:

@@ -42,16 +42,24 @@ class RunStages:
         arena: RunArena,
         monitor: Monitor,
     ) -> None:
-        self._run, self._config, self._ledger = run, run.config, run.ledger
-        self._roster, self._prompt_parts = roster, prompt_parts
-        self._contexts, self._recorder = contexts, recorder
-        self._live, self._teaching, self._training = live, teaching, training
-        self._arena, self._monitor = arena, monitor
+        self._run = run
+        self._config = run.config
+        self._ledger = run.ledger
+        self._roster = roster
+        self._prompt_parts = prompt_parts
+        self._contexts = contexts
+        self._recorder = recorder
+        self._live = live
+        self._teaching = teaching
+        self._training = training
+        self._arena = arena
+        self._monitor = monitor
 
     @classmethod
     def of(cls, run: Run, monitor: Monitor) -> RunStages:
         """The stages of an open run, with everything that they need."""
-        config, ledger = run.config, run.ledger
+        config = run.config
+        ledger = run.ledger
         resources = Resources(ledger)
         roster = Roster(config, ledger)
         memory = Memory(config, ledger)
@@ -112,13 +120,15 @@ class RunStages:
         """Rate the players after these matches; the judgements, weighed by the ratings
         of their judges.
         """
-        judges, key = self._teachers(), f"{t}/rate"
+        judges = self._teachers()
+        key = f"{t}/rate"
         names = [player.name for player in self._roster.players(t)]
         comparable = len(names) > 1 and self._config.game.symmetric
         if comparable and self._ledger.finished(key) is None:
             self._monitor.stage("ratings", None, t)
             with self._recorder.stage("rate", key, t) as facts:
-                judge, utility = next(iter(judges.values())), self._config.utility
+                judge = next(iter(judges.values()))
+                utility = self._config.utility
                 by_generation = [
                     duels(self._ledger, judge.name, g, utility, judge.value)
                     for g in range(t + 1)
@@ -174,7 +184,8 @@ class RunStages:
         """
         if not self._roster.due(t):
             return
-        learners, key = self._roster.learners(t), f"{t}/measure"
+        learners = self._roster.learners(t)
+        key = f"{t}/measure"
         self._live.begin(learners)
         if self._ledger.finished(key) is None:
             with self._recorder.stage("measure", key, t) as facts:

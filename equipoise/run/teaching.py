@@ -31,9 +31,13 @@ class Teaching:
         recorder: Recorder,
         monitor: Monitor,
     ) -> None:
-        self._config, self._ledger, self._prompt_parts = config, ledger, prompt_parts
-        self._memory, self._resources = memory, resources
-        self._recorder, self._monitor = recorder, monitor
+        self._config = config
+        self._ledger = ledger
+        self._prompt_parts = prompt_parts
+        self._memory = memory
+        self._resources = resources
+        self._recorder = recorder
+        self._monitor = monitor
 
     def examples(
         self,

@@ -77,7 +77,9 @@ class TeacherMatches:
                 "traces: need a recipe with schedule: roles and one player that "
                 "learns, such as gtalign"
             )
-        self._config, self._teacher, self._candidates = config, teacher, candidates
+        self._config = config
+        self._teacher = teacher
+        self._candidates = candidates
         (learner,) = config.learning
         self._role = role_of[learner]
         self._judge = config.judge_of(learner)
@@ -92,7 +94,8 @@ class TeacherMatches:
         """Every match; its identity holds the teacher's settings, so that the matches
         of another teacher are others.
         """
-        game, seed = self._config.game, self._config.seed
+        game = self._config.game
+        seed = self._config.seed
         settings = (self._teacher.model_dump_json(), game.model_dump_json())
         planned = []
         for prompt in self.prompts:
@@ -113,7 +116,8 @@ class TeacherMatches:
 
         Raises NoSignal where too few could be judged.
         """
-        config, planned = self._config, self.planned()
+        config = self._config
+        planned = self.planned()
         players = {**config.players, TEACHER: self._teacher}
         population = Population(players, folder, ledger)
         recorder = Recorder(config, ledger, population, monitor)
@@ -149,7 +153,8 @@ class TeacherMatches:
         out. Of equals the first is kept. Raises DataError where no match is good enough.
         """
         best: dict[str, tuple[Match, dict[str, float]]] = {}
-        utility, well_formed = self._config.utility, 0
+        utility = self._config.utility
+        well_formed = 0
         for match, judgement in judged:
             scores = self._scores(match, judgement)
             if scores is None or scores.get("format", 1.0) < 1.0:

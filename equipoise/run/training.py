@@ -40,9 +40,14 @@ class Training:
         recorder: Recorder,
         monitor: Monitor,
     ) -> None:
-        self._run, self._config, self._ledger = run, run.config, run.ledger
-        self._roster, self._population, self._live = roster, population, live
-        self._recorder, self._monitor = recorder, monitor
+        self._run = run
+        self._config = run.config
+        self._ledger = run.ledger
+        self._roster = roster
+        self._population = population
+        self._live = live
+        self._recorder = recorder
+        self._monitor = monitor
 
     def learn(
         self, examples: Sequence[Pair | Episode], learner: PlayerId, t: int

@@ -186,7 +186,8 @@ class BestResponse(Turns):
 
     def _settled(self, rewards: Sequence[float]) -> bool:
         """Whether rewards, newest first, have stopped rising."""
-        late, early = rewards[: self.window], rewards[self.window : 2 * self.window]
+        late = rewards[: self.window]
+        early = rewards[self.window : 2 * self.window]
         return len(early) == self.window and fmean(late) <= fmean(early) + self.gain
 
     def named(self) -> tuple[str, ...]:
