@@ -11,7 +11,7 @@ import typer
 from equipoise.options import Json, Recipe, Set, show
 
 if TYPE_CHECKING:
-    from equipoise.run.cost import Cost
+    from equipoise.run.cost import CostEstimate
     from equipoise.run.plan import RunPlan
 
 
@@ -60,7 +60,7 @@ def _print_table(title: str, rows: Mapping[str, object]) -> None:
     Console().print(table)
 
 
-def _estimate(cost: Cost) -> dict[str, str | int]:
+def _estimate(cost: CostEstimate) -> dict[str, str | int]:
     """The estimate as it is printed, with units."""
     from equipoise.run.cost import EFFICIENCY
 

@@ -21,7 +21,7 @@ ACTIVATIONS = 16  # numbers that a layer keeps per hidden number for the backwar
 
 
 @dataclass(frozen=True)
-class Cost:
+class CostEstimate:
     """What a run takes, as if every player were like these learners. Memory in bytes,
     arithmetic in floating-point operations at most, time in seconds on `device`.
     """
@@ -39,7 +39,7 @@ class Cost:
 
 def costs(
     config: RunConfig, answers: int, examples: int, scored: int
-) -> tuple[tuple[Cost, ...], tuple[str, ...]]:
+) -> tuple[tuple[CostEstimate, ...], tuple[str, ...]]:
     """The costs of all local learners, and notes on what had to be assumed; learners
     that cost the same are one entry.
 
@@ -55,14 +55,14 @@ def costs(
         return (), ()
     prompt_tokens, notes = _prompt_tokens(config)
     speed, device = _matrix_speed()
-    grouped: dict[Cost, tuple[str, ...]] = {}
+    grouped: dict[CostEstimate, tuple[str, ...]] = {}
     for name, player in local.items():
         model = describe(player.model, player.lora)
         trainer = config.learner_of(name)
         tokens = prompt_tokens + player.max_new_tokens
         passes = answers + scored + 3 * examples  # training: forward and twice backward
         arithmetic = 2 * model.parameters * passes * tokens
-        cost = Cost(
+        cost = CostEstimate(
             (),
             parameters=model.parameters,
             trainable=model.trainable,

@@ -17,7 +17,7 @@ LIBRARIES = ("torch", "transformers", "peft", "accelerate", "datasets", "math-ve
 
 
 @dataclass(frozen=True)
-class Check:
+class MachineCheck:
     """One check: whether it passed, and what there is, or what went wrong."""
 
     name: str
@@ -25,20 +25,20 @@ class Check:
     finding: str
 
 
-def examine() -> list[Check]:
+def examine() -> list[MachineCheck]:
     """Check versions, cores, memory, disk, device, ledger and the built-in model; a
     check that fails raises nothing.
     """
     return [_examined(name, check) for name, check in _checks()]
 
 
-def _examined(name: str, check: Callable[[], str]) -> Check:
+def _examined(name: str, check: Callable[[], str]) -> MachineCheck:
     try:
-        return Check(name, True, check())
+        return MachineCheck(name, True, check())
     except Exception as error:  # noqa: BLE001  whatever goes wrong is the finding
         lines = str(error).splitlines()
         message = lines[0] if lines else ""
-        return Check(name, False, f"{type(error).__name__}: {message}")
+        return MachineCheck(name, False, f"{type(error).__name__}: {message}")
 
 
 def _checks() -> Iterator[tuple[str, Callable[[], str]]]:

@@ -20,7 +20,7 @@ from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.prompts.split import PromptSplit, load_split
 from equipoise.run.config import RunConfig
-from equipoise.run.cost import Cost, costs
+from equipoise.run.cost import CostEstimate, costs
 from equipoise.run.roster import expected_generations
 from equipoise.types import PlayerId, Prompt, user
 
@@ -57,7 +57,7 @@ class RunPlan:
 
     config: RunConfig
     counts: RunCounts
-    costs: tuple[Cost, ...]
+    costs: tuple[CostEstimate, ...]
     notes: tuple[str, ...]
 
 

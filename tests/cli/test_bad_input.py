@@ -236,7 +236,7 @@ def running(tmp_path):
     )
     wait_for(
         lambda: (
-            (tmp_path / "run" / "players" / "policy" / "3").exists()
+            (tmp_path / "run" / "players" / "policy" / "4").exists()  # 3 is measured
             or process.poll() is not None
         )
     )
