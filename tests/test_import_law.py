@@ -90,7 +90,6 @@ def allowed(source: str, target: str) -> bool:
     return other in NUMBERS or ORDER.index(other) < ORDER.index(room)
 
 
-@pytest.mark.xfail(reason="the rooms are being cleaned")
 def test_a_room_imports_only_earlier_rooms():
     wrong = {
         module(path): upward
@@ -101,7 +100,6 @@ def test_a_room_imports_only_earlier_rooms():
     assert not wrong
 
 
-@pytest.mark.xfail(reason="the rooms are being cleaned")
 def test_exceptions_are_few_and_used():
     arrows = [(module(path), target) for path in files() for target in imports(path)]
     used = [arrow for arrow in arrows if any(matches(*arrow, e) for e in EXCEPTIONS)]
@@ -116,7 +114,6 @@ def test_the_foundation_stands_on_itself():
     assert not imports(PACKAGE / "types.py") | imports(PACKAGE / "errors.py")
 
 
-@pytest.mark.xfail(reason="the rooms are being cleaned")
 def test_no_room_outside_names_an_environment():
     folders = [
         path.name for path in (PACKAGE / "environments").iterdir() if path.is_dir()
@@ -161,7 +158,6 @@ def top_level(path: Path) -> set[str]:
     return imports(path) - {module(path)}
 
 
-@pytest.mark.xfail(reason="the rooms are being cleaned")
 def test_there_are_no_import_circles():
     assert not circles()
 

@@ -4,8 +4,6 @@ import ast
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 PACKAGE = Path(__file__).resolve().parents[1] / "equipoise"
 EMPTY = {"found", "said", "told", "word", "words", "heard", "asked", "one", "who"}
 MOST_EMPTY = 50
@@ -28,7 +26,6 @@ def bound(node: ast.AST) -> str | None:
     return node.arg if isinstance(node, ast.arg) else None
 
 
-@pytest.mark.xfail(reason="the rooms are being cleaned")
 def test_few_names_are_empty():
     counts = Counter(
         name
@@ -39,7 +36,6 @@ def test_few_names_are_empty():
     assert counts.total() <= MOST_EMPTY, counts.most_common(5)
 
 
-@pytest.mark.xfail(reason="the rooms are being cleaned")
 def test_lines_are_short():
     wide = {
         f"{name}:{number}"
@@ -51,13 +47,11 @@ def test_lines_are_short():
     assert len(wide) <= 0.01 * total, sorted(wide)
 
 
-@pytest.mark.xfail(reason="the rooms are being cleaned")
 def test_files_are_short():
     long = {name for name, text in sources() if len(text.splitlines()) > LONGEST_FILE}
     assert not long
 
 
-@pytest.mark.xfail(reason="the rooms are being cleaned")
 def test_functions_are_short():
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     long = {

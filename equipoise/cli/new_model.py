@@ -71,6 +71,7 @@ def new_model(
         show(asdict(made))
     else:
         typer.echo(
-            f"{made.parameters:,} parameters, {made.vocabulary:,} tokens of vocabulary in {made.folder}"
+            f"{made.parameters:,} parameters, {made.vocabulary:,} tokens of vocabulary "
+            f"in {made.folder}"
         )
         typer.echo(f"the corpus: {len(texts):,} texts, {made.corpus_tokens:,} tokens")

@@ -23,8 +23,8 @@ class Mixture(Schedule):
 
     The mixture may hold the learner itself. A player that has weight but is not in the
     league any more is left out; where nobody has weight, the draw is uniform over the
-    others. A learner in an empty league meets itself. Source: policy-space response oracles, Lanctot et al.
-    2017, arXiv 1711.00832.
+    others. A learner in an empty league meets itself. Source: policy-space response
+    oracles, Lanctot et al. 2017, arXiv 1711.00832.
     """
 
     kind: Literal["mixture"] = "mixture"

@@ -147,27 +147,11 @@ def lines_figure(
                 for run in _runs(curve)
             ]
         dash = DASHES[i // len(COLOURS) % len(DASHES)]
-        traces.append(
-            {
-                "x": list(curve.x),
-                "y": [known(y) for y in curve.mean],
-                "name": label(curve.name),
-                **group,
-                "mode": "lines+markers" if len(curve.x) <= MOST_TICKS else "lines",
-                "connectgaps": False,
-                "hovertext": [
-                    f"<b>{label(curve.name)}</b><br>{x_title} {x:g}<br>{_written(curve, j)}"
-                    for j, x in enumerate(curve.x)
-                ],
-                "hoverinfo": "text",
-                "line": {"color": f"@{colour}", "width": 2, "dash": dash},
-                "marker": {"color": f"@{colour}", "size": 6},
-            }
-        )
+        traces.append({**_trace(curve, x_title, colour, dash), **group})
     x = sorted({at for curve in curves for at in curve.x})
-    words = _ends(curves)
+    ends = _ends(curves)
     span = x[-1] - x[0] if x else 0
-    room = 14 + 7 * max((len(word["text"]) for word in words), default=0)
+    room = 14 + 7 * max((len(end["text"]) for end in ends), default=0)
     layout = {
         "xaxis": {
             "title": {"text": x_title},
@@ -177,7 +161,7 @@ def lines_figure(
         "yaxis": {"title": {"text": ""}, "tickformat": "~%"}
         if unit == "%"
         else {"title": {"text": label(unit)}},
-        "annotations": words,
+        "annotations": ends,
         "showlegend": len(curves) > 1,
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
         "margin": {"l": 12, "r": room, "t": 22, "b": 12},
@@ -196,6 +180,24 @@ def lines_figure(
     return Figure(
         title, traces, layout, note=notes, height=_TALL, wide=True, table=table
     )
+
+
+def _trace(curve: Curve, x_title: str, colour: str, dash: str) -> dict[str, Any]:
+    """One curve of several, as plotly's data."""
+    return {
+        "x": list(curve.x),
+        "y": [known(y) for y in curve.mean],
+        "name": label(curve.name),
+        "mode": "lines+markers" if len(curve.x) <= MOST_TICKS else "lines",
+        "connectgaps": False,
+        "hovertext": [
+            f"<b>{label(curve.name)}</b><br>{x_title} {x:g}<br>{_written(curve, i)}"
+            for i, x in enumerate(curve.x)
+        ],
+        "hoverinfo": "text",
+        "line": {"color": f"@{colour}", "width": 2, "dash": dash},
+        "marker": {"color": f"@{colour}", "size": 6},
+    }
 
 
 def _written(curve: Curve, i: int) -> str:

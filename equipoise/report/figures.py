@@ -16,7 +16,7 @@ from equipoise.ratings.base import Rating
 from equipoise.report.elements import Series
 from equipoise.report.section import Figure, Table, known, label, number
 
-MOST_POINTS = 1200  # of a series; more are averaged in equal bins, since a screen has no more columns
+MOST_POINTS = 1200  # of a series, as a screen has no more columns; more are averaged
 MOST_TICKS = 40  # names, markers or boundaries on an axis; of more names, every second or third …
 MOST_WRITTEN = 10  # players up to which a heat map's cells carry their numbers
 
