@@ -26,7 +26,14 @@ from equipoise.environments.assistance.serving.visible_response import (
     RESPONSE_END,
     VisibleResponse,
 )
-from equipoise.serve.engine import Engine, EngineRequest, Piece, Refused
+from equipoise.errors import ModelError
+from equipoise.serve.engine import (
+    CannotContinue,
+    Engine,
+    EngineRequest,
+    Piece,
+    Refused,
+)
 from equipoise.types import Message, user
 
 
@@ -81,8 +88,8 @@ class SteeringEngine:
         self._engine, self.steering, self._report = engine, steering, report
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Piece, None]:
-        """The response in pieces. Raises Refused for a begun answer, and as the engine
-        does.
+        """The response in pieces. Raises Refused for a begun answer, ModelError for a
+        model that cannot continue one, and as the engine does.
         """
         if self.steering.mode == "off":
             async with aclosing(self._engine.generate(request)) as pieces:
@@ -96,9 +103,12 @@ class SteeringEngine:
             )
         response = VisibleResponse(request.stop)
         answer = AnswerInProgress(response, request.max_tokens)
-        async with aclosing(self._pieces(request, answer)) as pieces:
-            async for piece in pieces:
-                yield piece
+        try:
+            async with aclosing(self._pieces(request, answer)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except CannotContinue as error:
+            raise ModelError(f"{error}; steer by asking anew: mode: reask") from error
         yield self._last(answer)
 
     def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
