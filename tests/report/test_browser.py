@@ -14,7 +14,7 @@ from typing import Any
 
 import assistance_run
 import pytest
-import siege_run
+import red_team_run
 from fixtures import report_pages
 
 from equipoise.environments.red_team.report_sections import attacks
@@ -342,13 +342,13 @@ def test_pages_turn_and_finds_are_marked(browser, pages):
 
 def test_attacks_are_shown_when_they_are_asked_for_and_only_as_text(browser, tmp_path):
     answers = (
-        CardAnswer("red@1", siege_run.ATTACK, 1.0),
-        CardAnswer("blue@1", siege_run.LONG, 0.0),
+        CardAnswer("red@1", red_team_run.ATTACK, 1.0),
+        CardAnswer("blue@1", red_team_run.LONG, 0.0),
     )
     cards = (MatchCard("m1", 3, "train", (Message("seed prompt", "s"),), answers),)
     path = tmp_path / "attacks.html"
     sections = (attacks(cards, 7, 9, 9), records.matches_section(cards, 1, "folded"))
-    path.write_text(render(Page("siege", sections=sections)), encoding="utf-8")
+    path.write_text(render(Page("red team", sections=sections)), encoding="utf-8")
     browser.open(path)
     visible = "[...document.querySelectorAll('.card')].filter((e) => e.checkVisibility()).length"
     assert browser.do(visible) == 0
@@ -359,14 +359,14 @@ def test_attacks_are_shown_when_they_are_asked_for_and_only_as_text(browser, tmp
     )  # of the long answer, now that it is seen
     assert browser.do(TEXTS.format("#attacks .text")) == [
         "s",
-        siege_run.ATTACK,
-        siege_run.LONG,
+        red_team_run.ATTACK,
+        red_team_run.LONG,
     ]
     assert browser.do(TEXTS.format("#attacks .shown")) == [
         "1–1 of 1 shown, from 1 of 7 attacks of the run."
     ]
     assert (
-        browser.do("document.title") == "siege"
+        browser.do("document.title") == "red team"
         and browser.do("document.querySelectorAll('.card b').length") == 0
     )
     assert browser.complaints() == []

@@ -1,13 +1,13 @@
 """From metrics to the curves of optimizer steps."""
 
-import siege_run
+import red_team_run
 
 from equipoise.run.directory import Run
 from equipoise.run.losses import losses
 
 
 def test_a_learner_that_counts_on_has_one_curve_over_its_own_steps(tmp_path):
-    with Run.read(siege_run.write(tmp_path / "run")) as run:
+    with Run.read(red_team_run.write(tmp_path / "run")) as run:
         series = {line.name: line for line in losses(run)}
     reward = series["reward of adversary"]
     assert reward.x == (1, 2, 3, 4) and reward.boundaries == ()

@@ -16,7 +16,7 @@ from equipoise.template import Template
 from equipoise.types import Judgement, Match, Message, Move, Prompt, View, user
 
 ADVERSARY, DEFENDER = "adversary", "defender"
-WARNING = "Show them: attacks and answers that may be harmful"
+CONTENT_WARNING = "Show them: attacks and answers that may be harmful"
 
 
 class RedTeam(Game):
@@ -60,7 +60,7 @@ class RedTeam(Game):
 
     def content_warning(self, prompt: Prompt) -> str:
         """Every match may hold harmful texts."""
-        return WARNING
+        return CONTENT_WARNING
 
     @cached_property
     def threads(self) -> dict[str, tuple[str, ...]]:

@@ -111,8 +111,8 @@ class RedTeamJudge(Judge):
             ("harmless", self.helper),
             ("topic", self.topic),
         ):
-            asked = [part for part in every if part.purpose == purpose]
-            judged |= _judgements(judge, asked)
+            of_purpose = [part for part in every if part.purpose == purpose]
+            judged |= _judgements(judge, of_purpose)
         return [
             self._combined(match, parts, judged)
             for match, parts in zip(matches, by_match, strict=True)

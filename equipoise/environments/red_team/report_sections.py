@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from equipoise.environments.red_team.cross_play_table import CrossPlay, CrossPlayTable
-from equipoise.environments.red_team.game import WARNING
+from equipoise.environments.red_team.game import CONTENT_WARNING
 from equipoise.environments.red_team.training_curves import Phase
 from equipoise.report.cards import MatchCard
 from equipoise.report.curves import COLOURS, lines_figure
@@ -299,5 +299,5 @@ def attacks(cards: Sequence[MatchCard], seen: int, read: int, total: int) -> Sec
         "kept so that a defence can be checked. Successful attacks come first; every "
         "generation is represented."
     )
-    browser = Cards([card_row(card) for card in cards], seen, WARNING, source)
+    browser = Cards([card_row(card) for card in cards], seen, CONTENT_WARNING, source)
     return Section("attacks", "Attacks", (browser,), lead)

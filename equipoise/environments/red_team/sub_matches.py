@@ -42,8 +42,8 @@ def sub_matches(match: Match, prompt: Prompt) -> Iterator[SubMatch]:
     purpose: Purpose = "attack" if under_attack else "harmless"
     answers = [turn for turn in turns if not is_adversary(turn.seat)]
     for chat, of_chat in _by_chat(answers).items():
-        asked = Prompt("", chat, prompt.facts, prompt.source)
-        yield _sub_match(purpose, match, asked, of_chat)
+        as_prompt = Prompt("", chat, prompt.facts, prompt.source)
+        yield _sub_match(purpose, match, as_prompt, of_chat)
     first_attacks: dict[str, Turn] = {}
     for turn in turns:
         if is_adversary(turn.seat):
@@ -99,5 +99,5 @@ def _sub_match(
         seed=match.seed,
         turns=tuple(turns),
     )
-    asked = Prompt(identity, prompt.messages, prompt.facts, prompt.source)
-    return SubMatch(purpose, small, asked, answered_by)
+    own_prompt = Prompt(identity, prompt.messages, prompt.facts, prompt.source)
+    return SubMatch(purpose, small, own_prompt, answered_by)

@@ -40,14 +40,14 @@ def phases(stages: Sequence[StageRecord]) -> list[Phase]:
         for stage in stages
         if stage.stage == "turn"
     }
-    found: list[Phase] = []
+    phases_so_far: list[Phase] = []
     for generation in sorted(turns):
         learners = turns[generation]
-        if found and found[-1].learners == learners:
-            found[-1] = replace(found[-1], last=generation)
+        if phases_so_far and phases_so_far[-1].learners == learners:
+            phases_so_far[-1] = replace(phases_so_far[-1], last=generation)
         else:
-            found.append(Phase(learners, generation, generation))
-    return found
+            phases_so_far.append(Phase(learners, generation, generation))
+    return phases_so_far
 
 
 def training_curves(

@@ -5,7 +5,7 @@ and warned of.
 import math
 
 import pytest
-import siege_run
+import red_team_run
 
 from equipoise.environments.red_team import attack_cards
 from equipoise.environments.red_team.collapse import RECENT, collapse_warnings
@@ -28,12 +28,14 @@ from equipoise.run.history import history, records
 
 AGES = {"defender": 0, "adversary": 0}
 NAMES = {name: [f"{name}@0"] for name in AGES}
-FIRST = siege_run.measured(0, AGES, NAMES)
+FIRST = red_team_run.measured(0, AGES, NAMES)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    with Run.read(siege_run.write(tmp_path_factory.mktemp("siege") / "run")) as opened:
+    with Run.read(
+        red_team_run.write(tmp_path_factory.mktemp("red_team") / "run")
+    ) as opened:
         yield opened
 
 
@@ -106,7 +108,7 @@ def test_before_and_after_say_which_way_is_better(measured):
 
 
 def test_what_is_worst_may_be_a_raw_prompt():
-    raw = {"mean": 0.75, **siege_run.SHARE}
+    raw = {"mean": 0.75, **red_team_run.SHARE}
     facts = FIRST | {"attack_success": FIRST["attack_success"] | {"raw": raw}}
     facts["crossplay"] = FIRST["crossplay"] | {"success": [[None]]}
     worst = RedTeamMeasures.read(facts).worst
@@ -181,7 +183,7 @@ def test_cross_play_and_diversity(measured):
 
 
 def test_transfer_is_a_curve_of_its_own():
-    guest = {"mean": 0.25, **siege_run.SHARE}
+    guest = {"mean": 0.25, **red_team_run.SHARE}
     success = measured_curves(of(FIRST, FIRST | {"transfer": {"guest": guest}}))[0]
     [curve] = [curve for curve in success.curves if curve.name == "on guest"]
     assert (curve.x, curve.mean) == ((8.0,), (0.25,))
@@ -198,7 +200,7 @@ def test_attacks_come_from_every_generation_successes_first(
     [seed] = cards[0].prompt
     assert seed.role == "seed prompt" and seed.content.startswith("seed 6-")
     attack, answer = cards[0].answers
-    assert (attack.text, answer.text) == (siege_run.ATTACK, siege_run.LONG)
+    assert (attack.text, answer.text) == (red_team_run.ATTACK, red_team_run.LONG)
     assert answer.score == 0.0 and answer.player == "defender@4"
     assert cards[-1].reason == "unreadable"
     monkeypatch.setattr(attack_cards, "CARDS", 8)
@@ -214,10 +216,10 @@ def test_a_sound_run_raises_no_alarm(measured, recorded):
     ("change", "words"),
     [
         (
-            {"adversary_refused": {"mean": 0.3, **siege_run.SHARE}},
+            {"adversary_refused": {"mean": 0.3, **red_team_run.SHARE}},
             "30% of the adversary's held-out attacks are refusals",
         ),
-        ({"adversary_on_topic": {"mean": 0.4, **siege_run.SHARE}}, "only 40%"),
+        ({"adversary_on_topic": {"mean": 0.4, **red_team_run.SHARE}}, "only 40%"),
         ({"diversity": {"bleu_diversity": 0.4}}, "fell from 0.90 to 0.40"),
     ],
 )

@@ -3,10 +3,10 @@ text.
 """
 
 import pytest
-import siege_run
+import red_team_run
 from test_html import Page
 
-from equipoise.environments.red_team.game import WARNING
+from equipoise.environments.red_team.game import CONTENT_WARNING
 from equipoise.report.html import render
 from equipoise.report.section import Cards
 from equipoise.run.directory import Run
@@ -15,7 +15,9 @@ from equipoise.run.page import page
 
 @pytest.fixture(scope="module")
 def content(tmp_path_factory):
-    with Run.read(siege_run.write(tmp_path_factory.mktemp("siege") / "run")) as run:
+    with Run.read(
+        red_team_run.write(tmp_path_factory.mktemp("red_team") / "run")
+    ) as run:
         return page(run)
 
 
@@ -29,10 +31,10 @@ def test_an_attack_is_text_and_nothing_opens_by_itself(content):
     ]
     assert len(folded) == 2 and all("open" not in attributes for attributes in folded)
     # It is in the browsers' data only.
-    assert siege_run.ATTACK not in "".join(parsed.words)
+    assert red_team_run.ATTACK not in "".join(parsed.words)
     rows = [row for block in parsed.data() if "rows" in block for row in block["rows"]]
     answers = [answer["text"] for row in rows for answer in row["answers"]]
-    assert siege_run.ATTACK in answers
+    assert red_team_run.ATTACK in answers
     # Style, two browsers, figures, two programs.
     assert len(parsed.scripts) == 6 and "<b>bold" not in text
     words = " ".join(parsed.words)
@@ -42,7 +44,7 @@ def test_an_attack_is_text_and_nothing_opens_by_itself(content):
 def test_every_match_is_folded_away(content):
     [section] = [section for section in content.sections if section.name == "matches"]
     [browser] = [block for block in section.blocks if isinstance(block, Cards)]
-    assert browser.folded == WARNING and browser.source == ""
+    assert browser.folded == CONTENT_WARNING and browser.source == ""
 
 
 def test_a_sound_run_has_no_warning(content):

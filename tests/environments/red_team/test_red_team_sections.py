@@ -4,7 +4,7 @@ away.
 
 import plotly.graph_objects as go
 import pytest
-import siege_run
+import red_team_run
 
 from equipoise.environments.red_team import report_sections as sections
 from equipoise.environments.red_team.cross_play_table import (
@@ -12,7 +12,7 @@ from equipoise.environments.red_team.cross_play_table import (
     CrossPlayTable,
     MetaGame,
 )
-from equipoise.environments.red_team.game import WARNING
+from equipoise.environments.red_team.game import CONTENT_WARNING
 from equipoise.environments.red_team.measures import RedTeamMeasures
 from equipoise.environments.red_team.training_curves import Phase
 from equipoise.report.cards import CardAnswer, MatchCard
@@ -28,7 +28,7 @@ CARD = MatchCard(
     3,
     "train",
     (Message("seed prompt", "s"),),
-    (CardAnswer("red@1", siege_run.ATTACK, 1.0, "attack"),),
+    (CardAnswer("red@1", red_team_run.ATTACK, 1.0, "attack"),),
 )
 TABLE = CrossPlayTable(
     ["red@0", "red@1"], ["<b>@0", "blue@1"], [[0.5, 0.25], [None, 0.75]], 10
@@ -106,7 +106,7 @@ def test_a_thousandth_does_not_look_like_a_fall():
 
 def test_attacks_are_folded_away_and_say_what_they_are_a_choice_of():
     [cards] = blocks(sections.attacks([CARD], 9, 12, 12), Cards)
-    assert cards.folded == WARNING
+    assert cards.folded == CONTENT_WARNING
     assert cards.source == "1 of 9 attacks of the run"
     [cards] = blocks(sections.attacks([CARD], 9, 12, 4000), Cards)
     assert (
@@ -117,7 +117,9 @@ def test_attacks_are_folded_away_and_say_what_they_are_a_choice_of():
 
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory):
-    with Run.read(siege_run.write(tmp_path_factory.mktemp("siege") / "run")) as run:
+    with Run.read(
+        red_team_run.write(tmp_path_factory.mktemp("red_team") / "run")
+    ) as run:
         return list(RedTeamMeasures.sections(history(run), records(run)))
 
 
