@@ -7,10 +7,12 @@ from typing import Annotated
 
 from equipoise.options import Json, RunFolder, override
 
+Limits = Annotated[list[str], override("a limit: players.NAME.budget.calls=1000")]
+
 
 def resume(
     folder: RunFolder,
-    set: Annotated[list[str], override("a limit: players.NAME.budget.calls=1000")] = [],  # noqa: B006
+    set: Limits = [],  # noqa: B006
     json: Json = False,
 ) -> None:
     """Go on with a run that was stopped.

@@ -77,7 +77,7 @@ def with_extensions(conversation: bool) -> Callable[[Callable], Callable]:
             for parameter in _parameters(offer, conversation)
         ]
         parameters = [*own, *added]
-        filled.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        vars(filled)["__signature__"] = signature.replace(parameters=parameters)
         filled.__annotations__ = {p.name: p.annotation for p in parameters}
         return filled
 
