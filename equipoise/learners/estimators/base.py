@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from equipoise.component import Component
@@ -46,10 +45,7 @@ class Estimator(Component):
 
     @abstractmethod
     def advantages(
-        self,
-        batch: RolloutBatch,
-        reward_BT: torch.Tensor,
-        baselines: Mapping[str, float],
+        self, batch: RolloutBatch, reward_BT: torch.Tensor, baselines: Baselines
     ) -> tuple[torch.Tensor, Baselines]:
         """(advantage_BT, the baselines to pass at the next update).
 

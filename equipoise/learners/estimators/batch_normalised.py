@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -26,10 +25,7 @@ class BatchNormalised(Estimator):
     gamma: float = Field(1.0, gt=0, le=1, description="discount γ from token to token")
 
     def advantages(
-        self,
-        batch: RolloutBatch,
-        reward_BT: torch.Tensor,
-        baselines: Mapping[str, float],
+        self, batch: RolloutBatch, reward_BT: torch.Tensor, baselines: Baselines
     ) -> tuple[torch.Tensor, Baselines]:
         """By token."""
         from equipoise.data.advantages import discounted, whitened

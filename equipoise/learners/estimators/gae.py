@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
@@ -33,10 +32,7 @@ class GAE(Estimator):
     )
 
     def advantages(
-        self,
-        batch: RolloutBatch,
-        reward_BT: torch.Tensor,
-        baselines: Mapping[str, float],
+        self, batch: RolloutBatch, reward_BT: torch.Tensor, baselines: Baselines
     ) -> tuple[torch.Tensor, Baselines]:
         """From `batch.value_BT`."""
         from equipoise.data.advantages import gae, whitened

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
@@ -32,10 +31,7 @@ class GroupRelative(Estimator):
     )
 
     def advantages(
-        self,
-        batch: RolloutBatch,
-        reward_BT: torch.Tensor,
-        baselines: Mapping[str, float],
+        self, batch: RolloutBatch, reward_BT: torch.Tensor, baselines: Baselines
     ) -> tuple[torch.Tensor, Baselines]:
         """One number an answer."""
         from equipoise.data.advantages import group_relative

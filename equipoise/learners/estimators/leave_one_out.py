@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from equipoise.learners.estimators.base import Baselines, Estimator
@@ -20,10 +19,7 @@ class LeaveOneOut(Estimator):
     by_group: ClassVar = True
 
     def advantages(
-        self,
-        batch: RolloutBatch,
-        reward_BT: torch.Tensor,
-        baselines: Mapping[str, float],
+        self, batch: RolloutBatch, reward_BT: torch.Tensor, baselines: Baselines
     ) -> tuple[torch.Tensor, Baselines]:
         """One number an answer."""
         from equipoise.data.advantages import leave_one_out
