@@ -99,8 +99,8 @@ class ComparisonSettings(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Two runs on the prompts that both measured; `notes` are for whoever reads the
-    numbers.
+    """Two runs on the prompts that both measured; `notes` are what a reader of the
+    numbers should know.
     """
 
     runs: tuple[str, str]

@@ -5,7 +5,7 @@ rest of the reward is counted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, Self
+from typing import Literal
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -28,7 +28,7 @@ from equipoise.environments.assistance.utilities import (
     reward,
 )
 from equipoise.errors import ConfigError
-from equipoise.judges.base import Judge, JudgeContext
+from equipoise.judges.base import Judge
 from equipoise.payoffs.welfare import Welfare
 from equipoise.players.base import Player
 from equipoise.types import Judgement, Match, Prompt
@@ -92,11 +92,11 @@ class AssistanceJudge(Judge):
         """The weights and windows in force."""
         return self.terms or VARIANTS[self.variant]
 
-    def at(self, judge_context: JudgeContext) -> Self:
-        """This judge with the tasks' judges in their context. Raises ConfigError where
-        another game is played.
+    def prepare(self) -> None:
+        """Put the tasks' judges into this judge's context. Raises ConfigError where
+        another game is played, and what their `prepare` raises.
         """
-        game = judge_context.game
+        game = self.judge_context.game
         if not isinstance(game, Assistance):
             raise ConfigError(
                 f"judge: 'assistance' judges the game assistance; this is {game.kind}"
@@ -104,12 +104,10 @@ class AssistanceJudge(Judge):
         judges = self.known()
         if self.otherwise is not None:
             judges[OTHERWISE] = self.otherwise
-        seated = self.model_copy()
-        seated._game = game
-        seated._judges = {
-            source: judge.at(judge_context) for source, judge in judges.items()
+        self._game = game
+        self._judges = {
+            source: judge.at(self.judge_context) for source, judge in judges.items()
         }
-        return seated
 
     def known(self) -> dict[str, Judge]:
         """Data source -> its judge."""
@@ -126,7 +124,7 @@ class AssistanceJudge(Judge):
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
     ) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
-        assert self._game is not None, "the judge was never seated"
+        assert self._game is not None, "the judge has no context yet"
         responses = [
             judged_response(match, prompts[match.prompt], self._game)
             for match in matches
@@ -188,8 +186,8 @@ class AssistanceJudge(Judge):
         quality: Judgement | None,
         choice: Judgement | None,
     ) -> Judgement:
-        """The judgement on `match`: what its last response is worth, or why that cannot
-        be said.
+        """The judgement on `match`: what its last response is worth, or why that is not
+        known.
         """
         votes = [vote for given in (quality, choice) if given for vote in given.votes]
         grades = quality.utilities(ASSISTANT) if quality else {}

@@ -14,7 +14,7 @@ from equipoise.environments.assistance.sections.match_card import match_card
 from equipoise.environments.assistance.sections.moves import moves_section
 from equipoise.environments.assistance.sections.utility_plane import plane_section
 from equipoise.environments.assistance.sections.welfare import welfare_section
-from equipoise.environments.assistance.sections.written_games import written_section
+from equipoise.environments.assistance.sections.written_matrices import written_section
 from equipoise.errors import RunError
 from equipoise.evaluate.measures import History
 from equipoise.evaluate.records import Records

@@ -1,4 +1,4 @@
-"""A user's wish and its two forms: said in detail, and vaguely."""
+"""A user's wish and its two forms: detailed and vague."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from equipoise.types import Prompt
 
 
 def wish_forms(prompt: Prompt) -> tuple[str, str]:
-    """What a simulated user wants, said in detail and vaguely ("": there is no vague
-    form).
-    """
+    """What a simulated user wants, (detailed, vague); "" where there is no vague form."""
     last = prompt.messages[-1].content if prompt.messages else ""
     return str(prompt.facts.get("detailed", last)), str(prompt.facts.get("vague", ""))
 

@@ -17,7 +17,9 @@ from equipoise.environments.assistance.sections.welfare import (
     single_curves,
     source_rows,
 )
-from equipoise.environments.assistance.sections.written_games import consistency_curves
+from equipoise.environments.assistance.sections.written_matrices import (
+    consistency_curves,
+)
 from equipoise.errors import RunError
 from equipoise.evaluate.measures import Estimate, History, Measurement
 

@@ -17,7 +17,7 @@ from equipoise.environments.assistance.sections.utility_plane import (
     plane_section,
 )
 from equipoise.environments.assistance.sections.welfare import welfare_section
-from equipoise.environments.assistance.sections.written_games import (
+from equipoise.environments.assistance.sections.written_matrices import (
     choices_figure,
     written_section,
 )

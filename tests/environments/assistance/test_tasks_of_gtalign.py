@@ -500,7 +500,7 @@ def test_the_published_rewards_keep_what_was_published():
         ({"by": "llm"}, "grader: by: llm needs a model"),
         ({"unreadable": "midpoint"}, "it pays nobody"),
         ({"reference_fact": None}, "names the fact"),
-        ({"labels": ["a b"]}, "is no word"),
+        ({"labels": ["a b"]}, "must be a word"),
         ({"low": 2}, "must be below high"),
     ],
 )

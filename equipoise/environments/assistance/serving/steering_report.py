@@ -1,6 +1,4 @@
-"""What a client that asks for it is told of an answer: its hidden blocks, and how it
-was steered.
-"""
+"""What a client may ask to see of an answer: its hidden blocks, and how it was steered."""
 
 from __future__ import annotations
 

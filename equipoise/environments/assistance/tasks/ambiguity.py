@@ -61,7 +61,7 @@ class Ambiguity(TaskJudge):
         return "The question is clear." + (f" Its answer: {answer}" if answer else "")
 
     def quotes(self, answer: AnswerToGrade) -> Quotes:
-        """The request, or the whole chat once something was said about it."""
+        """The request; from the second turn on, the whole chat."""
         quotes = dict(super().quotes(answer))
         if _turn(answer.prompt) > 1:
             quotes["question"] = ("request", answer.chat)

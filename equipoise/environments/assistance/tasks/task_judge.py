@@ -104,7 +104,9 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
             )
         for label in self.labels:
             if not label.isidentifier():
-                raise ValueError(f"labels: {label!r} is no word")
+                raise ValueError(
+                    f"labels: {label!r} must be a word: letters, digits and _"
+                )
         return self
 
     @abstractmethod

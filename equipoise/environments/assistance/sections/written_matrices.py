@@ -149,8 +149,8 @@ def _two_decimals(value: float) -> str:
 
 
 def _pay_table(games: WrittenGames) -> Table:
-    """What an action was said to be worth, and what it was worth; only the order of the
-    actions can be compared.
+    """What was written of an action, and what it was worth; only the order of the actions
+    can be compared.
     """
     rows = []
     for question, pay in games.paid.items():
