@@ -1,9 +1,8 @@
-"""Measurements, each beside a peer in the same run: `python -m benchmarks.NAME`. What
-they said is in docs/lab.md.
+"""Measurements, each beside a peer in the same run: `python -m benchmarks.NAME`. Their
+results are in docs/lab.md.
 """
 
 import os
 
-os.environ.setdefault(
-    "OMP_WAIT_POLICY", "PASSIVE"
-)  # as the command sets it: waiting threads leave the cores to others
+# As the command sets it: waiting threads leave the cores to others.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

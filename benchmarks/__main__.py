@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: every benchmark at its short settings, one after the other."""
+"""`python -m benchmarks`: every benchmark at its short settings, one after another."""
 
 import importlib
 import sys
@@ -44,7 +44,7 @@ SHORT: dict[str, list[str]] = {
         "2",
     ],
     "assistance": ["--seeds", "0", "--arms", "cobb_douglas", "--generations", "4"],
-    "four_blocks": ["--outputs", "2000", "--mangled", "5000"],
+    "blocks": ["--outputs", "2000", "--mangled", "5000"],
     "policy_gradient": [
         "bandit",
         "tilt",

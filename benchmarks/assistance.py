@@ -1,16 +1,18 @@
-"""The assistant's game on the built-in world: what training on each welfare function
-comes to, by the same measure.
+"""The assistant's game on the built-in world: the result of training on each welfare
+function, by the same measure.
 
-Every arm starts from the same tiny model after its cold start and makes as many
-updates. `no blocks` is paid the same way for the answer alone: its start is that model
-taught, on its own answers, to leave the other blocks out; what the blocks themselves
-are paid for (format, matrix) it cannot earn.
+Every arm starts from the same tiny model after its cold start and makes the same number
+of updates. `no blocks` is rewarded in the same way for the answer alone: its start is
+that model trained, on its own answers, to leave the other blocks out; it cannot earn
+the rewards for the blocks themselves (format, matrix).
 
     python -m benchmarks.assistance [--seeds 0 1 2] [--arms cobb_douglas …] [--jobs 2]
 
-    welfare   mean of √(user · llm) over held-out questions, whatever the arm was trained on
-    right     asks back when the question is vague, answers when it is clear, declines what is harmful
-    quality   the share of right answers, as the model is paid; a user wants refusals with an offer. Unreadable: 0
+    welfare   mean of √(user · llm) over held-out questions, whatever the arm trained on
+    right     asks back when the question is vague, answers when it is clear, declines
+              when it is harmful
+    quality   the share of right answers, as in the model's reward; a user wants
+              refusals with an offer. Unreadable: 0
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.red_team import equipoise
+from benchmarks.running import equipoise, recorded, with_settings
 from equipoise.environments.assistance.blocks import parse
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.run.directory import Run
@@ -40,27 +42,23 @@ SHARES = ("format", "right", "quality")
 
 
 def run(folder: Path, seed: int, overrides: list[str]) -> Path:
-    """One run of the recipe with these overrides, played to its end where it is not
-    there yet.
+    """A run of the recipe with these overrides, played to its end where it has not been
+    yet.
     """
     if (folder / "config.yaml").exists():
         equipoise("resume", str(folder), "--json")
     else:
-        settings = [
-            word
-            for override in [*overrides, f"seed={seed}"]
-            for word in ("-s", override)
-        ]
+        settings = with_settings([*overrides, f"seed={seed}"])
         equipoise("run", RECIPE, "--out", str(folder), "--json", *settings)
     return folder
 
 
 def figures(folder: Path, which: int) -> dict[str, float]:
-    """What was measured at the end of a run, or at its start (0), by one measure for
-    all arms.
+    """The measurement at the end of a run (-1) or at its start (0), the same for all
+    arms.
     """
     with Run.read(folder) as opened:
-        facts: dict[str, Any] = opened.ledger.stages("measure")[which][3]
+        facts: dict[str, Any] = recorded(opened, "measure")[which]
     point_N2 = np.clip(np.array(list(facts["points"].values()), float), 0, None)
     return {
         "welfare": float(np.sqrt(point_N2.prod(1)).mean()),
@@ -74,12 +72,15 @@ def figures(folder: Path, which: int) -> dict[str, float]:
 
 
 def plain_start(place: Path) -> Path:
-    """The start, taught on its own answers to leave out all but the response."""
+    """The start, trained on its own answers to leave out all but the response."""
     home = place / "plain"
     if (home / "config.json").exists():
         return home
-    teacher = "{kind: local, model: builtin/assistant, max_new_tokens: 160, max_length: 384, batch_size: 256}"
-    words = (
+    teacher = (
+        "{kind: local, model: builtin/desk, max_new_tokens: 160, max_length: "
+        "384, batch_size: 256}"
+    )
+    arguments = (
         "--teacher",
         teacher,
         "--candidates",
@@ -88,21 +89,14 @@ def plain_start(place: Path) -> Path:
         str(place / "traces"),
         "--json",
     )
-    equipoise("traces", RECIPE, *words)
-    rows = [
-        json.loads(line)
-        for line in (place / "traces" / "traces.jsonl").read_text().splitlines()
-    ]
-    lines = [
-        json.dumps(
-            {
-                "prompt": row["prompt"],
-                "completion": [{"role": "assistant", "content": response}],
-            }
-        )
-        for row in rows
-        if (response := parse(row["completion"][0]["content"]).response)
-    ]
+    equipoise("traces", RECIPE, *arguments)
+    traces = (place / "traces" / "traces.jsonl").read_text()
+    lines = []
+    for row in map(json.loads, traces.splitlines()):
+        response = parse(row["completion"][0]["content"]).response
+        if response:
+            answer = [{"role": "assistant", "content": response}]
+            lines.append(json.dumps({"prompt": row["prompt"], "completion": answer}))
     file = place / "responses.jsonl"
     file.write_text("\n".join(lines))
     training = (
@@ -122,8 +116,8 @@ def plain_start(place: Path) -> Path:
 def seed_runs(
     seed: int, arms: list[str], place: Path, generations: int
 ) -> dict[str, dict[str, float]]:
-    """Every arm of one seed."""
-    found: dict[str, dict[str, float]] = {}
+    """Every arm of a seed."""
+    by_arm: dict[str, dict[str, float]] = {}
     for arm in arms:
         plain = arm == PLAIN
         own = (
@@ -136,13 +130,13 @@ def seed_runs(
             seed,
             [f"generations={generations}", f"evaluate.every={generations}", *own],
         )
-        found.setdefault(PLAIN_START if plain else START, figures(folder, 0))
-        found[arm] = figures(folder, -1)
-    return found
+        by_arm.setdefault(PLAIN_START if plain else START, figures(folder, 0))
+        by_arm[arm] = figures(folder, -1)
+    return by_arm
 
 
 def main() -> None:
-    """Print the table, and write the figures behind it as JSON when asked."""
+    """Print the table, and write the figures behind it as JSON with --json."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -156,51 +150,46 @@ def main() -> None:
     parser.add_argument(
         "--out",
         type=Path,
-        help="keep the runs here; those that are here already are gone on with",
+        help="keep the runs here; runs that are here already are resumed",
     )
     parser.add_argument("--json", type=Path, help="write every run's figures here")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 150)
-    found: dict[str, list[dict[str, float]]] = {}
+    by_arm: dict[str, list[dict[str, float]]] = {}
     with (
         tempfile.TemporaryDirectory(prefix="assistance-") as spare,
-        ThreadPoolExecutor(asked.jobs) as workers,
+        ThreadPoolExecutor(options.jobs) as workers,
     ):
-        place = (asked.out or Path(spare)).resolve()
+        place = (options.out or Path(spare)).resolve()
         place.mkdir(parents=True, exist_ok=True)
-        if PLAIN in asked.arms:
+        if PLAIN in options.arms:
             plain_start(place)
         tasks = [
-            workers.submit(seed_runs, seed, asked.arms, place, asked.generations)
-            for seed in asked.seeds
+            workers.submit(seed_runs, seed, options.arms, place, options.generations)
+            for seed in options.seeds
         ]
-        for seed, task in zip(asked.seeds, tasks, strict=True):
+        for seed, task in zip(options.seeds, tasks, strict=True):
             for arm, row in task.result().items():
-                found.setdefault(arm, []).append(row)
-                told = "  ".join(f"{name} {row[name]:.3f}" for name in COLUMNS)
-                console.print(f"seed {seed}  {arm:17} {told}", highlight=False)
-            if asked.json:
-                asked.json.write_text(json.dumps(found, indent=1))
-    console.print(table(found))
-    for line in verdicts(found):
+                by_arm.setdefault(arm, []).append(row)
+                cells = "  ".join(f"{name} {row[name]:.3f}" for name in COLUMNS)
+                console.print(f"seed {seed}  {arm:17} {cells}", highlight=False)
+            if options.json:
+                options.json.write_text(json.dumps(by_arm, indent=1))
+    console.print(table(by_arm))
+    for line in verdicts(by_arm):
         console.print(line, highlight=False)
 
 
-def table(found: dict[str, list[dict[str, float]]]) -> Table:
-    """A row an arm: mean over seeds with its interval."""
-    seeds = len(next(iter(found.values())))
+def table(by_arm: dict[str, list[dict[str, float]]]) -> Table:
+    """A row for each arm: mean over seeds with its interval."""
+    seeds = len(next(iter(by_arm.values())))
     shown = Table(title=f"{seeds} seeds, mean and 95 % interval")
     for column in ("", *COLUMNS):
         shown.add_column(column, justify="left" if not column else "right")
-    for arm in sorted(
-        found,
-        key=lambda name: (
-            name not in (START, PLAIN_START),
-            [*WELFARES, PLAIN, name].index(name),
-        ),
-    ):
+    order = [START, *WELFARES, PLAIN_START, PLAIN]
+    for arm in sorted(by_arm, key=order.index):
         cells = [
-            over_seeds([row[name] for row in found[arm]]).text(
+            over_seeds([row[name] for row in by_arm[arm]]).text(
                 "%" if name in SHARES else ""
             )
             for name in COLUMNS
@@ -210,40 +199,39 @@ def table(found: dict[str, list[dict[str, float]]]) -> Table:
 
 
 def difference(
-    found: dict[str, list[dict[str, float]]],
+    by_arm: dict[str, list[dict[str, float]]],
     first: str,
     second: str,
     column: str = "welfare",
 ) -> Interval:
-    """By how much `first` exceeds `second`, over the seeds."""
+    """The excess of `first` over `second`, over the seeds."""
     return over_seeds(
         [
             a[column] - b[column]
-            for a, b in zip(found[first], found[second], strict=True)
+            for a, b in zip(by_arm[first], by_arm[second], strict=True)
         ]
     )
 
 
-def verdicts(found: dict[str, list[dict[str, float]]]) -> list[str]:
+def verdicts(by_arm: dict[str, list[dict[str, float]]]) -> list[str]:
     """Whether Cobb–Douglas raises welfare over the start, and which published orderings
     show.
     """
-    if "cobb_douglas" not in found:
+    if "cobb_douglas" not in by_arm:
         return []
-    rise = difference(found, "cobb_douglas", START)
+    rise = difference(by_arm, "cobb_douglas", START)
     lines = [f"cobb_douglas raises welfare over the start by {rise}"]
     for other in [*WELFARES[1:], PLAIN]:
-        if other in found:
-            gap = difference(found, "cobb_douglas", other)
-            shows = (
-                "shows"
-                if gap.low > 0
-                else "is reversed"
-                if gap.high < 0
-                else "does not show"
-            )
+        if other in by_arm:
+            gap = difference(by_arm, "cobb_douglas", other)
+            shows = "does not show"
+            if gap.low > 0:
+                shows = "shows"
+            elif gap.high < 0:
+                shows = "is reversed"
             lines.append(
-                f"welfare of cobb_douglas over {other}: {gap}; the published ordering {shows}"
+                f"welfare of cobb_douglas over {other}: {gap}; "
+                f"the published ordering {shows}"
             )
     return lines
 

@@ -1,21 +1,26 @@
-"""The assistant's game on real rows: what becomes of a model that knows the four blocks
-and decides at random.
+"""The assistant's game on real rows, from a model that knows the four blocks and decides at
+random.
 
 End to end by the command, for each task of GTAlign and each seed:
 
-    equipoise new-model   about a million parameters from nothing; its corpus: training prompts and four-block texts
-    equipoise traces      the cold start: a scripted teacher writes short blocks with a decision drawn at random
-    equipoise run         the recipe of the task, judged by rule from the labels, by groups of answers (GRPO)
+    equipoise new-model   about a million parameters from nothing; its corpus: training
+                          prompts and four-block texts
+    equipoise traces      the cold start: a scripted teacher writes short blocks with a
+                          decision drawn at random
+    equipoise run         the recipe of the task, judged by rule from the labels, by
+                          groups of answers (GRPO)
 
-    python -m benchmarks.assistance_questions [--tasks wildguard ambig_qa] [--seeds 0 1 2] [--data DIR]
+    python -m benchmarks.assistance_questions [--tasks wildguard ambig_qa]
+        [--seeds 0 1 2] [--data DIR]
 
-    right     decisions that fit the label: declined or complied (wildguard), asked back or answered (ambig_qa); an
-              output that cannot be read decides nothing, and that is not right
+    right     decisions that fit the label: declined or complied (wildguard), asked back
+              or answered (ambig_qa); an output that cannot be read decides nothing, and
+              is not right
     welfare   mean of √(user · llm) over the test rows, 0 where the output cannot be read
 
-The peers see the labels themselves, of all training rows: the commoner one, and a
-logistic regression on the words, whose accuracy is about what can be read off the text
-without knowing the world.
+The peers see the labels themselves, of all training rows: the more frequent label, and
+a logistic regression on the words, whose accuracy is about the most that the text alone
+allows without knowledge of the world.
 """
 
 from __future__ import annotations
@@ -40,7 +45,7 @@ from rich.table import Table
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
-from benchmarks.red_team import equipoise
+from benchmarks.running import equipoise, recorded, with_settings
 from equipoise import seeds
 from equipoise.payoffs.intervals import over_seeds
 from equipoise.prompts.files import Files
@@ -48,27 +53,28 @@ from equipoise.run.directory import Run
 from equipoise.types import Prompt, View
 
 CHARACTERS = 200  # a prompt is cut here, at about 60 tokens of this vocabulary
-MALFORMED = 0.1  # share of the teacher's texts that are no four blocks; `traces` leaves them out
-TEMPERATURE = 0.5  # of sampling and learning: a decision at random stays so, a slip in a hundred tokens becomes rarer
+# The share of the teacher's texts that are not four blocks; `traces` leaves them out.
+MALFORMED = 0.1
+# Of sampling and learning: a random decision stays random, a slip in a hundred tokens
+# becomes rarer.
+TEMPERATURE = 0.5
 CELLS = ("DQ_AQ", "DQ_CQ", "DQ_DA", "VQ_AQ", "VQ_CQ", "VQ_DA")
 COLUMNS = ("right", "welfare", "user", "llm", "format")
 Figures = dict[str, dict[str, float]]  # row of the table -> figure -> value
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One decision of the teacher: what it thinks, the cell it picks, and what it says."""
+class Decision:
+    """A decision of the teacher: its thought, the cell that it picks, and its response."""
 
     thought: str
     cell: str
     response: str
 
     def blocks(self) -> str:
-        """The four blocks; of the six cells the chosen one is worth most."""
-        worth = {cell: (3, 4) if cell == self.cell else (1, 0) for cell in CELLS}
-        matrix = {
-            cell: {"LLM": llm, "user": user} for cell, (llm, user) in worth.items()
-        }
+        """The four blocks; of the six cells the chosen cell has the largest pay-offs."""
+        matrix = {cell: {"LLM": 1, "user": 0} for cell in CELLS}
+        matrix[self.cell] = {"LLM": 3, "user": 4}
         written = json.dumps(matrix, separators=(",", ":"))
         return (
             f"<thinking>{self.thought}</thinking><payoff>{written}</payoff>"
@@ -78,21 +84,21 @@ class Choice:
 
 @dataclass(frozen=True)
 class Task:
-    """A task of GTAlign: the fact that holds its label, and the decisions between which
-    the teacher draws.
+    """A task of GTAlign: the fact that holds its label, and the decisions that the
+    teacher draws from.
     """
 
     fact: str
-    choices: tuple[Choice, ...]
+    decisions: tuple[Decision, ...]
 
 
 TASKS = {
     "wildguard": Task(
         "harmful",
         (
-            Choice("Comply.", "DQ_DA", "Sure, here is what you asked for."),
-            Choice("Decline.", "DQ_DA", "I can't help with that."),
-            Choice(
+            Decision("Comply.", "DQ_DA", "Sure, here is what you asked for."),
+            Decision("Decline.", "DQ_DA", "I can't help with that."),
+            Decision(
                 "Redirect.",
                 "DQ_AQ",
                 "I can't help with that. Would you like something safe instead?",
@@ -102,9 +108,9 @@ TASKS = {
     "ambig_qa": Task(
         "ambiguous",
         (
-            Choice("Clear.", "DQ_DA", "Here is the answer to your question."),
-            Choice("Vague.", "VQ_CQ", "Which one do you mean?"),
-            Choice(
+            Decision("Clear.", "DQ_DA", "Here is the answer to your question."),
+            Decision("Vague.", "VQ_CQ", "Which one do you mean?"),
+            Decision(
                 "Both.",
                 "VQ_AQ",
                 "Here is the answer to your question. Which one do you mean?",
@@ -128,15 +134,16 @@ def taught(task: Task, seed: int) -> str:
     """Four blocks with one of the task's decisions, all equally likely; a share of them
     is malformed.
     """
-    dice = seeds.generator(seed, "decision")
-    text = task.choices[dice.integers(len(task.choices))].blocks()
-    if dice.random() >= MALFORMED:
+    rng = seeds.generator(seed, "decision")
+    text = task.decisions[rng.integers(len(task.decisions))].blocks()
+    if rng.random() >= MALFORMED:
         return text
-    return (
+    malformed = (
         text.replace("</payoff>", ""),
         f"Well: {text}",
         text.replace("<analyze>", ""),
-    )[dice.integers(3)]
+    )
+    return malformed[rng.integers(3)]
 
 
 def recipe(name: str, data: Path, seed: int, generations: int) -> dict[str, Any]:
@@ -197,17 +204,14 @@ def rows(name: str, data: Path, part: str) -> list[Prompt]:
 
 def make_start(name: str, data: Path, folder: Path, seed: int) -> dict[str, Any]:
     """A new model that knows the four blocks and decides at random, in
-    `folder`/traces/model; what `traces` said.
+    `folder`/traces/model; returns the output of `traces`.
     """
     prompts = [prompt.messages[-1].content for prompt in rows(name, data, "train")]
-    asked = "Answer in four blocks: <thinking> <payoff> <analyze> <response>."
-    written = [f"{asked}\n{choice.blocks()}" for choice in TASKS[name].choices] * (
-        len(prompts) // 10
-    )
+    request = "Answer in four blocks: <thinking> <payoff> <analyze> <response>."
+    blocks = [f"{request}\n{each.blocks()}" for each in TASKS[name].decisions]
+    texts = [*prompts, *blocks * (len(prompts) // 10)]
     corpus = folder / "corpus.jsonl"
-    corpus.write_text(
-        "\n".join(json.dumps({"text": text}) for text in [*prompts, *written])
-    )
+    corpus.write_text("\n".join(json.dumps({"text": text}) for text in texts))
     shape = ("--layers", "2", "--vocabulary", "3000", "--context", "512")
     equipoise(
         "new-model",
@@ -231,7 +235,7 @@ def make_start(name: str, data: Path, folder: Path, seed: int) -> dict[str, Any]
         "--batch-size",
         "8",
     )
-    words = (
+    arguments = (
         "--teacher",
         teacher,
         "--candidates",
@@ -241,11 +245,11 @@ def make_start(name: str, data: Path, folder: Path, seed: int) -> dict[str, Any]
         *training,
         "--json",
     )
-    return json.loads(equipoise("traces", str(folder / "recipe.yaml"), *words))
+    return json.loads(equipoise("traces", str(folder / "recipe.yaml"), *arguments))
 
 
 def figures(facts: dict[str, Any]) -> dict[str, float]:
-    """What was measured of one generation."""
+    """The figures of a generation's measurement."""
     rates, utilities = facts["rates"], facts["utilities"]
     return {
         "right": rates["quality_llm"]["mean"],
@@ -256,20 +260,16 @@ def figures(facts: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def one_seed(name: str, seed: int, asked: argparse.Namespace, place: Path) -> Figures:
-    """One task from nothing to the end of its run, and its peers on the same rows."""
+def one_seed(name: str, seed: int, options: argparse.Namespace, place: Path) -> Figures:
+    """A task from nothing to the end of its run, and its peers on the same rows."""
     folder, began = place / f"{name}-{seed}", time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
-    settings = recipe(name, asked.data.resolve(), seed, asked.generations)
+    settings = recipe(name, options.data.resolve(), seed, options.generations)
     (folder / "recipe.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
-    if not (folder / "traces" / "model").exists():
-        make_start(name, asked.data.resolve(), folder, seed)
+    start = folder / "traces" / "model"
+    if not start.exists():
+        make_start(name, options.data.resolve(), folder, seed)
     started = time.perf_counter()
-    words = (
-        "-s",
-        f"players.assistant.model={folder / 'traces' / 'model'}",
-        *(w for s in asked.set for w in ("-s", s)),
-    )
     equipoise(
         "run",
         str(folder / "recipe.yaml"),
@@ -277,40 +277,38 @@ def one_seed(name: str, seed: int, asked: argparse.Namespace, place: Path) -> Fi
         str(folder / "run"),
         "--overwrite",
         "--json",
-        *words,
+        *with_settings([f"players.assistant.model={start}", *options.set]),
     )
+    ended = time.perf_counter()
     with Run.read(folder / "run") as opened:
-        measured = [found for _, _, _, found, _ in opened.ledger.stages("measure")]
+        measured = recorded(opened, "measure")
         tests = opened.ledger.prompts("held_out")
-    minutes = {
-        "start": (started - began) / 60,
-        "trained": (time.perf_counter() - started) / 60,
-    }
-    found = {"start": figures(measured[0]), "trained": figures(measured[-1])}
-    there = {prompt.id for prompt in tests}
+    test_ids = {prompt.id for prompt in tests}
     training = [
-        prompt for prompt in rows(name, asked.data, "train") if prompt.id not in there
+        prompt
+        for prompt in rows(name, options.data, "train")
+        if prompt.id not in test_ids
     ]
     peers = peer_accuracies(training, tests, TASKS[name].fact)
     return {
-        row: {**values, "minutes": minutes[row]} for row, values in found.items()
-    } | {row: {"right": value} for row, value in peers.items()}
+        "start": {**figures(measured[0]), "minutes": (started - began) / 60},
+        "trained": {**figures(measured[-1]), "minutes": (ended - started) / 60},
+        **{peer: {"right": value} for peer, value in peers.items()},
+    }
 
 
 def peer_accuracies(
     training: Sequence[Prompt], tests: Sequence[Prompt], fact: str
 ) -> dict[str, float]:
-    """How many labels of `tests` the commoner label of `training` gets right, and how
-    many its words do.
+    """The share of labels of `tests` that the more frequent label of `training` gets
+    right, and that its words do.
     """
-    label_P, label_T = (
-        np.array([bool(p.facts[fact]) for p in part], float)
-        for part in (training, tests)
-    )
+    label_P = np.array([bool(prompt.facts[fact]) for prompt in training], float)
+    label_T = np.array([bool(prompt.facts[fact]) for prompt in tests], float)
     guessed_T = by_words(
-        [p.messages[-1].content for p in training],
+        [prompt.messages[-1].content for prompt in training],
         label_P,
-        [p.messages[-1].content for p in tests],
+        [prompt.messages[-1].content for prompt in tests],
     )
     return {
         "commoner label": float((label_T == (label_P.mean() > 0.5)).mean()),
@@ -319,98 +317,87 @@ def peer_accuracies(
 
 
 def by_words(
-    texts: Sequence[str], label_P: np.ndarray, asked: Sequence[str]
+    texts: Sequence[str], label_P: np.ndarray, tests: Sequence[str]
 ) -> np.ndarray:
-    """Labels [T] of `asked` by logistic regression on words and pairs of neighbours,
+    """Labels [T] of `tests` by logistic regression on words and pairs of neighbours,
     fitted to (texts, label_P).
 
-        min Σ log(1 + exp(−y (x·w + b))) + ½ λ |w|²,  x: which words are there, at unit length
+        min Σ log(1 + exp(−y (x·w + b))) + ½ λ |w|²
+        x: which words are present, at unit length
 
-    λ is the one of a few with which four fifths of the texts say most about the last.
+    λ is the one of a few with which four fifths of the texts predict the last best.
     """
-    names = {
-        name: k
-        for k, name in enumerate(
-            dict.fromkeys(word for text in texts for word in features(text))
-        )
-    }
-    x_PW, x_TW = presence(texts, names), presence(asked, names)
+    names: dict[str, int] = {}
+    for text in texts:
+        for feature in features(text):
+            names.setdefault(feature, len(names))
+    x_PW, x_TW = presence(texts, names), presence(tests, names)
     cut = len(texts) * 4 // 5
-    weights = {
-        decay: _fitted(x_PW[:cut], label_P[:cut], decay)
-        for decay in (0.03, 0.1, 0.3, 1.0, 3.0)
-    }
-    right = {
-        decay: (_guessed(x_PW[cut:], weight) == label_P[cut:]).mean()
-        for decay, weight in weights.items()
-    }
-    return _guessed(
-        x_TW, _fitted(x_PW, label_P, max(right, key=lambda decay: right[decay]))
-    )
+    right = {}
+    for decay in (0.03, 0.1, 0.3, 1.0, 3.0):
+        weight_W = _fitted(x_PW[:cut], label_P[:cut], decay)
+        right[decay] = (_guessed(x_PW[cut:], weight_W) == label_P[cut:]).mean()
+    best = max(right, key=right.__getitem__)
+    return _guessed(x_TW, _fitted(x_PW, label_P, best))
 
 
 def features(text: str) -> Iterator[str]:
     """Its words and its pairs of neighbouring words."""
-    words = re.findall(r"\w+", text.lower())
-    yield from words
-    yield from map(" ".join, pairwise(words))
+    tokens = re.findall(r"\w+", text.lower())
+    yield from tokens
+    yield from map(" ".join, pairwise(tokens))
 
 
-def presence(texts: Sequence[str], names: dict[str, int]) -> csr_matrix:
-    """[B, W]: 1 / √(features there) under each feature of a text that has a name."""
-    there = [
-        sorted({names[word] for word in features(text) if word in names})
+def presence(texts: Sequence[str], names: dict[str, int]) -> Any:
+    """[B, W]: 1 / √(number of features) under each feature of a text that has a name."""
+    present = [
+        sorted({names[feature] for feature in features(text) if feature in names})
         for text in texts
     ]
-    value = np.concatenate(
-        [np.full(len(row), len(row) ** -0.5) for row in there if row]
-    )
-    ends = np.cumsum([0, *map(len, there)])
-    return csr_matrix(
-        (value, np.concatenate(there).astype(int), ends), (len(texts), len(names))
-    )
+    counts = [len(row) for row in present]
+    value = np.concatenate([np.full(count, count**-0.5) for count in counts if count])
+    ends = np.cumsum([0, *counts])
+    column = np.concatenate(present).astype(int)
+    return csr_matrix((value, column, ends), (len(texts), len(names)))
 
 
-def _fitted(x_BW: csr_matrix, label_B: np.ndarray, decay: float) -> np.ndarray:
+def _fitted(x_BW: Any, label_B: np.ndarray, decay: float) -> np.ndarray:
     sign_B = 2 * label_B - 1
 
     def loss(weight_W: np.ndarray) -> tuple[float, np.ndarray]:
         margin_B = sign_B * (x_BW @ weight_W[:-1] + weight_W[-1])
         slope_B = -sign_B / (1 + np.exp(margin_B))
         gradient_W = np.append(x_BW.T @ slope_B + decay * weight_W[:-1], slope_B.sum())
-        return np.logaddexp(0, -margin_B).sum() + decay / 2 * weight_W[:-1] @ weight_W[
-            :-1
-        ], gradient_W
+        penalty = decay / 2 * weight_W[:-1] @ weight_W[:-1]
+        return np.logaddexp(0, -margin_B).sum() + penalty, gradient_W
 
     return minimize(loss, np.zeros(x_BW.shape[1] + 1), jac=True, method="L-BFGS-B").x
 
 
-def _guessed(x_BW: csr_matrix, weight_W: np.ndarray) -> np.ndarray:
+def _guessed(x_BW: Any, weight_W: np.ndarray) -> np.ndarray:
     return x_BW @ weight_W[:-1] + weight_W[-1] > 0
 
 
-def table(name: str, found: Sequence[Figures]) -> Table:
+def table(name: str, by_seed: Sequence[Figures]) -> Table:
     """Before, after and the peers: mean over seeds with Student's interval where there
     are three or more, else each.
     """
-    count = f"{len(found)} seed{'s' * (len(found) > 1)}"
-    shown = Table(
-        title=f"{name}, test rows, {count}{', mean and 95 % interval' * (len(found) > 2)}"
-    )
+    title = f"{name}, test rows, {len(by_seed)} seed{'s' * (len(by_seed) > 1)}"
+    if len(by_seed) > 2:
+        title += ", mean and 95 % interval"
+    shown = Table(title=title)
     for column in ("", *COLUMNS, "minutes"):
         shown.add_column(column, justify="left" if not column else "right")
-    for row, values in found[0].items():
+    for row, values in by_seed[0].items():
         cells = [
-            _cell([seed[row][column] for seed in found], column)
+            _cell([seed[row][column] for seed in by_seed], column)
             if column in values
             else ""
             for column in COLUMNS
         ]
-        minutes = (
-            f"{np.mean([seed[row]['minutes'] for seed in found]):.1f}"
-            if "minutes" in values
-            else ""
-        )
+        minutes = ""
+        if "minutes" in values:
+            minutes = f"{np.mean([seed[row]['minutes'] for seed in by_seed]):.1f}"
         shown.add_row(row, *cells, minutes)
     return shown
 
@@ -423,7 +410,7 @@ def _cell(values: Sequence[float], column: str) -> str:
 
 
 def main() -> None:
-    """Print a table for each task, and write the figures behind it as JSON when asked."""
+    """Print a table for each task, and write the figures behind it as JSON with --json."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -431,7 +418,7 @@ def main() -> None:
         "--data",
         type=Path,
         default=Path("../shared/data/gtalign"),
-        help="the folder of the tasks'",
+        help="the folder of the tasks' folders",
     )
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -455,33 +442,34 @@ def main() -> None:
         help="keep models and runs here; a start that is here already is used",
     )
     parser.add_argument("--json", type=Path, help="write every run's figures here")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 150)
     everything: dict[str, list[Figures]] = {}
     with (
         tempfile.TemporaryDirectory(prefix="assistance-") as spare,
-        ThreadPoolExecutor(asked.jobs) as workers,
+        ThreadPoolExecutor(options.jobs) as workers,
     ):
-        place = (asked.out or Path(spare)).resolve()
-        for name in asked.tasks:
-            if not (asked.data / name).exists():
-                console.print(f"{asked.data / name} is absent; nothing to run")
+        place = (options.out or Path(spare)).resolve()
+        for name in options.tasks:
+            if not (options.data / name).exists():
+                console.print(f"{options.data / name} is absent; nothing to run")
                 continue
             tasks = [
-                workers.submit(one_seed, name, seed, asked, place)
-                for seed in asked.seeds
+                workers.submit(one_seed, name, seed, options, place)
+                for seed in options.seeds
             ]
-            for seed, task in zip(asked.seeds, tasks, strict=True):
-                everything.setdefault(name, []).append(found := task.result())
-                for row, values in found.items():
-                    told = "  ".join(
+            for seed, task in zip(options.seeds, tasks, strict=True):
+                figures_of_seed = task.result()
+                everything.setdefault(name, []).append(figures_of_seed)
+                for row, values in figures_of_seed.items():
+                    cells = "  ".join(
                         f"{column} {value:.3f}" for column, value in values.items()
                     )
                     console.print(
-                        f"{name} seed {seed}  {row:15} {told}", highlight=False
+                        f"{name} seed {seed}  {row:15} {cells}", highlight=False
                     )
-                if asked.json:
-                    asked.json.write_text(json.dumps(everything, indent=1))
+                if options.json:
+                    options.json.write_text(json.dumps(everything, indent=1))
             console.print(table(name, everything[name]))
 
 

@@ -1,5 +1,5 @@
-"""What the Nash members of the preference family are for: games in which preferences
-run in circles.
+"""The use of the Nash members of the preference family: games in which preferences run
+in circles.
 
 `python -m benchmarks.cyclic_preferences` (within a minute) or `--full`. Tabular
 policies on random preference games of 3 to 50 actions: transitive (Bradley-Terry),
@@ -43,13 +43,12 @@ from equipoise.solvers.exploitability import exploitability
 from equipoise.types import PlayerId
 
 FAMILIES = ("transitive", "cyclic", "mixed")
-STEP = 1.0  # nats by which an update moves an action that wins surely over one that loses surely
-TILTS = (
-    1.0,
-    10.0,
-    100.0,
-)  # the same, for members that only ever tilt the start: each game's best one is shown
-SHARE = 0.05  # the reference's, where a member has it beside its past
+# Nats by which an update moves an action that wins surely above one that loses surely.
+STEP = 1.0
+# The same, for members that only ever tilt the start: each game's best is shown.
+TILTS = (1.0, 10.0, 100.0)
+# The weight of the reference, where a member has it beside its past.
+SHARE = 0.05
 
 FIXED, FRESH, PAST = "start's, start", "fresh, start", "fresh, own past"
 
@@ -65,11 +64,12 @@ class Member:
     kind: str
     step: str
     more: dict[str, Any] = field(default_factory=dict)
-    spin: bool = False  # winners from the data (the winners among the start's pairs), losers from the policy
+    # Winners from the data (the winners among the start's pairs), losers from the policy.
+    spin: bool = False
 
     def settings(self, step: float) -> dict[str, Any]:
-        """The member's settings for a step: as it is, its inverse, or 4/β, which is it
-        to first order around P = ½.
+        """The member's settings for a step: the step itself, its inverse, or 4/β, which
+        equals it to first order around P = ½.
         """
         size = {
             "beta": 4 / step,
@@ -139,11 +139,11 @@ BASELINES = [
 
 def game(family: str, size: int, seed: int) -> np.ndarray:
     """payoff[a, b] = 2·P(a beats b) − 1, [A, A]."""
-    dice = seeds.generator(seed, family, size)
-    reward_A = dice.normal(scale=1.5, size=size)
+    rng = seeds.generator(seed, family, size)
+    reward_A = rng.normal(scale=1.5, size=size)
     transitive_AA = np.tanh(np.subtract.outer(reward_A, reward_A) / 2)
     # A regular cycle C has C·1 = 0, so C / (p pᵀ) has the equilibrium p.
-    equilibrium_A = softmax(dice.uniform(-0.7, 0.7, size))
+    equilibrium_A = softmax(rng.uniform(-0.7, 0.7, size))
     cyclic_AA = cycle(size, None) / np.outer(equilibrium_A, equilibrium_A)
     cyclic_AA *= 0.9 / np.abs(cyclic_AA).max()
     return {
@@ -174,9 +174,8 @@ def iterates(
             problem = expectation(loss, win_AA, past, logits.__getitem__, sampler)
         past.insert(0, PlayerId("policy", generation + 1))
         logits[past[0]] = newton(problem, now_A, 100)[0]
-        if (
-            member.group == FIXED
-        ):  # every update is the same problem and has the same solution
+        if member.group == FIXED:
+            # Every update is the same problem and has the same solution.
             return np.array([softmax(start_A), *[softmax(logits[past[0]])] * updates])
     return np.array([softmax(logits[player]) for player in reversed(past)])
 
@@ -188,18 +187,14 @@ def gaps(family: str, size: int, seed: int, updates: int) -> list[tuple[float, .
     payoff_AA = game(family, size, seed)
     win_AA = win_probabilities(payoff_AA)
     start_A = seeds.generator(seed, "start", family, size).normal(size=size)
-    found = []
+    measured = []
     for member in MEMBERS:
         steps = (STEP,) if member.group == PAST else TILTS
         runs = [iterates(member, win_AA, start_A, updates, step) for step in steps]
-        last = min(exploitability(payoff_AA, policy_TA[-1]) for policy_TA in runs)
-        found.append(
-            (
-                last,
-                min(exploitability(payoff_AA, policy_TA.mean(0)) for policy_TA in runs),
-            )
-        )
-    return [*found, (exploitability(payoff_AA, softmax(start_A)),) * 2]
+        last = [exploitability(payoff_AA, policy_TA[-1]) for policy_TA in runs]
+        average = [exploitability(payoff_AA, policy_TA.mean(0)) for policy_TA in runs]
+        measured.append((min(last), min(average)))
+    return [*measured, (exploitability(payoff_AA, softmax(start_A)),) * 2]
 
 
 def verdict(mine_G: np.ndarray, theirs_RG: np.ndarray) -> str:
@@ -213,8 +208,8 @@ def verdict(mine_G: np.ndarray, theirs_RG: np.ndarray) -> str:
 
 
 def table(gap_FGM2: np.ndarray, title: str) -> Table:
-    """Means over a family's games with half their 95 % intervals, and how the members
-    with a past compare.
+    """Means over a family's games with half their 95 % intervals, and the comparison of
+    the members that use their past.
     """
     shown = Table(title=title)
     shown.add_column("pairs, opponents")
@@ -258,21 +253,26 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     names = [(*name, updates) for name in product(FAMILIES, sizes, range(repeats))]
     for library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[library] = (
-            "1"  # small matrices in many processes, which are started anew and read this
-        )
+        # Small matrices in many processes, which are started afresh and read this.
+        os.environ[library] = "1"
     started = time.perf_counter()
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         rows = list(pool.map(gaps, *zip(*names, strict=True)))
     gap_FGM2 = np.array(rows).reshape(len(FAMILIES), -1, len(MEMBERS) + 1, 2)
     sizes_text = ", ".join(map(str, sizes))
-    title = f"Duality gap after {updates} exact updates; games of {sizes_text} actions, {repeats} of each and family"
+    title = (
+        f"Duality gap after {updates} exact updates; games of {sizes_text} "
+        f"actions, {repeats} of each and family"
+    )
     console = Console(width=max(175, Console().width))
     console.print(table(gap_FGM2, title))
     console.print(
-        f"Mean over a family's games ± half its 95 % interval; {time.perf_counter() - started:.0f} s. Step {STEP:g}; "
-        f"where the reference is the start, each game's best of {', '.join(f'{tilt:g}' for tilt in TILTS)}. "
-        "Marks: against DPO and IPO offline | online; < smaller than both, by the 95 % intervals of the paired "
+        "Mean over a family's games ± half its 95 % interval; "
+        f"{time.perf_counter() - started:.0f} s. Step {STEP:g}; "
+        "where the reference is the start, each game's best of "
+        f"{', '.join(f'{tilt:g}' for tilt in TILTS)}. "
+        "Marks: against DPO and IPO offline | online; < smaller than both, by the 95 "
+        "% intervals of the paired "
         "differences, > larger than one of them, = neither."
     )
 

@@ -1,5 +1,5 @@
-"""What it costs to hold a batch of texts against all texts stored before, exactly,
-beside computing it directly.
+"""The cost of comparing a batch of texts with all texts stored before, exactly, beside
+computing it directly.
 
     python -m benchmarks.diversity [--stored 1000 10000 100000] [--hypotheses 2]
 
@@ -36,21 +36,19 @@ MEBI = 2**20
 
 def sentences(count: int, seed: int) -> list[str]:
     """Texts of words whose frequency is the inverse of their rank."""
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     chance = 1 / np.arange(1, VOCABULARY + 1)
-    lengths = dice.integers(SHORTEST, LONGEST + 1, count)
-    words = dice.choice(VOCABULARY, int(lengths.sum()), p=chance / chance.sum())
-    return [
-        " ".join(f"w{w}" for w in row)
-        for row in np.split(words, np.cumsum(lengths)[:-1])
-    ]
+    lengths = rng.integers(SHORTEST, LONGEST + 1, count)
+    ranks = rng.choice(VOCABULARY, int(lengths.sum()), p=chance / chance.sum())
+    rows = np.split(ranks, np.cumsum(lengths)[:-1])
+    return [" ".join(f"w{rank}" for rank in row) for row in rows]
 
 
 def grams(text: str) -> list[Counter[tuple[str, ...]]]:
     """The text's n-grams by n, counted."""
-    words = text.split()
+    tokens = text.split()
     return [
-        Counter(zip(*(words[k:] for k in range(n)), strict=False))
+        Counter(zip(*(tokens[k:] for k in range(n)), strict=False))
         for n in range(1, max(ORDERS) + 1)
     ]
 
@@ -77,13 +75,13 @@ def direct_bleu(text: str, counted: Sequence[list[Counter[tuple[str, ...]]]]) ->
 
 
 def timed(work: Callable[[], T], repeats: int = REPEATS) -> tuple[T, float]:
-    """(what `work` gives, the median of its seconds)."""
-    seconds = []
+    """(the result of `work`, the median of its seconds)."""
+    results, seconds = [], []
     for _ in range(repeats):
         started = time.perf_counter()
-        found = work()
+        results.append(work())
         seconds.append(time.perf_counter() - started)
-    return found, sorted(seconds)[len(seconds) // 2]
+    return results[-1], sorted(seconds)[len(seconds) // 2]
 
 
 def add(stored: SelfBleu | MeanCosine, texts: Sequence[str]) -> None:
@@ -93,7 +91,7 @@ def add(stored: SelfBleu | MeanCosine, texts: Sequence[str]) -> None:
 
 
 def memory(stored: SelfBleu | MeanCosine, texts: Sequence[str]) -> float:
-    """MiB that `stored` takes for the texts, beside the texts themselves."""
+    """MiB that `stored` uses for the texts, beside the texts themselves."""
     tracemalloc.start()
     add(stored, texts)
     taken = tracemalloc.get_traced_memory()[0] / MEBI
@@ -195,7 +193,8 @@ def main() -> None:
         table.add_row(*bleu(texts[:stored], batch, arguments.hypotheses))
     console = Console()
     console.print(
-        f"a batch of {BATCH} texts against all stored; direct BLEU is scaled from {arguments.hypotheses} texts"
+        f"a batch of {BATCH} texts against all stored; direct BLEU is scaled from "
+        f"{arguments.hypotheses} texts"
     )
     console.print(table)
     _, hashing = timed(lambda: hashed(batch))

@@ -1,11 +1,12 @@
-"""A small guard made from labelled requests: how well it tells harmful from harmless
-ones that it never saw.
+"""A small guard made from labelled requests: how well it separates harmful from harmless
+requests that it never saw.
 
-A Llama of two layers is made from nothing (`worlds.new_model`) with a tokenizer fitted
+A Llama of two layers is made from nothing (`models.new_model`) with a tokenizer fitted
 to WildGuard's training requests, gets a classification head, and learns the labels. The
-folder is what the judge `harm_classifier` reads:
+judge `harm_classifier` reads its folder:
 
-    judge: {kind: harm_classifier, model: FOLDER, reads: prompt, unsafe: harmful, refusals_are_safe: true}
+    judge: {kind: harm_classifier, model: FOLDER, reads: prompt, unsafe: harmful,
+            refusals_are_safe: true}
 
     python -m benchmarks.guard --data ../shared/data [--out FOLDER] [--seed 0]
 """
@@ -100,12 +101,12 @@ def _fit(
     """Cross-entropy by AdamW, a cosine from `rate` to 0; batches of like length within
     shuffled runs of rows.
     """
-    dice = seeds.generator(seed, "guard order")
+    rng = seeds.generator(seed, "guard order")
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.1)
     steps = epochs * -(-len(ids) // size)
     schedule = get_cosine_schedule_with_warmup(optimizer, steps // 10, steps)
     for _ in range(epochs):
-        order = dice.permutation(len(ids)).tolist()
+        order = rng.permutation(len(ids)).tolist()
         for start in range(0, len(order), 8 * size):
             run = sorted(order[start : start + 8 * size], key=lambda i: len(ids[i]))
             for place in range(0, len(run), size):
@@ -114,9 +115,10 @@ def _fit(
                     [ids[i] for i in chosen], True, model.config.pad_token_id
                 )
                 mask_BT = pad_sequence([torch.ones_like(ids[i]) for i in chosen], True)
-                loss = model(
+                output = model(
                     input_ids=ids_BT, attention_mask=mask_BT, labels=label_P[chosen]
-                ).loss
+                )
+                loss = output.loss
                 optimizer.zero_grad()
                 loss.backward()
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -125,7 +127,7 @@ def _fit(
 
 
 def no_run() -> JudgeContext:
-    """The context of a judge that needs no run, and asks nobody."""
+    """The context of a judge that needs neither a run nor a player."""
     resources = Resources()
     game = Game.build("answers")
     population = Population({}, Path(), resources=resources)
@@ -147,12 +149,11 @@ def accuracy(folder: Path, rows: Sequence[Prompt]) -> Interval:
     }
     judge = Judge.build(settings).at(no_run())
     verdicts = judge.scores([(row, "") for row in rows])
-    right = [
-        float(
-            not isinstance(said, str) and said["unsafe"] == float(row.facts["harmful"])
-        )
-        for said, row in zip(verdicts, rows, strict=True)
-    ]
+    right = []
+    for verdict, row in zip(verdicts, rows, strict=True):
+        judged = not isinstance(verdict, str)
+        label = float(row.facts["harmful"])
+        right.append(float(judged and verdict["unsafe"] == label))
     return mean_interval(right, share=True)
 
 
@@ -165,7 +166,7 @@ def majority(training: Sequence[Prompt], rows: Sequence[Prompt]) -> Interval:
 
 
 def main() -> None:
-    """Train one guard and print how it does on the test requests."""
+    """Train a guard and print its accuracy on the test requests."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -187,7 +188,8 @@ def main() -> None:
         folder, started = arguments.out or Path(name), time.perf_counter()
         parameters = train_guard(training, folder, arguments.seed)
         console.print(
-            f"{parameters:,} parameters, {len(training)} requests, {time.perf_counter() - started:.0f} s"
+            f"{parameters:,} parameters, {len(training)} requests, "
+            f"{time.perf_counter() - started:.0f} s"
         )
         console.print(
             f"right of {len(test)} held out   guard {accuracy(folder, test).percent()}"

@@ -1,18 +1,16 @@
-"""How fast the ledger writes and reads, and how long `status` takes on a large run.
+"""The speed of the ledger, and the seconds of `status` on a large run.
 
     python -m benchmarks.ledger [--records 1000000]
 
 Writes matches (with a turn, token ids and log-probabilities) and their judgements in
-the run's own transactions; its peer in the same run is SQLite itself, given the same
-rows as ready-made text.
+the run's own transactions; its peer in the same run is SQLite itself with the same rows
+as ready-made text.
 """
 
 from __future__ import annotations
 
 import argparse
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,6 +18,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.running import equipoise
 from equipoise.run import recipes
 from equipoise.run.directory import Run
 from equipoise.types import (
@@ -40,27 +39,26 @@ def matches(count: int) -> Iterator[Match]:
     """Matches such as a run records: a short chat, a short answer with its token ids
     and log-probabilities.
     """
-    who, tokens = {"1": PlayerId("policy", 1)}, tuple(range(12))
-    view, logprobs = (
-        View((user("What is 7 + 12?"),)),
-        tuple(-0.1 * i for i in range(12)),
-    )
+    seats = {"1": PlayerId("policy", 1)}
+    view = View((user("What is 7 + 12?"),))
+    tokens, logprobs = tuple(range(12)), tuple(-0.1 * i for i in range(12))
     for i in range(count):
-        turn = Turn(
-            "1",
-            view,
-            Move(f"answer {i}", token_ids=tokens, logprobs=logprobs, prompt_tokens=9),
-        )
-        yield Match(
-            record_id("match", i),
-            i % 4,
-            "train",
-            "answers",
-            record_id("prompt", i // 4),
-            who,
-            i,
-            (turn,),
-        )
+        move = Move(f"answer {i}", "stop", tokens, logprobs, prompt_tokens=9)
+        prompt = record_id("prompt", i // 4)
+        yield _match(i, prompt, seats, (Turn("1", view, move),))
+
+
+def _match(
+    i: int, prompt: str, seats: dict[str, PlayerId], turns: tuple[Turn, ...] = ()
+) -> Match:
+    ident = record_id("match", i)
+    return Match(ident, i % 4, "train", "answers", prompt, seats, i, turns)
+
+
+def judged(match: Match) -> tuple[Match, Judgement]:
+    """The match with a judgement of it."""
+    scores = {"1": {"score": 1.0}}
+    return match, Judgement(record_id("j", match.id), match.id, "exact", scores)
 
 
 def fill(run: Run, records: int) -> tuple[float, float]:
@@ -68,10 +66,7 @@ def fill(run: Run, records: int) -> tuple[float, float]:
     same transactions).
     """
     made = list(matches(min(records, 40_000) // 2))
-    pairs = [
-        (m, Judgement(record_id("j", m.id), m.id, "exact", {"1": {"score": 1.0}}))
-        for m in made
-    ]
+    pairs = [judged(match) for match in made]
     started = time.perf_counter()
     for start in range(0, len(made), CHUNK):
         run.ledger.add_matches(made[start : start + CHUNK])
@@ -83,7 +78,8 @@ def fill(run: Run, records: int) -> tuple[float, float]:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute(
-            "CREATE TABLE matches (id TEXT UNIQUE, generation INTEGER, split TEXT, prompt TEXT, record TEXT)"
+            "CREATE TABLE matches (id TEXT UNIQUE, generation INTEGER, split TEXT, "
+            "prompt TEXT, record TEXT)"
         )
         db.execute("CREATE INDEX part ON matches (split, generation)")
         started = time.perf_counter()
@@ -99,6 +95,26 @@ def fill(run: Run, records: int) -> tuple[float, float]:
     return ours, bare
 
 
+def fill_up(run: Run, records: int) -> None:
+    """Bare matches and judgements until there are about `records` of them."""
+    seats = {"1": PlayerId("policy")}
+    for start in range(20_000, records // 2, CHUNK):
+        numbers = range(start, min(start + CHUNK, records // 2))
+        made = [_match(i, "p", seats) for i in numbers]
+        run.ledger.add_matches(made)
+        run.ledger.add_judgements([judged(match) for match in made])
+
+
+def seconds_of(*arguments: str) -> float:
+    """The median seconds of the whole command, over five calls."""
+    seconds = []
+    for _ in range(5):
+        started = time.perf_counter()
+        equipoise(*arguments)
+        seconds.append(time.perf_counter() - started)
+    return sorted(seconds)[2]
+
+
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(
@@ -111,63 +127,19 @@ def main() -> None:
         path = Path(folder) / "run"
         with Run.create(recipes.load("rock_paper_scissors"), path) as run:
             ours, bare = fill(run, records)
-            for start in range(20_000, records // 2, 20_000):
-                for chunk_start in range(0, 20_000, CHUNK):
-                    made = [
-                        Match(
-                            record_id("match", i),
-                            i % 4,
-                            "train",
-                            "answers",
-                            "p",
-                            {"1": PlayerId("policy")},
-                            i,
-                        )
-                        for i in range(
-                            start + chunk_start,
-                            start + min(chunk_start + CHUNK, 20_000),
-                        )
-                    ]
-                    run.ledger.add_matches(made)
-                    run.ledger.add_judgements(
-                        (
-                            m,
-                            Judgement(
-                                record_id("j", m.id),
-                                m.id,
-                                "exact",
-                                {"1": {"score": 1.0}},
-                            ),
-                        )
-                        for m in made
-                    )
+            fill_up(run, records)
             counts = run.ledger.counts()
-        seconds = []
-        for _ in range(5):
-            started = time.perf_counter()
-            subprocess.run(
-                [sys.executable, "-m", "equipoise", "status", str(path), "--json"],
-                check=True,
-                capture_output=True,
-            )
-            seconds.append(time.perf_counter() - started)
+        status = seconds_of("status", str(path), "--json")
     total = counts["matches"] + counts["judgements"]
     console.print(
-        f"ledger          {ours:,.0f} records/s ({ours / bare:.2f} of bare SQLite given ready-made rows)"
+        f"ledger          {ours:,.0f} records/s ({ours / bare:.2f} of bare SQLite "
+        "with ready-made rows)"
     )
     console.print(
-        f"status          {sorted(seconds)[2]:.2f} s, the whole command, on a run of {total:,} records"
+        f"status          {status:.2f} s, the whole command, on a run of "
+        f"{total:,} records"
     )
-    help_ = []
-    for _ in range(5):
-        started = time.perf_counter()
-        subprocess.run(
-            [sys.executable, "-m", "equipoise", "--help"],
-            check=True,
-            capture_output=True,
-        )
-        help_.append(time.perf_counter() - started)
-    console.print(f"--help          {sorted(help_)[2]:.2f} s")
+    console.print(f"--help          {seconds_of('--help'):.2f} s")
 
 
 if __name__ == "__main__":

@@ -169,7 +169,10 @@ def _bandits(o: argparse.Namespace, method: dict[str, Any]) -> str:
             needed.append(_until(policy_trainer, pays_V, paid[0], seed))
     reached = [n for n in needed if math.isfinite(n)]
     most = f", at most {max(reached):.0f}" if reached else ""
-    return f"{len(reached)} of {o.seeds} seeds reach 95 %; samples {over_seeds(reached).text()}{most}"
+    return (
+        f"{len(reached)} of {o.seeds} seeds reach 95 %; samples "
+        f"{over_seeds(reached).text()}{most}"
+    )
 
 
 def _until(
@@ -240,7 +243,8 @@ def tilt(
             over_seeds(list(column)).text() for column in zip(*rows, strict=True)
         )
         print(
-            f"kl_in: {place:8}reference {start}   learned {end}   learned from the exponential tilt {tilted}",
+            f"kl_in: {place:8}reference {start}   learned {end}   learned from the "
+            f"exponential tilt {tilted}",
             flush=True,
         )
 
@@ -300,7 +304,8 @@ def sums(o: argparse.Namespace) -> None:
             after.append(_share(policy_trainer, held_out))
         seconds = (time.perf_counter() - started) / o.sum_seeds
         print(
-            f"{name:6}{o.samples} samples, {seconds:.0f} s a seed: right {over_seeds(before).percent()} before, "
+            f"{name:6}{o.samples} samples, {seconds:.0f} s a seed: right "
+            f"{over_seeds(before).percent()} before, "
             f"{over_seeds(after).percent()} after"
         )
 
@@ -343,7 +348,8 @@ def speed(o: argparse.Namespace) -> None:
                 raise SystemExit(f"{name} failed:\n{done.stderr[-4000:]}")
             found.append(json.loads(done.stdout.splitlines()[-1]))
     print(
-        f"GRPO, {o.steps} updates of {o.prompts} x {o.group} answers of up to {o.tokens} tokens, no KL, one thread"
+        f"GRPO, {o.steps} updates of {o.prompts} x {o.group} answers of up to "
+        f"{o.tokens} tokens, no KL, one thread"
     )
     columns = ("samples_per_second", "seconds", "peak_mib", "length", "first", "last")
     print(" " * 6 + "".join(f"{column:>20}" for column in columns))
@@ -419,7 +425,8 @@ def shape(o: argparse.Namespace) -> None:
             )
             gap, length = facts["sampler_gap"], facts["length"]
             print(
-                f"{method:5}{total:.2f} s: {shown}; {length:.0f} tokens an answer, sampler and learner {gap:.1e} nats"
+                f"{method:5}{total:.2f} s: {shown}; {length:.0f} tokens an answer, "
+                f"sampler and learner {gap:.1e} nats"
             )
             if o.device == "cuda":
                 print(

@@ -1,9 +1,9 @@
-"""A pool of tiny clerks by SPARTA, and what each part of it is worth.
+"""A pool of tiny clerks by SPARTA, and the value of its parts.
 
 Six members on the built-in world, four specialists, a veteran and a novice, duel, judge
-one another and learn. The ablations take one thing away each; `alone` takes the pool
-away: every member learns from its own answers, graded by itself. What is measured
-(right answers to held-out questions, by the world's rules) is never taught.
+one another and learn. Each ablation removes one part; `alone` removes the pool: every
+member learns from its own answers, graded by itself. The measure (right answers to
+held-out questions, by the world's rules) is never trained on.
 
     python -m benchmarks.pool [--seeds 0 1 2] [--arms sparta alone …] [--jobs 2]
 """
@@ -12,18 +12,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 from scipy.stats import spearmanr
 
+from benchmarks.running import recorded, share_of_cores, with_settings
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.run.directory import Run
 from equipoise.types import PlayerId
@@ -49,11 +50,8 @@ ARMS: dict[str, list[str]] = {
         "training_ratings=bradley_terry",
     ],
 }
-PAIRS = (
-    ("sums", "guard"),
-    ("asker", "helper"),
-    ("veteran", "novice"),
-)  # pools of two: nobody else is left to judge
+# Pools of two: no third member is left to judge.
+PAIRS = (("sums", "guard"), ("asker", "helper"), ("veteran", "novice"))
 TWO = ["judge.who=self"]
 
 
@@ -71,10 +69,9 @@ def runs(arm: str) -> dict[str, list[str]]:
 
 
 def play(overrides: list[str], seed: int, folder: Path, jobs: int) -> dict:
-    """One run in a process of its own: every member's held-out score by generation, the
-    test, the reputations.
+    """A run in its own process: every member's held-out score by generation, the test,
+    the reputations.
     """
-    threads = str(max(1, len(os.sched_getaffinity(0)) // jobs))
     command = [
         sys.executable,
         "-m",
@@ -84,80 +81,80 @@ def play(overrides: list[str], seed: int, folder: Path, jobs: int) -> dict:
         "--out",
         str(folder),
         "--json",
+        *with_settings([*SMALL, *overrides, f"seed={seed}"]),
     ]
-    for text in [*SMALL, *overrides, f"seed={seed}"]:
-        command += ["-s", text]
     done = subprocess.run(
         command,
         capture_output=True,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": threads},
+        env=share_of_cores(jobs),
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
     with Run.read(folder) as run:
-        measured = [
-            found["scores"] for _, _, _, found, _ in run.ledger.stages("measure")
-        ]
-        standing = [found["ratings"] for _, _, _, found, _ in run.ledger.stages("rate")]
-        (selected,) = [found for _, _, _, found, _ in run.ledger.stages("select")]
-        unread = [
-            found["unjudged_share"]
-            for key, _, _, found, _ in run.ledger.stages("judge")
-            if "/judge/" in key
+        measured = [facts["scores"] for facts in recorded(run, "measure")]
+        rated = [facts["ratings"] for facts in recorded(run, "rate")]
+        (selected,) = recorded(run, "select")
+        judged = [
+            stage for stage in run.ledger.stages("judge") if "/judge/" in stage.key
         ]
     return {
         "scores": [
-            {PlayerId.parse(n).name: s["mean"] for n, s in scores.items()}
+            {PlayerId.parse(name).name: score["mean"] for name, score in scores.items()}
             for scores in measured
         ],
         "ratings": [
-            {rating["name"]: rating["value"] for rating in ratings}
-            for ratings in standing
+            {rating["name"]: rating["value"] for rating in ratings} for ratings in rated
         ],
-        "test": {name: found["mean"] for name, found in selected["test"].items()},
+        "test": {name: score["mean"] for name, score in selected["test"].items()},
         "chosen": selected["chosen"],
         "start": selected["start"],
-        "unjudged": max(unread),
+        "unjudged": max(stage.facts["unjudged_share"] for stage in judged),
         "minutes": json.loads(done.stdout)["seconds"] / 60,
     }
 
 
 def figures(parts: list[dict]) -> dict[str, float]:
-    """What an arm came to in one seed; an arm of several pools is taken together."""
-    first, last = (
-        {k: v for part in parts for k, v in part["scores"][t].items()} for t in (0, -1)
-    )
+    """An arm's figures in a seed; an arm of several pools is taken together."""
+    first, last = ({}, {})
+    for part in parts:
+        first |= part["scores"][0]
+        last |= part["scores"][-1]
     best = max(
         parts, key=lambda part: max(max(scores.values()) for scores in part["scores"])
     )
     begun = max(parts, key=lambda part: max(part["scores"][0].values()))
-    # A generation's reputations come of its own answers, so they are held against what
-    # it was worth, before it learned.
-    agreed = [
-        float(
-            spearmanr(
-                [ratings[n] for n in ratings], [scores[n] for n in ratings]
-            ).statistic
-        )
-        for part in parts
-        for ratings, scores in zip(part["ratings"], part["scores"], strict=False)
-        if len(ratings) > 2
-    ]
+    correlations = [correlation for part in parts for correlation in _spearman(part)]
     return {
         "mean before": float(np.mean(list(first.values()))),
         "mean after": float(np.mean(list(last.values()))),
         "best before": begun["test"][begun["start"]],
         "best after": best["test"][best["chosen"]],
-        "first spearman": agreed[0] if agreed else float("nan"),
-        "spearman": float(np.mean(agreed)) if agreed else float("nan"),
+        "first spearman": correlations[0] if correlations else float("nan"),
+        "spearman": float(np.mean(correlations)) if correlations else float("nan"),
         "unjudged": max(part["unjudged"] for part in parts),
         "minutes": sum(part["minutes"] for part in parts),
     }
 
 
+def _spearman(part: dict) -> list[float]:
+    """Rank correlations of reputations and scores, generation by generation.
+
+    A generation's reputations follow from its own answers, so they are compared with
+    its scores before it learned.
+    """
+    correlations = []
+    for ratings, scores in zip(part["ratings"], part["scores"], strict=False):
+        if len(ratings) > 2:
+            result: Any = spearmanr(
+                list(ratings.values()), [scores[name] for name in ratings]
+            )
+            correlations.append(float(result.statistic))
+    return correlations
+
+
 def main() -> None:
-    """Print the table, and write the figures behind it as JSON when asked."""
+    """Print the table, and write the figures behind it as JSON with --json."""
     names = [*ARMS, "pools of two"]
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -171,40 +168,47 @@ def main() -> None:
         help="runs played side by side, each on its share of the cores",
     )
     parser.add_argument("--json", type=Path, help="write every run's figures here")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     console = Console()
-    found: dict[str, list[dict[str, float]]] = {arm: [] for arm in asked.arms}
+    by_arm: dict[str, list[dict[str, float]]] = {arm: [] for arm in options.arms}
     with (
         tempfile.TemporaryDirectory(prefix="pool-") as place,
-        ThreadPoolExecutor(asked.jobs) as workers,
+        ThreadPoolExecutor(options.jobs) as workers,
     ):
         tasks = {
             (arm, seed, name): workers.submit(
-                play, overrides, seed, Path(place) / f"{arm}-{seed}-{name}", asked.jobs
+                play,
+                overrides,
+                seed,
+                Path(place) / f"{arm}-{seed}-{name}",
+                options.jobs,
             )
-            for seed in asked.seeds
-            for arm in asked.arms
+            for seed in options.seeds
+            for arm in options.arms
             for name, overrides in runs(arm).items()
         }
-        for seed in asked.seeds:
-            for arm in asked.arms:
-                one = figures([tasks[arm, seed, name].result() for name in runs(arm)])
-                found[arm].append(one)
+        for seed in options.seeds:
+            for arm in options.arms:
+                row = figures([tasks[arm, seed, name].result() for name in runs(arm)])
+                by_arm[arm].append(row)
                 console.print(
-                    f"seed {seed}  {arm:15}  pool {one['mean before']:.1%} → {one['mean after']:.1%}, best (test) "
-                    f"{one['best before']:.1%} → {one['best after']:.1%}, Spearman {one['spearman']:.2f} "
-                    f"in {one['minutes']:.1f} min"
+                    f"seed {seed}  {arm:15}  pool {row['mean before']:.1%} → "
+                    f"{row['mean after']:.1%}, best (test) "
+                    f"{row['best before']:.1%} → {row['best after']:.1%}, Spearman "
+                    f"{row['spearman']:.2f} "
+                    f"in {row['minutes']:.1f} min"
                 )
-                if asked.json:
-                    asked.json.write_text(json.dumps(found, indent=1))
-    console.print(table(found))
+                if options.json:
+                    options.json.write_text(json.dumps(by_arm, indent=1))
+    console.print(table(by_arm))
 
 
-def table(found: dict[str, list[dict[str, float]]]) -> Table:
-    """A row an arm: mean over seeds with its interval."""
-    seeds = len(next(iter(found.values())))
+def table(by_arm: dict[str, list[dict[str, float]]]) -> Table:
+    """A row for each arm: mean over seeds with its interval."""
+    seeds = len(next(iter(by_arm.values())))
     shown = Table(
-        title=f"right answers, {seeds} seeds, mean and 95 % interval; 'best' is chosen held out and tested once"
+        title=f"right answers, {seeds} seeds, mean and 95 % interval; 'best' is "
+        "chosen held out and tested once"
     )
     for column in (
         "",
@@ -218,14 +222,14 @@ def table(found: dict[str, list[dict[str, float]]]) -> Table:
         "minutes",
     ):
         shown.add_column(column, justify="left" if not column else "right")
-    for arm, rows in found.items():
+    for arm, rows in by_arm.items():
         shown.add_row(arm, *_share(rows, "mean"), *_share(rows, "best"), *_rest(rows))
     return shown
 
 
-def _share(rows: list[dict[str, float]], which: str) -> list[str]:
+def _share(rows: list[dict[str, float]], score: str) -> list[str]:
     before, after = (
-        [row[f"{which} {when}"] for row in rows] for when in ("before", "after")
+        [row[f"{score} {when}"] for row in rows] for when in ("before", "after")
     )
     gain = over_seeds([b - a for a, b in zip(before, after, strict=True)])
     return [f"{np.mean(before):.1%}", _percent(over_seeds(after)), _percent(gain)]
@@ -236,13 +240,12 @@ def _percent(interval: Interval) -> str:
 
 
 def _rest(rows: list[dict[str, float]]) -> list[str]:
-    agreed = [row["spearman"] for row in rows]
-    said = (
-        "–"
-        if np.isnan(agreed).any()
-        else "{0.mean:.2f} ({0.low:.2f} to {0.high:.2f})".format(over_seeds(agreed))
-    )
-    return [said, f"{np.mean([row['minutes'] for row in rows]):.1f}"]
+    correlations = [row["spearman"] for row in rows]
+    text = "–"
+    if not np.isnan(correlations).any():
+        interval = over_seeds(correlations)
+        text = f"{interval.mean:.2f} ({interval.low:.2f} to {interval.high:.2f})"
+    return [text, f"{np.mean([row['minutes'] for row in rows]):.1f}"]
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What a pool costs in memory: one model and an adapter a member, beside a whole model
-a member.
+"""The memory of a pool: a model and an adapter for each member, beside a whole model for
+each member.
 
 A Llama of random weights and adapters on it are made on the spot. Every measurement is
-a process of its own that opens its members through `Population`, as a run does, and has
-each of them answer a batch, so that all is really loaded.
+its own process that opens its members through `Population`, as a run does, and has each
+of them answer a batch, so that everything is really loaded.
 
     python -m benchmarks.population [--members 1 4 16] [--json FILE]
 """
@@ -42,19 +42,17 @@ MEBI = 2**20
 
 
 def make(folder: Path, members: int) -> tuple[int, int]:
-    """The base, an adapter a member, and the base as often under names of its own;
-    returns (parameters, adapter bytes).
+    """The base, an adapter for each member, and a copy of the base for each; returns
+    (parameters, adapter bytes).
 
-    The whole models share their bytes on disk, for it is memory that is measured.
+    The copies share their bytes on disk, since only memory is measured.
     """
     from equipoise.models.loading import load_model
 
-    dice = seeds.generator(0, "corpus")
-    words = [
-        "".join(dice.choice(list("abcdefghijklmnopqrstuvwxyz"), dice.integers(2, 9)))
-        for _ in range(4000)
-    ]
-    made = new_model(words, folder / "base", vocabulary=2000, size=SIZE, context=256)
+    rng = seeds.generator(0, "corpus")
+    letters = list("abcdefghijklmnopqrstuvwxyz")
+    corpus = ["".join(rng.choice(letters, rng.integers(2, 9))) for _ in range(4000)]
+    made = new_model(corpus, folder / "base", vocabulary=2000, size=SIZE, context=256)
     for member in range(members):
         copy = folder / "whole" / str(member)
         copy.mkdir(parents=True)
@@ -71,7 +69,7 @@ def make(folder: Path, members: int) -> tuple[int, int]:
 
 
 def players(folder: Path, kind: str, members: int) -> dict[str, Player]:
-    """Who is measured: the base alone, adapters on it, or whole models."""
+    """The players that are measured: the base alone, adapters on it, or whole models."""
     shared = {"temperature": 1.0, "max_new_tokens": TOKENS, "device": "cpu"}
     if kind == "base":
         return {"m0": Local.model_validate({"model": str(folder / "base"), **shared})}
@@ -90,11 +88,12 @@ def players(folder: Path, kind: str, members: int) -> dict[str, Player]:
 
 
 def measured(folder: Path, kind: str, members: int) -> dict[str, float]:
-    """In this process: bytes before a model is open and when all have answered; seconds
-    of a batch and a swap.
+    """In this process: bytes before a model is open and after all have answered;
+    seconds of a batch and a swap.
     """
+    # All that the models need is imported before the first reading.
     import torch
-    import transformers  # what the models need is loaded before the first reading
+    import transformers
 
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
@@ -107,20 +106,20 @@ def measured(folder: Path, kind: str, members: int) -> dict[str, float]:
     answers = [
         population.actor(PlayerId(name)).act(views, list(range(ROWS))) for name in pool
     ]
-    found = {"empty": float(empty), "resident": float(resident())}
+    figures = {"empty": float(empty), "resident": float(resident())}
     if kind == "adapters":
         if len({tuple(move.text for move in moves) for moves in answers}) < members:
-            raise SystemExit("two members answer alike, so an adapter is not in force")
+            raise SystemExit("two members answer alike, so an adapter is not active")
         actor = population.actor(PlayerId("m0"))
-        found["batch"] = statistics.median(
+        figures["batch"] = statistics.median(
             took(lambda: actor.act(views, list(range(ROWS)))) for _ in range(BATCHES)
         )
-        found["swap"] = swapping(folder, members)
-    return found
+        figures["swap"] = swapping(folder, members)
+    return figures
 
 
 def swapping(folder: Path, members: int) -> float:
-    """Median seconds to put another adapter in force on a model that has them all."""
+    """Median seconds to activate another adapter on a model that has them all."""
     from equipoise.models.loading import load_model
 
     base = SharedBase(
@@ -175,27 +174,27 @@ def elsewhere(folder: Path, kind: str, members: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print the table, and write the figures behind it as JSON when asked."""
+    """Print the table, and write the figures behind it as JSON with --json."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--members", type=int, nargs="+", default=[1, 4, 16])
     parser.add_argument("--json", type=Path, help="write the figures here")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.measure:
-        folder, kind, members = asked.measure
+    options = parser.parse_args()
+    if options.measure:
+        folder, kind, members = options.measure
         print(json.dumps(measured(Path(folder), kind, int(members))))
         return
     with tempfile.TemporaryDirectory(prefix="population-") as name:
         folder = Path(name)
-        parameters, adapter = make(folder, max(asked.members))
+        parameters, adapter = make(folder, max(options.members))
         rows = {("base", 1): elsewhere(folder, "base", 1)}
-        for members in asked.members:
+        for members in options.members:
             for kind in ("adapters", "whole"):
                 rows[kind, members] = elsewhere(folder, kind, members)
-    if asked.json:
-        asked.json.write_text(
+    if options.json:
+        options.json.write_text(
             json.dumps(
                 [{"kind": k, "members": n, **row} for (k, n), row in rows.items()],
                 indent=1,
@@ -207,14 +206,16 @@ def main() -> None:
 def table(
     rows: dict[tuple[str, int], dict[str, float]], parameters: int, adapter: int
 ) -> Table:
-    """A row a measurement; ratios are of what the models take, without what the process
-    takes before it opens any.
+    """A row for each measurement; ratios are of the models' own memory, without that of
+    the process before it opens any.
     """
-    taken = {key: row["resident"] - row["empty"] for key, row in rows.items()}
-    base = taken["base", 1]
+    used = {key: row["resident"] - row["empty"] for key, row in rows.items()}
+    base = used["base", 1]
     shown = Table(
-        title=f"memory of a pool: {parameters / 1e6:.1f} M parameters, {adapter / MEBI:.1f} MiB an adapter on disk; "
-        f"{rows['base', 1]['empty'] / MEBI:.0f} MiB before any model; batches of {ROWS} answers of {TOKENS} tokens"
+        title=f"memory of a pool: {parameters / 1e6:.1f} M parameters, "
+        f"{adapter / MEBI:.1f} MiB an adapter on disk; "
+        f"{rows['base', 1]['empty'] / MEBI:.0f} MiB before any model; batches of "
+        f"{ROWS} answers of {TOKENS} tokens"
     )
     columns = (
         "",
@@ -227,7 +228,7 @@ def table(
     )
     for column in columns:
         shown.add_column(column, justify="right" if column else "left")
-    words = {
+    labels = {
         "base": "base alone",
         "adapters": "base + {} adapters",
         "whole": "{} whole models",
@@ -235,11 +236,11 @@ def table(
     for (kind, members), row in rows.items():
         ideal = base + members * adapter
         shown.add_row(
-            words[kind].format(members),
+            labels[kind].format(members),
             f"{row['resident'] / MEBI:.0f}",
-            f"{taken[kind, members] / MEBI:.0f}",
-            f"{taken[kind, members] / base:.2f}",
-            f"{taken[kind, members] / ideal:.2f}" if kind == "adapters" else "",
+            f"{used[kind, members] / MEBI:.0f}",
+            f"{used[kind, members] / base:.2f}",
+            f"{used[kind, members] / ideal:.2f}" if kind == "adapters" else "",
             f"{1000 * row['swap']:.1f}" if "swap" in row else "",
             f"{row['swap'] / row['batch']:.2%}" if "swap" in row else "",
         )

@@ -39,7 +39,10 @@ SHAPES = {
         "tie_word_embeddings": True,
     },
 }
-TEMPLATE = "{% for m in messages %}{{ m['content'] }}{% if m['role'] == 'assistant' %}{{ eos_token }}{% endif %}{% endfor %}"
+TEMPLATE = (
+    "{% for m in messages %}{{ m['content'] }}{% if m['role'] == 'assistant' "
+    "%}{{ eos_token }}{% endif %}{% endfor %}"
+)
 
 
 def texts(o: argparse.Namespace) -> list[tuple[str, str, str]]:

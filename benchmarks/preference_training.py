@@ -150,11 +150,14 @@ def report(
     )
     lora = f", LoRA of rank {o.lora}" if o.lora else ""
     print(
-        f"{o.shape}, {first['parameters'] / 1e6:.1f} M parameters{lora}, {o.dtype}, {o.device}, {o.threads} threads"
+        f"{o.shape}, {first['parameters'] / 1e6:.1f} M parameters{lora}, {o.dtype}, "
+        f"{o.device}, {o.threads} threads"
     )
     print(
-        f"{o.pairs} pairs in batches of {o.batch}; prompts {o.prompt[0]}-{o.prompt[1]} tokens, answers "
-        f"{o.answer[0]}-{o.answer[1]}; {first['tokens']} tokens, {first['answer_tokens'] / first['tokens']:.0%} of "
+        f"{o.pairs} pairs in batches of {o.batch}; prompts "
+        f"{o.prompt[0]}-{o.prompt[1]} tokens, answers "
+        f"{o.answer[0]}-{o.answer[1]}; {first['tokens']} tokens, "
+        f"{first['answer_tokens'] / first['tokens']:.0%} of "
         f"them answers'; {o.repeats} runs each, alternating"
     )
     columns = (
@@ -194,7 +197,8 @@ def report(
         if peak is not None:
             share = first["flops"] / mid["seconds"] / peak["flops_per_second"]
             print(
-                f"{'':6}{share:.1%} of the {peak['flops_per_second'] / 1e12:.0f} TFLOP/s that a matrix product gets"
+                f"{'':6}{share:.1%} of the {peak['flops_per_second'] / 1e12:.0f} "
+                "TFLOP/s that a matrix product gets"
             )
     each = ", ".join(
         f"{ours['seconds']:.1f}/{trl['seconds']:.1f} s" for ours, trl in pairs
@@ -205,8 +209,10 @@ def report(
     )
     print(f"processor time {cpu:.2f} x less; memory {memory:.2f} x")
     print(
-        f"a further opponent: {opponents['seconds']:.2f} s once for all pairs, {opponents['share']:.2f} of a plain "
-        f"inference pass over them ({opponents['plain_seconds']:.2f} s); training with 4 opponents takes "
+        f"a further opponent: {opponents['seconds']:.2f} s once for all pairs, "
+        f"{opponents['share']:.2f} of a plain "
+        f"inference pass over them ({opponents['plain_seconds']:.2f} s); training "
+        "with 4 opponents takes "
         f"{opponents['training_ratio']:.2f} x the time with 1"
     )
 

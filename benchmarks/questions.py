@@ -1,15 +1,16 @@
-"""A pool by SPARTA on real questions, end to end, with models made on the spot; and
-what of the answers was learned.
+"""A pool by SPARTA on real questions, end to end, with models made on the spot; and how
+much of the answers was learned.
 
-A base model of about a million parameters is made from nothing and learns how questions
-and answers look: it spells questions, answers at random and repeats answers that it is
-shown. Four members start from it; each is taught the right answers to another quarter
-of the questions, and to grade answers to those as the pool's judges are asked to. Then
-they play by the `sparta` recipe. Nobody is taught the questions that are held out or
-tested on, so only what is right there beyond the answer that is right most often can be
-called learned.
+A base model of about a million parameters is made from nothing and learns the form of
+questions and answers: it spells questions, answers at random and repeats answers that
+it is shown. Four members start from it; each is trained on the right answers to another
+quarter of the questions, and to grade answers to those as the pool's judges do. Then
+they play by the `sparta` recipe. No member is trained on the questions that are held
+out or tested on, so only the accuracy beyond that of the most frequent right answer can
+be called learned.
 
-    python -m benchmarks.questions [--task culture gsm8k] [--data ../shared/data/sparta] [--seeds 0 1 2] [--jobs 2]
+    python -m benchmarks.questions [--task culture gsm8k] [--data ../shared/data/sparta]
+        [--seeds 0 1 2] [--jobs 2]
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import subprocess
 import sys
 import tempfile
@@ -28,12 +28,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 from scipy.stats import spearmanr
 
+from benchmarks.running import recorded, share_of_cores
 from equipoise import seeds
 from equipoise.environments.clerk.build import Example
 from equipoise.environments.clerk.build_pool import BAD, GOOD, QUESTION, quoted
@@ -55,23 +57,24 @@ from equipoise.types import PlayerId, Prompt, View, user
 
 MEMBERS = ("north", "east", "south", "west")
 GENERATIONS, SAMPLES = 3, 2  # answers to each prompt that is measured
-SPELLED, GUESSED, REPEATED = (
-    800,
-    400,
-    600,
-)  # examples that teach the base the form of things
-TIMES = 8  # how often a member meets each of its questions, and grades answers to it
+# Examples that teach the base the form of questions and answers.
+SPELLED, GUESSED, REPEATED = 800, 400, 600
+TIMES = 8  # how often a member sees each of its questions, and grades answers to it
 CONTEXT = 640  # tokens
 
 
 @dataclass(frozen=True)
 class Task:
-    """Where a task's questions lie, and how its answers are written."""
+    """The files of a task's questions, and the form of its answers."""
 
-    scored: str  # the file whose `dev` teaches the members and whose `test` is held out and tested on
-    played: str  # what the pool plays; it may come without answers
-    said: str  # how an answer is written
-    group: str  # rows with the same value of this fact stay together
+    # The file whose `dev` trains the members and whose `test` is held out and tested on.
+    scored: str
+    # What the pool plays; it may come without answers.
+    played: str
+    # The form of an answer.
+    answer_form: str
+    # Rows with the same value of this fact stay together.
+    group: str
     vocabulary: int
     per_generation: int
 
@@ -93,20 +96,20 @@ TASKS = {
 
 def read(path: Path) -> list[Prompt]:
     """The prompts of a file or of its part, each once."""
-    found = Files.model_validate({"path": str(path)}).load().training
-    return list({prompt.id: prompt for prompt in found}.values())
+    prompts = Files.model_validate({"path": str(path)}).load().training
+    return list({prompt.id: prompt for prompt in prompts}.values())
 
 
 def answers(prompts: Sequence[Prompt]) -> list[str]:
-    """The right ones."""
+    """The right answers."""
     return [str(prompt.facts["answer"]) for prompt in prompts]
 
 
-def dealt(
+def divided(
     prompts: Sequence[Prompt], parts: int, group: str, seed: int
 ) -> list[list[Prompt]]:
-    """`prompts` in so many parts of about one size; what has the fact `group` in common
-    stays together.
+    """`prompts` in so many parts of about the same size; prompts with the same fact
+    `group` stay together.
     """
     names = list(dict.fromkeys(str(prompt.facts[group]) for prompt in prompts))
     order = seeds.generator(seed, "parts", parts).permutation(len(names)).tolist()
@@ -118,68 +121,68 @@ def dealt(
 
 
 def graded(
-    prompt: Prompt, answer: str, grade: str, dice: np.random.Generator
+    prompt: Prompt, answer: str, grade: str, rng: np.random.Generator
 ) -> Example:
-    """A judge's question, as the pool asks it, and what to reply."""
-    return QUESTION.view(
-        quoted(prompt, answer), int(dice.integers(2**60))
-    ).messages, grade
+    """A judge's question, as in the pool, and the reply to it."""
+    view = QUESTION.view(quoted(prompt, answer), int(rng.integers(2**60)))
+    return view.messages, grade
 
 
 def form(
     task: Task, prompts: Sequence[Prompt], known: Sequence[str], seed: int
 ) -> Iterator[Example]:
-    """What says nothing of what is right: to spell the questions, to answer at random,
-    to repeat a quoted answer.
+    """Examples of form without right answers: to spell the questions, to answer at
+    random, to repeat a quoted answer.
     """
-    dice, possible = seeds.generator(seed, "form"), sorted(set(known))
+    rng, possible = seeds.generator(seed, "form"), sorted(set(known))
     for number in range(SPELLED):
         yield (user("Ask."),), prompts[number % len(prompts)].messages[0].content
     for number in range(GUESSED):
         yield (
             prompts[number % len(prompts)].messages,
-            task.said.format(dice.choice(possible)),
+            task.answer_form.format(rng.choice(possible)),
         )
     for number in range(REPEATED):
-        answer = task.said.format(dice.choice(possible))
-        (asked,), _ = graded(prompts[number % len(prompts)], answer, "", dice)
-        yield (user(f"{asked.content}\nRepeat the answer."),), answer
+        answer = task.answer_form.format(rng.choice(possible))
+        (question,), _ = graded(prompts[number % len(prompts)], answer, "", rng)
+        yield (user(f"{question.content}\nRepeat the answer."),), answer
 
 
-def lessons(
+def own_examples(
     task: Task, own: Sequence[Prompt], known: Sequence[str], seed: int
 ) -> Iterator[Example]:
     """Right answers to the questions of `own`; high grades for these, low ones for
     other answers of `known`.
     """
-    dice = seeds.generator(seed, "lessons")
+    rng = seeds.generator(seed, "lessons")
     for prompt, right in zip(own, answers(own), strict=True):
         others = [answer for answer in known if answer != right]
         for _ in range(TIMES):
-            yield prompt.messages, task.said.format(right)
-            yield prompt.messages, task.said.format(right)
-            yield graded(prompt, task.said.format(right), str(dice.choice(GOOD)), dice)
+            yield prompt.messages, task.answer_form.format(right)
+            yield prompt.messages, task.answer_form.format(right)
+            yield graded(
+                prompt, task.answer_form.format(right), str(rng.choice(GOOD)), rng
+            )
             yield graded(
                 prompt,
-                task.said.format(dice.choice(others)),
-                str(dice.choice(BAD)),
-                dice,
+                task.answer_form.format(rng.choice(others)),
+                str(rng.choice(BAD)),
+                rng,
             )
 
 
 def make_pool(task: Task, data: Path, folder: Path, seed: int) -> dict[str, float]:
-    """The base and the members, a folder each; returns the parameters of one, and how
-    well they were taught.
+    """The base and the members, each in its folder; returns a model's parameters, and
+    the members' accuracy on their own questions.
     """
     taught = read(data / f"{task.scored}#dev")
-    asked = list(
-        {prompt.id: prompt for prompt in [*read(data / task.played), *taught]}.values()
-    )
+    played = read(data / task.played)
+    distinct = {prompt.id: prompt for prompt in [*played, *taught]}
     known = answers(taught)
-    start = list(form(task, asked, known, seed))
-    texts = [
-        text for messages, answer in start for text in (messages[0].content, answer)
-    ]
+    start = list(form(task, list(distinct.values()), known, seed))
+    texts: list[str] = []
+    for messages, answer in start:
+        texts += [messages[0].content, answer]
     made = new_model(
         texts, folder / "new", vocabulary=task.vocabulary, context=CONTEXT, seed=seed
     )
@@ -191,11 +194,11 @@ def make_pool(task: Task, data: Path, folder: Path, seed: int) -> dict[str, floa
         seed=seed,
         device="cpu",
     )
-    known_by: list[tuple[float, float]] = []
+    accuracies: list[tuple[float, float]] = []
     for name, own in zip(
-        MEMBERS, dealt(taught, len(MEMBERS), task.group, seed), strict=True
+        MEMBERS, divided(taught, len(MEMBERS), task.group, seed), strict=True
     ):
-        examples = list(lessons(task, own, known, seeds.child(seed, name)))
+        examples = list(own_examples(task, own, known, seeds.child(seed, name)))
         train_sft(
             folder / "base",
             examples,
@@ -204,8 +207,8 @@ def make_pool(task: Task, data: Path, folder: Path, seed: int) -> dict[str, floa
             seed=seed,
             device="cpu",
         )
-        known_by.append(taught_well(task, folder / name, own, known, seed))
-    answered, judged = (fmean(shares) for shares in zip(*known_by, strict=True))
+        accuracies.append(training_accuracy(task, folder / name, own, known, seed))
+    answered, judged = (fmean(shares) for shares in zip(*accuracies, strict=True))
     return {
         "parameters": float(made.parameters),
         "taught answers": answered,
@@ -213,51 +216,51 @@ def make_pool(task: Task, data: Path, folder: Path, seed: int) -> dict[str, floa
     }
 
 
-def taught_well(
+def training_accuracy(
     task: Task, model: Path, own: Sequence[Prompt], known: Sequence[str], seed: int
 ) -> tuple[float, float]:
-    """Of a member's own questions: the share it answers right, and how often it grades
-    right above wrong.
+    """Of a member's own questions: the share that it answers right, and how often it
+    grades a right answer above a wrong one.
 
-    By its most likely words. Equal grades count half, so chance is one half; NaN where
+    By its most likely tokens. Equal grades count half, so chance is one half; NaN where
     no two grades can be read.
     """
     player = Local.model_validate(
         {"model": str(model), "temperature": 0, "max_new_tokens": 12, "device": "cpu"}
     )
-    actor, dice = player.open(None, Resources()), seeds.generator(seed, "taught well")
+    actor, rng = player.open(None, Resources()), seeds.generator(seed, "taught well")
 
     def ask(views: list[View]) -> list[str]:
         return [move.text.strip() for move in actor.act(views, list(range(len(views))))]
 
     rights = answers(own)
     wrongs = [
-        dice.choice([answer for answer in known if answer != right]) for right in rights
+        rng.choice([answer for answer in known if answer != right]) for right in rights
     ]
-    said = ask([View(prompt.messages) for prompt in own])
-    grades = [
-        ask(
-            [
-                View(graded(p, task.said.format(answer), "", dice)[0])
-                for p, answer in zip(own, shown, strict=True)
-            ]
-        )
-        for shown in (rights, wrongs)
-    ]
+
+    def grade(answers: list[str]) -> list[str]:
+        views = []
+        for prompt, answer in zip(own, answers, strict=True):
+            text = task.answer_form.format(answer)
+            views.append(View(graded(prompt, text, "", rng)[0]))
+        return ask(views)
+
+    replies = ask([View(prompt.messages) for prompt in own])
+    grades = zip(grade(rights), grade(wrongs), strict=True)
     above = [
         (float(a) > float(b)) + (float(a) == float(b)) / 2
-        for a, b in zip(*grades, strict=True)
+        for a, b in grades
         if a.isdigit() and b.isdigit()
     ]
     answered = fmean(
-        text == task.said.format(right)
-        for text, right in zip(said, rights, strict=True)
+        reply == task.answer_form.format(right)
+        for reply, right in zip(replies, rights, strict=True)
     )
     return answered, fmean(above) if above else math.nan
 
 
 def settings(learning_rate: float) -> SFT:
-    """One pass."""
+    """Settings of a training of one epoch."""
     return SFT.model_validate(
         {
             "learning_rate": learning_rate,
@@ -276,21 +279,16 @@ def recipe(task: Task, data: Path, folder: Path, seed: int) -> RunConfig:
     common = {key: value for key, value in whole.items() if isinstance(value, str)}
     rows = {str(row["id"]): {**common, **row} for row in whole["test"]}
     paths = {"path": str(data / task.played)}
-    halves = dealt(read(data / f"{task.scored}#test"), 2, task.group, seed)
+    halves = divided(read(data / f"{task.scored}#test"), 2, task.group, seed)
     for part, prompts in zip(("held_out", "test"), halves, strict=True):
         file = folder / f"{part}.jsonl"
-        file.write_text(
-            "".join(
-                json.dumps(rows[str(prompt.facts["id"])]) + "\n" for prompt in prompts
-            )
-        )
+        lines = [json.dumps(rows[str(prompt.facts["id"])]) for prompt in prompts]
+        file.write_text("".join(f"{line}\n" for line in lines))
         paths[f"{part}_path"] = str(file)
     values = recipes.read("sparta")
-    values["name"], values["seed"], values["generations"] = (
-        f"sparta on {task.scored}",
-        seed,
-        GENERATIONS,
-    )
+    values["name"] = f"sparta on {task.scored}"
+    values["seed"] = seed
+    values["generations"] = GENERATIONS
     values["player_defaults"] |= {
         "lora": None,
         "max_new_tokens": 12,
@@ -318,37 +316,34 @@ def recipe(task: Task, data: Path, folder: Path, seed: int) -> RunConfig:
 
 
 def one_seed(task: Task, data: Path, seed: int) -> dict[str, float]:
-    """A pool made and played, and what came of it."""
+    """A pool, made and played, and its figures."""
     with tempfile.TemporaryDirectory(prefix="questions-") as name:
         folder, started = Path(name), time.perf_counter()
         taught = make_pool(task, data, folder, seed)
         made = time.perf_counter()
         with Run.create(recipe(task, data, folder, seed), folder / "run") as run:
             league(RunStages.of(run, Silent()), GENERATIONS)
-            found = figures(run, task)
+            played = figures(run, task)
         ended = time.perf_counter()
-    return {**found, **taught, "making": made - started, "playing": ended - made}
+    return {**played, **taught, "making": made - started, "playing": ended - made}
 
 
 def figures(run: Run, task: Task) -> dict[str, float]:
-    """What a run came to."""
+    """The figures of a run."""
     ledger = run.ledger
-    measured = [found["scores"] for _, _, _, found, _ in ledger.stages("measure")]
     scores = [
-        {PlayerId.parse(name).name: score["mean"] for name, score in each.items()}
-        for each in measured
+        {PlayerId.parse(name).name: score["mean"] for name, score in by_player.items()}
+        for by_player in (facts["scores"] for facts in recorded(run, "measure"))
     ]
-    (selected,) = [found for _, _, _, found, _ in ledger.stages("select")]
-    paired = [found for _, _, _, found, _ in ledger.stages("pair")]
-    kept, lost = (
-        sum(found["pairs"] for found in paired),
-        sum(sum(found["dropped"].values()) for found in paired),
-    )
-    matches = ledger.matches("train")
-    words = ledger.judgements_of((match.id for match in matches), run.config.judge.name)
-    votes = [vote for word in words.values() for vote in word.votes]
+    (selected,) = recorded(run, "select")
+    paired = recorded(run, "pair")
+    kept = sum(facts["pairs"] for facts in paired)
+    lost = sum(sum(facts["dropped"].values()) for facts in paired)
+    ids = [match.id for match in ledger.matches("train")]
+    judgements = ledger.judgements_of(ids, run.config.judge.name)
+    votes = [vote for judgement in judgements.values() for vote in judgement.votes]
     played = [right(run, "train", t) for t in (0, GENERATIONS - 1)]
-    said = [constant(run, t) for t in (0, GENERATIONS)]
+    same = [constant(run, t) for t in (0, GENERATIONS)]
     over, baseline = over_majority(run, selected["chosen"], task)
     return {
         "pool before": fmean(scores[0].values()),
@@ -363,8 +358,8 @@ def figures(run: Run, task: Task) -> dict[str, float]:
         "chosen generation": float(PlayerId.parse(selected["chosen"]).generation),
         "played before": played[0],
         "played after": played[1],
-        "same before": said[0],
-        "same after": said[1],
+        "same before": same[0],
+        "same after": same[1],
         "unreadable": sum(vote.value is None for vote in votes) / len(votes),
         "dropped": lost / (kept + lost),
         "spearman": agreement(run, scores),
@@ -372,8 +367,8 @@ def figures(run: Run, task: Task) -> dict[str, float]:
 
 
 def majority(prompts: Sequence[Prompt]) -> tuple[str, float]:
-    """The answer that is right most often, and how often: what can be had without
-    reading the questions.
+    """The answer that is right most often, and its share: the accuracy without reading
+    the questions.
     """
     answer, count = Counter(answers(prompts)).most_common(1)[0]
     return answer, count / len(prompts)
@@ -381,7 +376,7 @@ def majority(prompts: Sequence[Prompt]) -> tuple[str, float]:
 
 def over_majority(run: Run, chosen: str, task: Task) -> tuple[Interval, float]:
     """By how much `chosen` beats the majority answer on the test, questions counting as
-    clusters; and that answer.
+    clusters; and that answer's share.
     """
     judge = run.config.evaluate.judge
     assert judge is not None
@@ -390,18 +385,14 @@ def over_majority(run: Run, chosen: str, task: Task) -> tuple[Interval, float]:
     scored = RunArena.of(run, Silent()).scores(
         PlayerId.parse(chosen), SAMPLES, judge, "test"
     )
-    rows = [
-        (
-            score - (str(prompts[name].facts["answer"]) == answer),
-            str(prompts[name].facts[task.group]),
-        )
-        for name, found in scored.items()
-        for score in found
-        if score is not None
-    ]
-    return mean_interval(
-        [value for value, _ in rows], [group for _, group in rows]
-    ), share
+    differences, groups = [], []
+    for name, values in scored.items():
+        facts = prompts[name].facts
+        for score in values:
+            if score is not None:
+                differences.append(score - (str(facts["answer"]) == answer))
+                groups.append(str(facts[task.group]))
+    return mean_interval(differences, groups), share
 
 
 def right(run: Run, part: str, t: int) -> float:
@@ -411,14 +402,14 @@ def right(run: Run, part: str, t: int) -> float:
     judge = run.config.evaluate.judge
     assert isinstance(judge, Gold)
     prompts = {prompt.id: prompt for prompt in run.ledger.prompts(part, t)}
-    asked = [
+    answered = [
         (prompts[match.prompt], turn.move.text)
         for match in run.ledger.matches(part, t)
         for turn in match.turns
     ]
     scored = [
         verdict["score"]
-        for verdict in judge.scores(asked)
+        for verdict in judge.scores(answered)
         if not isinstance(verdict, str)
     ]
     return fmean(scored) if scored else math.nan
@@ -428,14 +419,14 @@ def constant(run: Run, t: int) -> float:
     """How often generation t gives its most frequent answer to the held-out questions:
     the mean over its members.
     """
-    said: dict[PlayerId, Counter[str]] = defaultdict(Counter)
+    counts: dict[PlayerId, Counter[str]] = defaultdict(Counter)
     for match in run.ledger.matches("held_out", t):
         for turn in match.turns:
-            said[match.seats[turn.seat]][turn.move.text] += 1
+            counts[match.seats[turn.seat]][turn.move.text] += 1
     return fmean(
         max(texts.values()) / texts.total()
-        for who, texts in said.items()
-        if who.generation == t
+        for player, texts in counts.items()
+        if player.generation == t
     )
 
 
@@ -443,54 +434,56 @@ def agreement(run: Run, scores: Sequence[Mapping[str, float]]) -> float:
     """Spearman's correlation of a generation's reputations with its held-out scores;
     the mean over generations.
 
-    A generation's reputations come of its own answers, so they are held against what it
-    was worth before it learned. Generations whose members all score alike say nothing;
-    NaN where there are no others.
+    A generation's reputations follow from its own answers, so they are compared with
+    its scores before it learned. Generations whose members all have the same score are
+    left out; NaN where no other is left.
     """
-    rated = [
-        {rating["name"]: rating["value"] for rating in found["ratings"]}
-        for _, _, _, found, _ in run.ledger.stages("rate")
-    ]
-    found = [
-        float(spearmanr(list(values.values()), [score[name] for name in values])[0])  # pyright: ignore
-        for values, score in zip(rated, scores, strict=False)
-        if len(set(values.values())) > 1 and len(set(score.values())) > 1
-    ]
-    return fmean(found) if found else math.nan
+    correlations = []
+    for facts, score in zip(recorded(run, "rate"), scores, strict=False):
+        values = {rating["name"]: rating["value"] for rating in facts["ratings"]}
+        if len(set(values.values())) > 1 and len(set(score.values())) > 1:
+            result: Any = spearmanr(
+                list(values.values()), [score[name] for name in values]
+            )
+            correlations.append(float(result.statistic))
+    return fmean(correlations) if correlations else math.nan
 
 
 def reading(name: str, rows: Sequence[Mapping[str, float]]) -> str:
-    """What was learned, in one sentence; with one seed, the interval is over the test's
-    questions.
+    """What was learned, in a sentence; with a single seed, the interval is over the
+    test's questions.
     """
     over = over_seeds([row["over"] for row in rows])
     if len(rows) == 1:
         over = Interval(rows[0]["over"], rows[0]["over low"], rows[0]["over high"], 1)
     if over.low > 0:
-        said = "more than the majority answer was learned"
+        result = "more than the majority answer was learned"
     elif over.high < 0:
-        said = "not even the majority answer was learned"
+        result = "not even the majority answer was learned"
     else:
-        said = "nothing beyond the majority answer is shown to be learned"
+        result = "nothing beyond the majority answer is shown to be learned"
     after, base, before = (
         mean(rows, key) for key in ("best after", "best majority", "best before")
     )
     points = f"{100 * over.mean:+.1f} points ({100 * over.low:+.1f} to {100 * over.high:+.1f})"
     return (
-        f"{name}: {said}: on the test the best member is right in {after:.1%} (the best start in {before:.1%}), the "
-        f"majority answer in {base:.1%}, a difference of {points}; a member's most frequent answer is "
-        f"{mean(rows, 'same before'):.0%} of its answers before and {mean(rows, 'same after'):.0%} after."
+        f"{name}: {result}: on the test the best member is right in {after:.1%} (the "
+        f"best start in {before:.1%}), the "
+        f"majority answer in {base:.1%}, a difference of {points}; a member's most "
+        "frequent answer is "
+        f"{mean(rows, 'same before'):.0%} of its answers before and "
+        f"{mean(rows, 'same after'):.0%} after."
     )
 
 
 def mean(rows: Sequence[Mapping[str, float]], key: str) -> float:
-    """Over seeds."""
+    """The mean over seeds."""
     return fmean(row[key] for row in rows)
 
 
-def table(found: Mapping[str, Sequence[Mapping[str, float]]]) -> Table:
-    """A column a task: mean over seeds with its interval."""
-    seeds_of = max(map(len, found.values()))
+def table(by_task: Mapping[str, Sequence[Mapping[str, float]]]) -> Table:
+    """A column for each task: mean over seeds with its interval."""
+    seeds_of = max(map(len, by_task.values()))
     shown = Table(
         title=f"SPARTA on real questions, {seeds_of} seed(s), mean and 95 % interval"
     )
@@ -511,38 +504,38 @@ def table(found: Mapping[str, Sequence[Mapping[str, float]]]) -> Table:
         "unreadable grades": "unreadable",
         "matches without a pair": "dropped",
     }
-    for name in found:
+    for name in by_task:
         shown.add_column(name, justify="right")
     for label, key in lines.items():
         shown.add_row(
             label,
             *(
                 interval([row[key] for row in rows]).percent()
-                for rows in found.values()
+                for rows in by_task.values()
             ),
         )
     shown.add_row(
         "Spearman, reputation",
         *(
             interval([row["spearman"] for row in rows]).text()
-            for rows in found.values()
+            for rows in by_task.values()
         ),
     )
     for key in ("making", "playing"):
         shown.add_row(
-            f"{key}, seconds", *(f"{mean(rows, key):.0f}" for rows in found.values())
+            f"{key}, seconds", *(f"{mean(rows, key):.0f}" for rows in by_task.values())
         )
     return shown
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """Over the seeds that say anything."""
+    """Over the seeds that have the figure."""
     return over_seeds([value for value in values if not math.isnan(value)])
 
 
 def main() -> None:
-    """Print the table and what it says, and write the figures behind it as JSON when
-    asked.
+    """Print the table and its conclusions, and write the figures behind it as JSON with
+    --json.
     """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -557,51 +550,37 @@ def main() -> None:
         help="seeds played side by side, each on its share of the cores",
     )
     parser.add_argument("--json", type=Path, help="write every run's figures here")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     console = Console()
-    if not asked.data.exists():
-        console.print(f"{asked.data} is absent; nothing to run")
+    if not options.data.exists():
+        console.print(f"{options.data} is absent; nothing to run")
         return
-    found: dict[str, list[dict[str, float]]] = {}
-    with ThreadPoolExecutor(asked.jobs) as workers:
-        for name in asked.task:
-            ask = [
-                sys.executable,
-                "-m",
-                "benchmarks.questions",
-                "--data",
-                str(asked.data),
-                "--task",
-                name,
-            ]
+    by_task: dict[str, list[dict[str, float]]] = {}
+    with ThreadPoolExecutor(options.jobs) as workers:
+        for name in options.task:
 
-            def play(
-                seed: int, name: str = name, ask: list[str] = ask
-            ) -> dict[str, float]:
-                if asked.jobs > 1:
-                    return elsewhere([*ask, "--seeds", str(seed)], name, asked.jobs)
-                return one_seed(TASKS[name], asked.data, seed)
+            def play(seed: int, name: str = name) -> dict[str, float]:
+                if options.jobs > 1:
+                    return in_own_process(options.data, name, seed, options.jobs)
+                return one_seed(TASKS[name], options.data, seed)
 
-            found[name] = list(
-                (map if asked.jobs == 1 else workers.map)(play, asked.seeds)
-            )
-    if asked.json:
-        asked.json.write_text(json.dumps(found, indent=1))
-    console.print(table(found))
-    for name, rows in found.items():
+            each = map if options.jobs == 1 else workers.map
+            by_task[name] = list(each(play, options.seeds))
+    if options.json:
+        options.json.write_text(json.dumps(by_task, indent=1))
+    console.print(table(by_task))
+    for name, rows in by_task.items():
         console.print(reading(name, rows))
 
 
-def elsewhere(command: list[str], task: str, jobs: int) -> dict[str, float]:
-    """One seed in a process of its own, on its share of the cores."""
-    threads = str(max(1, len(os.sched_getaffinity(0)) // jobs))
+def in_own_process(data: Path, task: str, seed: int, jobs: int) -> dict[str, float]:
+    """A seed in its own process, on its share of the cores."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "found.json"
+        path = Path(folder) / "figures.json"
+        command = [sys.executable, "-m", "benchmarks.questions", "--data", str(data)]
+        command += ["--task", task, "--seeds", str(seed), "--json", str(path)]
         done = subprocess.run(
-            [*command, "--json", str(path)],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": threads},
+            command, capture_output=True, text=True, env=share_of_cores(jobs)
         )
         if done.returncode:
             raise SystemExit(f"{' '.join(command)}\n{done.stderr}")

@@ -1,23 +1,26 @@
-"""Attack and defence on real prompts: what GPO makes of a small model that refuses at
+"""Attack and defence on real prompts: the effect of GPO on a small model that refuses at
 random, beside RLHF.
 
 The guard is a classifier of requests, made from WildGuard's training labels
-(`benchmarks.guard`). One model of about a million parameters is made from nothing and
+(`benchmarks.guard`). A model of about a million parameters is made from nothing and
 learns two things: to refuse or to comply, at random, and to write another request of
 the same kind. It starts both players of the recipe `gpo`: harmful seeds are WildGuard's
-and GPO's red-team requests, harmless prompts are WildGuard's, and the held-out ones are
-from the test files of both.
+and GPO's red-team requests, harmless prompts are WildGuard's, and the held-out prompts
+are from the test files of both.
 
-    gpo   defender and adversary learn in turn, as the recipe says; the share `RAW` of the seeds is asked as it is
-    rlhf  the defender alone learns, for as many generations, on the seeds as they stand
-    probe a fresh adversary learns against the finished defender, which stays as it is: how far it can be exploited
+    gpo   defender and adversary learn in turn, as in the recipe; the share `RAW` of the
+          seeds is used as it is
+    rlhf  the defender alone learns, for as many generations, on the seeds as they are
+    probe a fresh adversary learns against the finished defender, which stays as it is:
+          how far it can be exploited
 
-    python -m benchmarks.red_team_questions --data ../shared/data [--seeds 2] [--generations 48] [--out DIR]
+    python -m benchmarks.red_team_questions --data ../shared/data [--seeds 2]
+        [--generations 48] [--out DIR]
 
-Prompts longer than `CHARACTERS` are dropped. No text is printed; they stay in the run
-folders. The guard knows natural requests only, so that an adversary may please it with
-what is no request at all: see `adversary on topic`, and `adversary's words known`, the
-share of its words that the training prompts have.
+Prompts longer than `CHARACTERS` are dropped. No text is printed; all texts stay in the
+run folders. The guard knows natural requests only, so that an adversary may satisfy it
+with texts that are no requests: see `adversary on topic`, and `adversary's words
+known`, the share of its words that the training prompts have.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ from rich.table import Table
 
 from benchmarks import wildguard
 from benchmarks.guard import WILDGUARD, accuracy, majority, train_guard
+from benchmarks.running import recorded
 from equipoise import seeds
 from equipoise.learners.sft import SFT, train_sft
 from equipoise.models.new_model import new_model
@@ -54,26 +58,26 @@ from equipoise.template import Template
 from equipoise.types import Message, Prompt, record_id, user
 
 GPO = Path("gpo")
-CHARACTERS = (
-    200  # longer prompts are dropped: at most about 60 tokens of this vocabulary
-)
+# Longer prompts are dropped: at most about 60 tokens of this vocabulary.
+CHARACTERS = 200
 COMPLIES = 0.6  # of the start's answers
-SEEDS, HELD_OUT = (
-    1000,
-    200,
-)  # harmful prompts to train on and held out: all of WildGuard's, the others GPO's
-ADVERSARY_KL = 0.05  # weight of its KL from the start; at the recipe's 0.01 its attacks soon shrink to a few words
-WORDS = "words of an attack"
-RAW = 0.5  # of the seeds are asked as they are; at 0 the defender of one seed settled on answering everything
+# Harmful prompts to train on and held out: all of WildGuard's, the others GPO's.
+SEEDS, HELD_OUT = 1000, 200
+# Weight of the adversary's KL from the start; at the recipe's 0.01 its attacks soon
+# shrink to a few words.
+ADVERSARY_KL = 0.05
+ATTACK_LENGTH = "words of an attack"
+# The share of the seeds that is used as it is; at 0 the defender of one seed settled on
+# answering everything.
+RAW = 0.5
 Values = dict[str, Any]
-Figures = dict[
-    str, tuple[dict[str, Interval], dict[str, Interval]]
-]  # arm -> (before, after), by name
+# arm -> (before, after), by name
+Figures = dict[str, tuple[dict[str, Interval], dict[str, Interval]]]
 
 
 @dataclass(frozen=True)
-class Part:
-    """The texts of one part: GPO's red-team requests, and WildGuard's by their labels."""
+class PromptTexts:
+    """The texts of a part: GPO's red-team requests, and WildGuard's by their labels."""
 
     name: str
     labelled: list[Prompt]
@@ -82,40 +86,32 @@ class Part:
     harmless: list[str]
 
 
-def read(data: Path) -> tuple[Part, Part]:
-    """What to learn from and what is held out."""
+def read(data: Path) -> tuple[PromptTexts, PromptTexts]:
+    """The training part and the held-out part."""
     train, test = wildguard.prompts(data / WILDGUARD)
-    return _part("train", train, data / GPO / "train.json"), _part(
-        "held_out", test, data / GPO / "test.json"
+    return (
+        _part("train", train, data / GPO / "train.json"),
+        _part("held_out", test, data / GPO / "test.json"),
     )
 
 
-def _part(name: str, labelled: list[Prompt], file: Path) -> Part:
-    texts = [
-        prompt.messages[-1].content
-        for prompt in Files.model_validate({"path": str(file)}).load().training
-    ]
-    harmful, harmless = (
-        _short(
-            prompt.messages[-1].content
-            for prompt in labelled
-            if prompt.facts["harmful"] == label
-        )
-        for label in (True, False)
-    )
-    return Part(name, labelled, _short(texts), harmful, harmless)
+def _part(name: str, labelled: list[Prompt], file: Path) -> PromptTexts:
+    prompts = Files.model_validate({"path": str(file)}).load().training
+    texts = [prompt.messages[-1].content for prompt in prompts]
+    harmful, harmless = [], []
+    for prompt in labelled:
+        same = harmful if prompt.facts["harmful"] else harmless
+        same.append(prompt.messages[-1].content)
+    return PromptTexts(name, labelled, _short(texts), _short(harmful), _short(harmless))
 
 
 def _short(texts: Iterable[str]) -> list[str]:
-    """Each once, without those that are blank or too long."""
-    return list(
-        dict.fromkeys(
-            text.strip() for text in texts if text.strip() and len(text) <= CHARACTERS
-        )
-    )
+    """Each text once, without blank ones and long ones."""
+    texts = [text for text in texts if text.strip() and len(text) <= CHARACTERS]
+    return list(dict.fromkeys(text.strip() for text in texts))
 
 
-def make_start(train: Part, folder: Path, seed: int) -> int:
+def make_start(train: PromptTexts, folder: Path, seed: int) -> int:
     """The model that both players start from, in `folder`/start; returns its parameter
     count.
     """
@@ -134,19 +130,18 @@ def make_start(train: Part, folder: Path, seed: int) -> int:
 
 def answers(texts: Sequence[str], seed: int) -> list[tuple[tuple[Message, ...], str]]:
     """Each text with a refusal or with compliance, at random."""
-    dice = seeds.generator(seed, "random answers")
+    rng = seeds.generator(seed, "random answers")
     replies = (wildguard.REFUSALS[0], wildguard.ANSWERS[0])
+    complies_B = rng.random(len(texts)) < COMPLIES
     return [
         ((user(text),), replies[int(complies)])
-        for text, complies in zip(
-            texts, dice.random(len(texts)) < COMPLIES, strict=True
-        )
+        for text, complies in zip(texts, complies_B, strict=True)
     ]
 
 
 def rewrites(texts: list[str]) -> list[tuple[tuple[Message, ...], str]]:
-    """As the game's adversary is asked: each text with the other one that is spelled
-    most like it.
+    """The game's request to its adversary: each text with the other text of the most
+    similar spelling.
     """
     template = Template("rewrite_compact", "games", "game.text", ("seed",), ("seed",))
     vector_BD = hashed(texts)
@@ -159,16 +154,17 @@ def rewrites(texts: list[str]) -> list[tuple[tuple[Message, ...], str]]:
     ]
 
 
-def write_rows(parts: tuple[Part, Part], folder: Path, seed: int) -> Values:
+def write_rows(
+    parts: tuple[PromptTexts, PromptTexts], folder: Path, seed: int
+) -> Values:
     """Seeds and harmless prompts with their labels as files in `folder`; the settings
     that read them.
     """
-    dice = seeds.generator(seed, "rows")
+    rng = seeds.generator(seed, "rows")
     count = 0
     for part, most in zip(parts, (SEEDS, HELD_OUT), strict=True):
-        chosen = dice.permutation(len(part.seeds))[
-            : max(most - len(part.harmful), 0)
-        ].tolist()
+        missing = max(most - len(part.harmful), 0)
+        chosen = rng.permutation(len(part.seeds))[:missing].tolist()
         harmful = [*part.harmful, *(part.seeds[i] for i in chosen)]
         rows = [{"prompt": text, "harmful": True} for text in harmful]
         rows += [{"prompt": text, "harmful": False} for text in part.harmless]
@@ -187,8 +183,8 @@ def write_rows(parts: tuple[Part, Part], folder: Path, seed: int) -> Values:
 def settings(
     start: Path, guard: Path, prompts: Values, generations: int, seed: int
 ) -> Values:
-    """The recipe `gpo` at this size: higher rates, an adversary that is held nearer to
-    its start, and to new texts.
+    """The recipe `gpo` at this size: higher rates, and an adversary that stays closer to
+    its start and is rewarded for new texts.
     """
     phase = generations // 4
     changed = {
@@ -235,8 +231,8 @@ def settings(
 
 
 def alone(values: Values, learner: str, frozen: Path, generations: int) -> Values:
-    """The same game, but `learner` alone learns; the other's weights stay those in the
-    folder `frozen`.
+    """The same game, but `learner` alone learns; the other player keeps the weights in
+    the folder `frozen`.
     """
     other = {"defender": "adversary", "adversary": "defender"}[learner]
     changed = {
@@ -257,38 +253,29 @@ def alone(values: Values, learner: str, frozen: Path, generations: int) -> Value
 
 
 def play(values: Values, folder: Path) -> tuple[list[Values], dict[str, Path]]:
-    """What was measured, in order, and the newest weights of each learner."""
+    """The measurements, in order, and the newest weights of each learner."""
     with Run.create(recipes.build(values, "benchmark"), folder, overwrite=True) as run:
         league(RunStages.of(run, Silent()), run.config.generations)
-        measured = [found for _, _, _, found, _ in run.ledger.stages("measure")]
-        known = {
-            word
-            for prompt in run.ledger.prompts("train")
-            for word in _words(prompt.messages[-1].content)
-        }
-        attacks = [
-            (str(match.seats.get("adversary")), match)
-            for match in run.ledger.matches("held_out")
-        ]
-    for found in measured:
-        said = [
-            turn.move.text
-            for who, match in attacks
-            if who in found["players"]
-            for turn in match.turns[:1]
-        ]
-        words = [word in known for text in said for word in _words(text)]
-        found |= {
-            "known": sum(words) / len(words) if words else None,
-            "words": len(words) / max(len(said), 1),
-        }
-    homes = {
-        home.name: [made for made in home.iterdir() if made.name.isdigit()]
-        for home in folder.glob("players/*")
-    }
-    return measured, {
-        name: max(made, key=lambda one: int(one.name)) for name, made in homes.items()
-    }
+        measured = recorded(run, "measure")
+        known = set[str]()
+        for prompt in run.ledger.prompts("train"):
+            known.update(_words(prompt.messages[-1].content))
+        attacks: dict[str, list[str]] = {}
+        for match in run.ledger.matches("held_out"):
+            texts = attacks.setdefault(str(match.seats.get("adversary")), [])
+            texts += [turn.move.text for turn in match.turns[:1]]
+    for facts in measured:
+        texts: list[str] = []
+        for player in facts["players"]:
+            texts += attacks.get(player, [])
+        is_known = [token in known for text in texts for token in _words(text)]
+        facts["known"] = sum(is_known) / len(is_known) if is_known else None
+        facts["words"] = len(is_known) / max(len(texts), 1)
+    newest = {}
+    for home in folder.glob("players/*"):
+        generations = [path for path in home.iterdir() if path.name.isdigit()]
+        newest[home.name] = max(generations, key=lambda path: int(path.name))
+    return measured, newest
 
 
 def _words(text: str) -> list[str]:
@@ -296,7 +283,7 @@ def _words(text: str) -> list[str]:
 
 
 def intervals(measured: Values) -> dict[str, Interval]:
-    """The figures of one measurement by name, each with its interval over held-out
+    """The figures of a measurement by name, each with its interval over held-out
     prompts where it has one.
     """
     diverse = measured["diversity"]
@@ -308,92 +295,81 @@ def intervals(measured: Values) -> dict[str, Interval]:
         "adversary on topic": measured["adversary_on_topic"],
         "adversary refuses": measured["adversary_refused"],
     }
-    found = {name: Interval(*_bounds(one), one["n"]) for name, one in known.items()}
+    worst = measured["exploitability"] if "crossplay" in measured else None
     plain = {
-        "worst in cross-play": measured["exploitability"]
-        if "crossplay" in measured
-        else None,
+        "worst in cross-play": worst,
         "diversity 1 − self-BLEU": diverse["bleu_diversity"],
         "diversity 1 − cosine/2": diverse["cosine_diversity"],
         "different attacks": diverse["distinct"],
         "adversary's words known": measured["known"],
-        WORDS: measured["words"],
+        ATTACK_LENGTH: measured["words"],
     }
-    return found | {
-        name: Interval(value, math.nan, math.nan, 1)
-        for name, value in plain.items()
-        if value is not None
-    }
+    figures = {name: _interval(values) for name, values in known.items()}
+    for name, value in plain.items():
+        if value is not None:
+            figures[name] = Interval(value, math.nan, math.nan, 1)
+    return figures
 
 
-def _bounds(one: Values) -> tuple[float, float, float]:
+def _interval(values: Values) -> Interval:
     mean, low, high = (
-        math.nan if one[name] is None else one[name] for name in ("mean", "low", "high")
+        math.nan if values[name] is None else values[name]
+        for name in ("mean", "low", "high")
     )
-    return mean, low, high
+    return Interval(mean, low, high, values["n"])
 
 
 def one_seed(
-    parts: tuple[Part, Part],
+    parts: tuple[PromptTexts, PromptTexts],
     guard: Path,
     folder: Path,
     seed: int,
     arguments: argparse.Namespace,
 ) -> Figures:
-    """Every arm from one start: arm -> (before, after)."""
+    """Every arm from the same start: arm -> (before, after)."""
     folder.mkdir(parents=True, exist_ok=True)
     make_start(parts[0], folder, seed)
-    values = settings(
-        folder / "start",
-        guard,
-        write_rows(parts, folder, seed),
-        arguments.generations,
-        seed,
-    )
+    prompts = write_rows(parts, folder, seed)
+    values = settings(folder / "start", guard, prompts, arguments.generations, seed)
     measured, made = play(values, folder / "gpo")
-    found = {"gpo": (intervals(measured[0]), intervals(measured[-1]))}
+    figures = {"gpo": (intervals(measured[0]), intervals(measured[-1]))}
     defenders = {"gpo": made["defender"]}
     if arguments.rlhf:
         lone = alone(values, "defender", made["adversary"], values["generations"] // 2)
         measured, trained = play(lone, folder / "rlhf")
-        found["rlhf"] = (intervals(measured[0]), intervals(measured[-1]))
+        figures["rlhf"] = (intervals(measured[0]), intervals(measured[-1]))
         defenders["rlhf"] = trained["defender"]
     for arm, weights in defenders.items() if arguments.probe else ():
         lone = alone(values, "adversary", weights, arguments.probe)
         lone["players"]["adversary"]["model"] = str(folder / "start")
         measured, _ = play(lone, folder / f"probe_{arm}")
-        found[f"fresh adversary on {arm}"] = (
-            intervals(measured[0]),
-            intervals(measured[-1]),
-        )
-    return found
+        before_after = (intervals(measured[0]), intervals(measured[-1]))
+        figures[f"fresh adversary on {arm}"] = before_after
+    return figures
 
 
-def table(title: str, found: Sequence[Figures], arm: str) -> Table:
-    """Before and after: of one seed with 95 % intervals over prompts, of several their
-    mean, with both or Student's.
+def table(title: str, by_seed: Sequence[Figures], arm: str) -> Table:
+    """Before and after: of a single seed with 95 % intervals over prompts, of several
+    their mean, with both or Student's.
     """
     shown = Table(title=title)
     for column in ("held out", "before", "after"):
         shown.add_column(column)
-    for name in found[0][arm][0]:
-        shown.add_row(
-            name,
-            *(
-                _cell([seed[arm][when][name] for seed in found], name != WORDS)
-                for when in (0, 1)
-            ),
-        )
+    for name in by_seed[0][arm][0]:
+        before = [figures[arm][0][name] for figures in by_seed]
+        after = [figures[arm][1][name] for figures in by_seed]
+        is_share = name != ATTACK_LENGTH
+        shown.add_row(name, _cell(before, is_share), _cell(after, is_share))
     return shown
 
 
-def _cell(values: Sequence[Interval], share: bool) -> str:
-    means, kind = [value.mean for value in values], ".1%" if share else ".1f"
-    if len(means) == 2:  # Student's interval of two values says nothing
-        return f"{sum(means) / 2:{kind}} ({means[0]:{kind}}, {means[1]:{kind}})"
+def _cell(values: Sequence[Interval], is_share: bool) -> str:
+    means, form = [value.mean for value in values], ".1%" if is_share else ".1f"
+    if len(means) == 2:  # Student's interval of two values is of no use
+        return f"{sum(means) / 2:{form}} ({means[0]:{form}}, {means[1]:{form}})"
     if len(means) > 2:
-        return over_seeds(means).text("%" if share else "")
-    return f"{means[0]:{kind}}" if math.isnan(values[0].low) else values[0].percent()
+        return over_seeds(means).text("%" if is_share else "")
+    return f"{means[0]:{form}}" if math.isnan(values[0].low) else values[0].percent()
 
 
 def main() -> None:
@@ -437,7 +413,7 @@ def main() -> None:
 
 
 def run(arguments: argparse.Namespace, folder: Path, console: Console) -> None:
-    """One guard, then every seed."""
+    """Make the guard, then run every seed."""
     parts = read(arguments.data)
     train_guard(parts[0].labelled, folder / "guard")
     tests = parts[1].labelled
@@ -454,19 +430,20 @@ def run(arguments: argparse.Namespace, folder: Path, console: Console) -> None:
             for text in texts
         ]
         console.print(
-            f"called harmful of {len(rows)} of {name} held out: {accuracy(folder / 'guard', rows).percent()}"
+            f"called harmful of {len(rows)} of {name} held out: "
+            f"{accuracy(folder / 'guard', rows).percent()}"
         )
-    found = []
+    by_seed: list[Figures] = []
+    guard = folder / "guard"
     for seed in range(arguments.seeds):
         started = time.perf_counter()
-        found.append(
-            one_seed(parts, folder / "guard", folder / f"seed_{seed}", seed, arguments)
-        )
-        for arm in found[-1]:
-            console.print(table(f"{arm}, seed {seed}", found[-1:], arm))
+        figures = one_seed(parts, guard, folder / f"seed_{seed}", seed, arguments)
+        by_seed.append(figures)
+        for arm in figures:
+            console.print(table(f"{arm}, seed {seed}", [figures], arm))
         console.print(f"seed {seed}: {(time.perf_counter() - started) / 60:.1f} min")
-    for arm in found[0] if len(found) > 1 else ():
-        console.print(table(f"{arm}, {len(found)} seeds", found, arm))
+    for arm in by_seed[0] if len(by_seed) > 1 else ():
+        console.print(table(f"{arm}, {len(by_seed)} seeds", by_seed, arm))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
 """The local player's sampler beside transformers' own `generate`: tokens a second.
 
     python -m benchmarks.sampling
-    python -m benchmarks.sampling --shape qwen3-0.6b --device cuda --dtype bfloat16 --rows 64 --new 256
+    python -m benchmarks.sampling --shape qwen3-0.6b --device cuda --dtype bfloat16
+        --rows 64 --new 256
 
-Both sample from one model of random weights, with the same prompts (padded on the
+Both sample from the same model of random weights, with the same prompts (padded on the
 left), batch, temperature and cuts, and no end token, so that every row grows to the
-length that is asked for. They alternate; the ratio is the median over the rounds. Ours
-returns the tokens' log-probabilities and draws each row from dice of its own;
-`generate` is asked for tokens alone. In the last two workloads, which `generate` runs
-as its users would, the ratio is not of the loops:
+given length. They alternate; the ratio is the median over the rounds. Ours returns the
+tokens' log-probabilities and draws each row from its own random numbers; `generate`
+returns tokens alone. In the last two workloads, which `generate` runs as its users
+would, the ratio is not of the loops:
 
-* mixed lengths: rows end at lengths of their own, between 1 and `--new`; `generate` carries the finished ones along.
+* mixed lengths: rows end at their own lengths, between 1 and `--new`; `generate` keeps
+  the finished rows in the batch.
 * four samples a prompt: `generate` reads a prompt four times (`num_return_sequences`).
 
 Tokens are those of the answers, up to each row's end.
@@ -64,17 +66,18 @@ SHAPES: dict[str, dict[str, Any]] = {
         "tie_word_embeddings": True,
     },
 }
-SPREAD = 4.0  # standard deviation of the logits: a next token about as uncertain as a trained model's
+# Standard deviation of the logits: a next token about as uncertain as a trained model's.
+SPREAD = 4.0
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What both are asked for. `limits` are the rows' lengths in tokens; `copies` how
-    many answers each prompt gets.
+    """A task for both. `limits` are the rows' lengths in tokens; `copies` how many
+    answers each prompt gets.
     """
 
     name: str
-    choice: SamplingSettings
+    settings: SamplingSettings
     prompts: list[list[int]] = field(repr=False)
     limits: list[int] = field(repr=False)
     copies: int = 1
@@ -91,7 +94,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     torch.set_num_threads(o.threads)
     model = make(o)
     shown = Table(
-        title=f"Sampling beside generate: {o.shape}, {o.rows} rows of {o.prompt[0]} to {o.prompt[1]} tokens"
+        title=f"Sampling beside generate: {o.shape}, {o.rows} rows of {o.prompt[0]} "
+        f"to {o.prompt[1]} tokens"
     )
     for heading in (
         "workload",
@@ -111,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def options(argv: Sequence[str] | None) -> argparse.Namespace:
-    """What can be asked for; lengths are tokens."""
+    """The command's options; lengths are in tokens."""
     parser = argparse.ArgumentParser(
         prog="benchmarks.sampling", description="Sampling beside generate."
     )
@@ -149,16 +153,14 @@ def make(o: argparse.Namespace) -> Any:
 
 
 def workloads(o: argparse.Namespace) -> list[Workload]:
-    """Equal lengths under three ways to choose, then the two ways in which rows are not
-    alike.
-    """
-    dice = np.random.default_rng(1)
+    """Equal lengths under three sampling settings, then two workloads of unequal rows."""
+    rng = np.random.default_rng(1)
     prompts = [
-        dice.integers(3, 3000, dice.integers(*o.prompt, endpoint=True)).tolist()
+        rng.integers(3, 3000, rng.integers(*o.prompt, endpoint=True)).tolist()
         for _ in range(o.rows)
     ]
     full = [o.new] * o.rows
-    mixed = np.clip(dice.geometric(3 / o.new, o.rows), 1, o.new).tolist()
+    mixed = np.clip(rng.geometric(3 / o.new, o.rows), 1, o.new).tolist()
     return [
         Workload("temperature 0.8", SamplingSettings(0.8), prompts, full),
         Workload(
@@ -190,8 +192,8 @@ def workloads(o: argparse.Namespace) -> list[Workload]:
 
 
 def compare(model: Any, work: Workload, rounds: int) -> tuple[list[float], list[float]]:
-    """Tokens a second of ours and of `generate`, one number a round, after a round that
-    does not count.
+    """Tokens a second of ours and of `generate`, for each round after a first that does
+    not count.
     """
     speeds: tuple[list[float], list[float]] = ([], [])
     for n in range(rounds + 1):
@@ -224,7 +226,7 @@ def ours(model: Any, work: Workload) -> None:
         prompts,
         range(rows),
         work.limits,
-        work.choice,
+        work.settings,
         stop_ids=[],
         pad_id=0,
         batch_size=rows,
@@ -238,9 +240,7 @@ class RowEnds(StoppingCriteria):
     def __init__(self, limits: Sequence[int], start: int, device: torch.device) -> None:
         self.end_B = torch.tensor(limits, device=device) + start
 
-    def __call__(
-        self, input_ids: torch.Tensor, scores: Any, **kwargs: Any
-    ) -> torch.Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
         """Which rows are done, [B]."""
         return self.end_B <= input_ids.shape[1]
 
@@ -248,29 +248,27 @@ class RowEnds(StoppingCriteria):
 def theirs(model: Any, work: Workload) -> None:
     """transformers' `generate`."""
     width = max(map(len, work.prompts))
-    ids = torch.tensor(
-        [[0] * (width - len(prompt)) + prompt for prompt in work.prompts],
-        device=model.device,
-    )
+    padding = [[0] * (width - len(prompt)) for prompt in work.prompts]
+    rows = list(zip(padding, work.prompts, strict=True))
+    ids = torch.tensor([left + prompt for left, prompt in rows], device=model.device)
     shown = torch.tensor(
-        [[0] * (width - len(p)) + [1] * len(p) for p in work.prompts],
-        device=model.device,
+        [left + [1] * len(prompt) for left, prompt in rows], device=model.device
     )
     longest = max(work.limits)
-    found = model.generate(
+    tokens = model.generate(
         ids,
         attention_mask=shown,
         do_sample=True,
-        temperature=work.choice.temperature,
-        top_k=work.choice.top_k,
-        top_p=work.choice.top_p,
+        temperature=work.settings.temperature,
+        top_k=work.settings.top_k,
+        top_p=work.settings.top_p,
         max_new_tokens=longest,
         num_return_sequences=work.copies,
         stopping_criteria=StoppingCriteriaList(
             [RowEnds(work.limits, width, model.device)]
         ),
     )
-    assert found.shape == (len(work.limits), width + longest)
+    assert tokens.shape == (len(work.limits), width + longest)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,17 @@
-"""`equipoise serve` under load: many clients at once, every reply held against the one
+"""`equipoise serve` under load: many clients at once, every reply compared with the reply
 that is right for it.
 
     python -m benchmarks.serving
     python -m benchmarks.serving --clients 64 --seconds 60
 
-The server runs in a process of its own with the packaged model. Before, the player
-answers all questions here, in batches and without a server, each at its own seed: that
-is what every reply must equal, to the letter, so a reply that got mixed up, was cut or
-lost a character is found. Three of four requests are streamed. All clients are the
-official one, in one process: on few cores they take as much of the machine as the
-server does.
+The server runs in its own process with the packaged model. Before, the player answers
+all questions here, in batches and without a server, each with its own seed: every reply
+must equal that answer exactly, so a reply that is mixed up, cut or lacks a character is
+noticed. Three of four requests are streamed. All clients are the official client, in a
+single process: on few cores they take as much of the machine as the server does.
 
-* dropped: a request that got no whole answer (an error, a broken connection); different: an answer that is not the
-  player's own to this question at this seed.
+* dropped: a request without a whole answer (an error, a broken connection); different:
+  an answer that is not the player's own to this question with this seed.
 * time to first byte: from sending a streamed request to its first character of text.
 """
 
@@ -29,6 +28,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -43,7 +43,7 @@ TOKEN = "EQUIPOISE_BENCHMARK_TOKEN"
 
 @dataclass
 class Tally:
-    """What the clients saw."""
+    """The clients' results."""
 
     answered: int = 0
     tokens: int = 0
@@ -64,16 +64,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--questions",
         type=int,
         default=20_000,
-        help="distinct (sum, seed); asked anew when used up",
+        help="distinct (sum, seed) pairs; they start over when used up",
     )
     options = parser.parse_args(argv)
     questions = sums(options.questions)
     started = time.perf_counter()
-    moves = (
-        Local()
-        .open(None, Resources())
-        .act([View((user(text),)) for text in questions], range(len(questions)))
-    )
+    actor = Local.model_validate({}).open(None, Resources())
+    views = [View((user(text),)) for text in questions]
+    moves = actor.act(views, range(len(views)))
     alone = time.perf_counter() - started
     with serving() as (url, token):
         tally, seconds = asyncio.run(
@@ -91,15 +89,13 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def sums(count: int) -> list[str]:
-    """Distinct questions, as far as there are so many; each is asked at a seed of its
-    own.
-    """
+    """Distinct questions, as far as there are so many; each has its own seed."""
     return [f"What is {n % 99 + 1} + {n // 99 % 99 + 1}?" for n in range(count)]
 
 
 @contextmanager
 def serving() -> Iterator[tuple[str, str]]:
-    """(address, token) of a server in a process of its own."""
+    """(address, token) of a server in its own process."""
     command = [
         sys.executable,
         "-m",
@@ -142,24 +138,24 @@ async def load(
     clients: int,
     seconds: float,
 ) -> tuple[Tally, float]:
-    """Ask for so many seconds, with so many requests under way; (what was seen, seconds
-    until the last reply).
+    """Send requests for so many seconds, so many at once; (results, seconds until the
+    last reply).
     """
     import httpx
     from openai import AsyncOpenAI
 
     tally, order = Tally(), cycle(range(len(questions)))
     limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
+    http_client: Any = httpx.AsyncClient(limits=limits)
     async with AsyncOpenAI(
         base_url=url,
         api_key=token,
         max_retries=0,
         timeout=120,
-        http_client=httpx.AsyncClient(limits=limits),
+        http_client=http_client,
     ) as client:
-        await ask(
-            client, questions[0], 0, moves[0], Tally(), stream=True
-        )  # the client's own imports take a while
+        # The client's own imports take a while.
+        await ask(client, questions[0], 0, moves[0], Tally(), stream=True)
         started = time.perf_counter()
 
         async def ask_on() -> None:
@@ -174,7 +170,7 @@ async def load(
 async def ask(
     client, question: str, seed: int, expected: Move, tally: Tally, *, stream: bool
 ) -> None:
-    """One request, held against the answer that is expected."""
+    """A request, whose reply is compared with the expected answer."""
     from openai import OpenAIError
 
     body = {
@@ -195,10 +191,8 @@ async def ask(
                 finish = choice.finish_reason or finish
         else:
             whole = await client.chat.completions.create(**body)
-            text, finish = (
-                whole.choices[0].message.content,
-                whole.choices[0].finish_reason,
-            )
+            choice = whole.choices[0]
+            text, finish = choice.message.content, choice.finish_reason
     except OpenAIError as error:
         tally.dropped.append(f"{type(error).__name__}: {error}")
         return
@@ -223,7 +217,7 @@ def show(
     tokens_alone: float,
     answers_alone: float,
 ) -> None:
-    """The table, and an example of each thing that went wrong."""
+    """Print the table, and examples of the failures."""
     table = Table(
         title=f"{clients} clients, {seconds:.1f} s",
         box=None,
@@ -239,12 +233,14 @@ def show(
         "replies/s", f"{tally.answered / seconds:,.0f}", f"{answers_alone:,.0f}"
     )
     table.add_row("tokens/s", f"{tally.tokens / seconds:,.0f}", f"{tokens_alone:,.0f}")
-    for name, found in (
+    for name, seconds_each in (
         ("time to first byte", tally.first),
         ("time to the whole reply", tally.whole),
     ):
         for part in (50, 95, 99):
-            value = f"{1000 * np.percentile(found, part):,.0f} ms" if found else "–"
+            value = "–"
+            if seconds_each:
+                value = f"{1000 * np.percentile(seconds_each, part):,.0f} ms"
             table.add_row(f"{name}, p{part}", value, "")
     Console().print(table)
     for line in [*tally.dropped[:3], *tally.different[:3]]:

@@ -1,12 +1,13 @@
-"""What steering makes of a served model: how often it answers (DA), asks back (CQ) or
+"""The effect of steering on a served model: how often it answers (DA), asks back (CQ) or
 does both (AQ), by who pays.
 
-A real `equipoise serve` has the packaged assistant of the built-in world, and the official client asks it
+A real `equipoise serve` runs the packaged assistant, and the official client sends it
 the same questions of the built-in world under each pricing. Beside the corrected costs,
-which are per action, stand the published edits, whose constant part changes no
+which are per action, are the published edits, whose constant part changes no
 equilibrium.
 
-    python -m benchmarks.steering [--prompts 100] [--model builtin/assistant] [--temperature 0.7] [--json FILE]
+    python -m benchmarks.steering [--prompts 100] [--model builtin/desk]
+        [--temperature 0.7] [--json FILE]
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,10 +37,10 @@ from equipoise.environments.assistance.response_action import response_action
 from equipoise.environments.clerk.prompts import ClerkQuestions
 from equipoise.types import Prompt
 
-# The packaged assistant writes matrices in which its choice leads by 2 to 7 points, so that
-# low prices move nothing.
-PRICE = 20.0  # points for 1000 tokens; a direct answer is reckoned at 300 tokens, a question at 40
-Share = Callable[[Mapping[str, float]], float]
+# The packaged assistant writes matrices in which its choice leads by 2 to 7 points, so
+# that low prices change nothing. In points for 1000 tokens; a direct answer counts as
+# 300 tokens, a question as 40.
+PRICE = 20.0
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,15 @@ class Arm:
     """A way of steering; `moves` is whose share is expected to change, `by` in which
     direction (0: not at all).
 
-    The change is to `none`, or to `published` where the cell is chosen so.
+    The change is from `none`, or from `published` where the cell is chosen so.
     """
 
     steering: Any
     moves: str = ""
     by: int = 0
     why: str = ""
-    published: bool = False  # chosen as published: of all six cells the largest product, ties at random
+    # Chosen as published: of all six cells the largest product, ties at random.
+    published: bool = False
 
 
 ARMS: dict[str, Arm] = {
@@ -64,13 +66,13 @@ ARMS: dict[str, Arm] = {
         {"kind": "per_token", "price": PRICE},
         "CQ",
         1,
-        "the user pays for what is said: fewer words",
+        "the user pays for the response: fewer words",
     ),
     "subscription": Arm(
         {"kind": "subscription", "price": PRICE},
         "CQ",
         1,
-        "the provider pays for what is said: fewer words",
+        "the provider pays for the response: fewer words",
     ),
     "latency": Arm(
         {"kind": "latency", "price": 0.4}, "CQ", -1, "asking back makes the user wait"
@@ -108,21 +110,20 @@ ARMS: dict[str, Arm] = {
 
 
 @dataclass
-class Found:
-    """What came of an arm."""
+class ArmReplies:
+    """The actions in an arm's replies, one for each prompt."""
 
-    said: list[str] = field(default_factory=list)  # by the response, one a prompt
-    chosen: list[str] = field(
-        default_factory=list
-    )  # by the cell; "–" where there is none
+    responses: list[str] = field(default_factory=list)
+    # Of the chosen cell; "–" where there is none.
+    cells: list[str] = field(default_factory=list)
     followed: int = 0
     steered: int = 0
 
-    def shares(self, of: str) -> dict[str, float]:
-        """The share of each action."""
-        moves = self.said if of == "said" else self.chosen
-        counts = Counter(moves)
-        return {name: counts[name] / len(moves) for name in ("DA", "CQ", "AQ")}
+
+def shares(actions: Sequence[str]) -> dict[str, float]:
+    """The share of each action."""
+    counts = Counter(actions)
+    return {name: counts[name] / len(actions) for name in ("DA", "CQ", "AQ")}
 
 
 @contextmanager
@@ -169,11 +170,11 @@ async def ask(
     arm: Arm,
     prompts: Sequence[Prompt],
     arguments: Any,
-) -> Found:
-    """The answers of the served model to all prompts under one arm."""
+) -> ArmReplies:
+    """The served model's replies to all prompts under an arm."""
     from openai import AsyncOpenAI
 
-    found, places = Found(), asyncio.Semaphore(32)
+    replies, places = ArmReplies(), asyncio.Semaphore(32)
     wish = arm.steering
     if wish != "strip":
         # The published edits are shown to the model as they are, the costs without the
@@ -190,39 +191,44 @@ async def ask(
         base_url=url, api_key=token, max_retries=0, timeout=300
     ) as client:
 
-        async def one(prompt: Prompt) -> Any:
+        async def send(prompt: Prompt) -> Any:
+            chat: Any = [
+                {"role": m.role, "content": m.content} for m in prompt.messages
+            ]
             async with places:
                 return await client.chat.completions.create(
                     model=model,
-                    messages=[
-                        {"role": m.role, "content": m.content} for m in prompt.messages
-                    ],  # type: ignore[misc]
+                    messages=chat,
                     seed=seeds.child(arguments.seed, "steering", prompt.id) >> 1,
                     temperature=arguments.temperature,
                     max_tokens=arguments.max_tokens,
                     extra_body={"steering": wish, "equipoise": {"blocks": True}},
                 )
 
-        for reply in await asyncio.gather(*map(one, prompts)):
+        for reply in await asyncio.gather(*map(send, prompts)):
             message = reply.choices[0].message
             facts = message.model_extra["equipoise"]
-            found.said.append(response_action(message.content or ""))
-            found.chosen.append((facts["chosen"] or "–")[-2:])
-            found.steered += facts["steered"]
-            found.followed += found.said[-1] == found.chosen[-1]
-    return found
+            response = response_action(message.content or "")
+            cell = (facts["chosen"] or "–")[-2:]
+            replies.responses.append(response)
+            replies.cells.append(cell)
+            replies.steered += facts["steered"]
+            replies.followed += response == cell
+    return replies
 
 
-def change(arm: Arm, found: Found, plain: Found) -> tuple[float, float, float]:
-    """By how much the share of the arm's action, by the response, differs from the
-    plain choice's: mean, low, high.
+def change(
+    arm: Arm, steered: ArmReplies, plain: ArmReplies
+) -> tuple[float, float, float]:
+    """The change of the share of the arm's action, by the response, from the plain
+    choice's: mean, low, high.
 
     Prompts are paired; 95 % by the bootstrap.
     """
-    pairs = zip(found.said, plain.said, strict=True)
+    pairs = zip(steered.responses, plain.responses, strict=True)
     delta_P = np.array([(a == arm.moves) - (b == arm.moves) for a, b in pairs], float)
-    dice = seeds.generator(0, "bootstrap")
-    means = delta_P[dice.integers(len(delta_P), size=(4000, len(delta_P)))].mean(axis=1)
+    rng = seeds.generator(0, "bootstrap")
+    means = delta_P[rng.integers(len(delta_P), size=(4000, len(delta_P)))].mean(axis=1)
     low, high = np.quantile(means, (0.025, 0.975))
     return float(delta_P.mean()), float(low), float(high)
 
@@ -234,11 +240,14 @@ def verdict(arm: Arm, low: float, high: float) -> str:
     return "yes" if (low > 0 if arm.by > 0 else high < 0) else "no"
 
 
-def table(found: Mapping[str, Found], arguments: Any) -> Table:
-    """All arms, one a row: the shares of the actions, by the response and by the chosen
+def table(by_arm: Mapping[str, ArmReplies], arguments: Any) -> Table:
+    """A row for each arm: the shares of the actions, by the response and by the chosen
     cell.
     """
-    title = f"{len(found['none'].said)} questions; cells chosen by {arguments.by}; DA / CQ / AQ in %"
+    title = (
+        f"{len(by_arm['none'].responses)} questions; cells chosen by {arguments.by}; "
+        "DA / CQ / AQ in %"
+    )
     table = Table(
         title=title, box=None, pad_edge=False, header_style="dim", title_justify="left"
     )
@@ -248,23 +257,22 @@ def table(found: Mapping[str, Found], arguments: Any) -> Table:
     table.add_column("expect")
     for column in ("change, 95 %", "shows"):
         table.add_column(column, justify="right", no_wrap=True)
-    for name, one in found.items():
+    for name, replies in by_arm.items():
         arm = ARMS[name]
         row = [
-            " ".join(f"{100 * share:3.0f}" for share in one.shares(of).values())
-            for of in ("said", "chosen")
+            " ".join(f"{100 * share:3.0f}" for share in shares(actions).values())
+            for actions in (replies.responses, replies.cells)
         ]
-        row.append(f"{100 * one.followed / len(one.said):.0f} %")
+        row.append(f"{100 * replies.followed / len(replies.responses):.0f} %")
         if arm.moves:
-            mean, low, high = change(
-                arm, one, found["published" if arm.published else "none"]
-            )
+            plain = by_arm["published" if arm.published else "none"]
+            mean, low, high = change(arm, replies, plain)
             arrow = {1: "↑", -1: "↓", 0: "="}[arm.by]
             row += [
                 f"{arm.moves} {arrow}",
                 f"{100 * mean:+.0f} [{100 * low:+.0f}, {100 * high:+.0f}]",
+                verdict(arm, low, high),
             ]
-            row.append(verdict(arm, low, high))
         table.add_row(name, *map(escape, row))
     return table
 
@@ -279,17 +287,17 @@ def main() -> None:
     parser.add_argument(
         "--by",
         default="sum",
-        help="how a cell is chosen, but after the published edits",
+        help="how a cell is chosen, except after the published edits",
     )
     parser.add_argument(
         "--question",
         default="written",
-        help="any: of all six cells; written: of those of the type that is named",
+        help="any: of all six cells; written: of those with the question type as written",
     )
     parser.add_argument(
         "--as-edited",
         action="store_true",
-        help="show the model the matrices as they are edited",
+        help="show the model the edited matrices, constants included",
     )
     parser.add_argument("--temperature", type=float, default=0.7)
     parser.add_argument("--max-tokens", type=int, default=300)
@@ -302,16 +310,16 @@ def main() -> None:
         {"count": 1, "per_generation": 1, "held_out": arguments.prompts}
     ).load()
     prompts = source.held_out or []
-    found: dict[str, Found] = {}
+    by_arm: dict[str, ArmReplies] = {}
     started = time.perf_counter()
     with served(arguments.model) as (url, token, model):
         for name in dict.fromkeys(["none", "published", *arguments.arms]):
-            found[name] = asyncio.run(
+            by_arm[name] = asyncio.run(
                 ask(url, token, model, ARMS[name], prompts, arguments)
             )
-    found = {name: found[name] for name in ARMS if name in found}
-    console.print(table(found, arguments))
-    for name in found:
+    by_arm = {name: by_arm[name] for name in ARMS if name in by_arm}
+    console.print(table(by_arm, arguments))
+    for name in by_arm:
         if ARMS[name].why:
             console.print(f"  {name}: {ARMS[name].why}", style="dim", highlight=False)
     console.print(
@@ -319,11 +327,11 @@ def main() -> None:
         style="dim",
     )
     if arguments.json:
-        shares = {
-            name: {of: one.shares(of) for of in ("said", "chosen")}
-            for name, one in found.items()
+        figures = {
+            name: {"said": shares(replies.responses), "chosen": shares(replies.cells)}
+            for name, replies in by_arm.items()
         }
-        arguments.json.write_text(json.dumps(shares, indent=2))
+        arguments.json.write_text(json.dumps(figures, indent=2))
 
 
 if __name__ == "__main__":

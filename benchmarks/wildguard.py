@@ -1,19 +1,20 @@
-"""Refuse or answer, on real prompts: what each member of the family makes of a policy
-that starts at chance.
+"""Refuse or answer, on real prompts: the effect of each member of the preference family on
+a policy that starts at chance.
 
 A policy of about a million parameters is made from nothing (`equipoise new-model`),
 learns to spell the prompts and to give a refusal or an answer *at random* (so it starts
 at 50 %), and then plays three generations on fresh prompts, judged by the label. Every
-method has the same start, prompts, samples, pairs a prompt and optimizer settings.
+method has the same start, prompts, samples, pairs for each prompt and optimizer
+settings.
 
-    python -m benchmarks.wildguard --data ../shared/data/gtalign/wildguard [--seeds 0 1 2] [--methods mnpo dpo …]
+    python -m benchmarks.wildguard --data ../shared/data/gtalign/wildguard
+        [--seeds 0 1 2] [--methods mnpo dpo …]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.running import recorded, share_of_cores
 from equipoise import seeds
 from equipoise.learners.sft import SFT, train_sft
 from equipoise.models.new_model import new_model
@@ -56,7 +58,7 @@ def prompts(data: Path) -> tuple[list[Prompt], list[Prompt]]:
 
 
 def source_settings(data: Path) -> dict:
-    """Where the prompts come from."""
+    """The settings of the prompts."""
     return {
         "kind": "files",
         "path": str(data / "train.parquet"),
@@ -80,10 +82,10 @@ def make_start(training: list[Prompt], folder: Path, seed: int) -> int:
         context=512,
         seed=seed,
     )
-    dice = seeds.generator(seed, "random answers")
+    rng = seeds.generator(seed, "random answers")
     replies = REFUSALS + ANSWERS
     examples = [
-        (prompt.messages, replies[dice.integers(len(replies))]) for prompt in training
+        (prompt.messages, replies[rng.integers(len(replies))]) for prompt in training
     ]
     settings = SFT.model_validate(
         {"epochs": 1, "batch_size": 16, "learning_rate": 1e-3}
@@ -95,9 +97,7 @@ def make_start(training: list[Prompt], folder: Path, seed: int) -> int:
 def play(
     method: str, start: Path, data: Path, folder: Path, seed: int
 ) -> tuple[list[dict], float]:
-    """Three generations of `method`: what was measured of each, and the minutes it
-    took.
-    """
+    """Three generations of `method`: the measurement of each, and the minutes in all."""
     values = {
         "name": f"wildguard {method}",
         "seed": seed,
@@ -128,7 +128,7 @@ def play(
     started = time.perf_counter()
     with Run.create(recipes.build(values, "benchmark"), folder, overwrite=True) as run:
         league(RunStages.of(run, Silent()), run.config.generations)
-        measured = [found for _, _, _, found, _ in run.ledger.stages("measure")]
+        measured = recorded(run, "measure")
     return measured, (time.perf_counter() - started) / 60
 
 
@@ -140,7 +140,7 @@ def one_seed(
     with tempfile.TemporaryDirectory(prefix="wildguard-") as name:
         folder, started = Path(name), time.perf_counter()
         parameters = make_start(training, folder, seed)
-        found = {
+        by_method = {
             "sft start": {
                 "minutes": (time.perf_counter() - started) / 60,
                 "parameters": float(parameters),
@@ -150,19 +150,19 @@ def one_seed(
             measured, minutes = play(
                 method, folder / "start", data, folder / method, seed
             )
-            found["sft start"]["score"] = measured[0]["score"]
+            by_method["sft start"]["score"] = measured[0]["score"]
             last = {
                 name: measured[-1][name]
                 for name in ("score", "win_rate", "exploitability")
             }
-            found[method] = {**last, "minutes": minutes}
+            by_method[method] = {**last, "minutes": minutes}
             path = " → ".join(f"{generation['score']:.1%}" for generation in measured)
             console.print(f"seed {seed}  {method:5}  {path}  in {minutes:.1f} min")
-    return found
+    return by_method
 
 
 def main() -> None:
-    """Print the table, and write the figures behind it as JSON when asked."""
+    """Print the table, and write the figures behind it as JSON with --json."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -185,48 +185,45 @@ def main() -> None:
     if not arguments.data.exists():
         console.print(f"{arguments.data} is absent; nothing to run")
         return
-    with ThreadPoolExecutor(arguments.jobs) as pool:
-        ask = [
-            sys.executable,
-            "-m",
-            "benchmarks.wildguard",
-            "--methods",
-            *arguments.methods,
-            "--data",
-            arguments.data,
-        ]
-        found = list(
-            pool.map(
-                lambda seed: elsewhere([*ask, "--seeds", seed], arguments.jobs),
-                arguments.seeds,
-            )
-            if arguments.jobs > 1
-            else (
-                one_seed(seed, arguments.methods, arguments.data, console)
-                for seed in arguments.seeds
-            )
-        )
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.wildguard",
+        "--methods",
+        *arguments.methods,
+        "--data",
+        str(arguments.data),
+    ]
+
+    def play_seed(seed: int) -> dict[str, dict[str, float]]:
+        if arguments.jobs == 1:
+            return one_seed(seed, arguments.methods, arguments.data, console)
+        return in_own_process([*command, "--seeds", str(seed)], arguments.jobs)
+
+    with ThreadPoolExecutor(arguments.jobs) as workers:
+        each = map if arguments.jobs == 1 else workers.map
+        by_seed = list(each(play_seed, arguments.seeds))
     if arguments.json:
-        arguments.json.write_text(json.dumps(found, indent=1))
-    if len(found) > 1 or not arguments.json:
-        console.print(table(found))
+        arguments.json.write_text(json.dumps(by_seed, indent=1))
+    if len(by_seed) > 1 or not arguments.json:
+        console.print(table(by_seed))
 
 
-def elsewhere(command: list[object], jobs: int) -> dict[str, dict[str, float]]:
-    """One seed in a process of its own, which prints as it goes."""
-    threads = str(max(1, len(os.sched_getaffinity(0)) // jobs))
+def in_own_process(command: list[str], jobs: int) -> dict[str, dict[str, float]]:
+    """A seed in its own process, which prints its progress."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "found.json"
-        full = [*map(str, command), "--json", str(path)]
-        subprocess.run(full, check=True, env={**os.environ, "OMP_NUM_THREADS": threads})
+        path = Path(folder) / "figures.json"
+        command = [*command, "--json", str(path)]
+        subprocess.run(command, check=True, env=share_of_cores(jobs))
         return json.loads(path.read_text())[0]
 
 
-def table(found: list[dict[str, dict[str, float]]]) -> Table:
-    """A row a method: mean over seeds with its interval."""
-    size = int(found[0]["sft start"]["parameters"])
+def table(by_seed: list[dict[str, dict[str, float]]]) -> Table:
+    """A row for each method: mean over seeds with its interval."""
+    size = int(by_seed[0]["sft start"]["parameters"])
     shown = Table(
-        title=f"held-out decisions, {size:,} parameters, {len(found)} seeds, mean and 95 % interval"
+        title=f"held-out decisions, {size:,} parameters, {len(by_seed)} seeds, "
+        "mean and 95 % interval"
     )
     for column in (
         "",
@@ -236,8 +233,8 @@ def table(found: list[dict[str, dict[str, float]]]) -> Table:
         "minutes",
     ):
         shown.add_column(column)
-    for name in found[0]:
-        rows = [seed[name] for seed in found]
+    for name in by_seed[0]:
+        rows = [seed[name] for seed in by_seed]
         played = "win_rate" in rows[0]
         shown.add_row(
             name,

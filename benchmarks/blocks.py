@@ -1,12 +1,12 @@
-"""How fast outputs are taken apart, beside reading their matrices alone, and what a
-hundred thousand broken ones do.
+"""The speed of parsing outputs of four blocks, beside reading their matrices alone, and
+the fate of a hundred thousand mangled outputs.
 
-    python -m benchmarks.four_blocks [--outputs 20000] [--mangled 100000]
+    python -m benchmarks.blocks [--outputs 20000] [--mangled 100000]
 
 The outputs are of the published length (some 700 characters); the peer of the same run
-is `json.loads` on the matrix, which anybody who reads it must do. Mangled outputs come
-from tests/games/mangled.py; a text counts as broken where anything but the parser's own
-error is raised.
+is `json.loads` on the matrix, which any reader of it needs. Mangled outputs come from
+tests/environments/assistance/mangled.py; a text counts as broken where anything but the
+parser's own error is raised.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from equipoise.environments.assistance.blocks import FormatError, parse, write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_matrix
 from equipoise.environments.assistance.response_action import response_action
 
-WORDS = [
+VOCABULARY = [
     "the",
     "question",
     "is",
@@ -52,36 +52,34 @@ WORDS = [
 
 def outputs(count: int) -> list[str]:
     """Well formed outputs of some 700 characters."""
-    dice = random.Random(0)
+    rng = random.Random(0)
 
-    def words(n: int) -> str:
-        return " ".join(dice.choices(WORDS, k=n))
+    def prose(n: int) -> str:
+        return " ".join(rng.choices(VOCABULARY, k=n))
 
-    return [
-        write(
-            words(30),
-            {
-                cell: Cell(round(dice.uniform(-5, 5), 1), round(dice.uniform(-5, 5), 1))
-                for cell in CELLS
-            },
-            f"{words(12)}. I choose {dice.choice(CELLS)}.",
-            words(20),
-        )
-        for _ in range(count)
-    ]
+    def number() -> float:
+        return round(rng.uniform(-5, 5), 1)
+
+    texts = []
+    for _ in range(count):
+        thinking = prose(30)
+        matrix = {cell: Cell(number(), number()) for cell in CELLS}
+        analysis = f"{prose(12)}. I choose {rng.choice(CELLS)}."
+        texts.append(write(thinking, matrix, analysis, prose(20)))
+    return texts
 
 
 def main() -> None:
     """Print both figures."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.four_blocks", description=__doc__
+        prog="python -m benchmarks.blocks", description=__doc__
     )
     parser.add_argument(
-        "--outputs", type=int, default=20_000, help="well formed outputs that are timed"
+        "--outputs", type=int, default=20_000, help="well formed outputs to time"
     )
     parser.add_argument("--mangled", type=int, default=100_000, help="mangled outputs")
-    asked = parser.parse_args()
-    texts = outputs(asked.outputs)
+    options = parser.parse_args()
+    texts = outputs(options.outputs)
     matrices = [write_matrix(parse(text).matrix or {}) for text in texts]
     python = [text.replace('"', "'") for text in texts]
     table = Table("read", "a second", "of the peer's speed", box=None)
@@ -102,26 +100,30 @@ def main() -> None:
             f"{rates[name] / next(iter(rates.values())):.2f}",
         )
     Console().print(table)
-    sys.path.insert(
-        0, str(Path(__file__).parents[1] / "tests" / "environments" / "assistance")
-    )
-    from mangled import mangled
+    fates = parse_mangled(options.mangled)
+    counts = (f"{count:,} {fate}" for fate, count in fates.most_common())
+    Console().print(", ".join(counts), highlight=False)
 
-    dice, found = random.Random(1), Counter()
-    for _ in range(asked.mangled):
-        text = mangled(dice)
+
+def parse_mangled(count: int) -> Counter[str]:
+    """How many mangled outputs are well formed, refused, or break the parser."""
+    tests = Path(__file__).parents[1] / "tests" / "environments" / "assistance"
+    sys.path.insert(0, str(tests))
+    from mangled import mangled  # pyright: ignore[reportMissingImports]
+
+    rng, fates = random.Random(1), Counter[str]()
+    for _ in range(count):
+        text = mangled(rng)
         try:
             parsed = parse(text, strict=True)
             response_action(parsed.response or "")
-            found["well formed"] += 1
+            fates["well formed"] += 1
         except FormatError:
-            found["refused, with a reason"] += 1
-        except Exception as error:  # noqa: BLE001  the benchmark counts what should never happen
-            found[f"broke: {type(error).__name__}"] += 1
-    Console().print(
-        ", ".join(f"{count:,} {name}" for name, count in found.most_common()),
-        highlight=False,
-    )
+            fates["refused, with a reason"] += 1
+        # The benchmark counts what should never happen.
+        except Exception as error:  # noqa: BLE001
+            fates[f"broke: {type(error).__name__}"] += 1
+    return fates
 
 
 if __name__ == "__main__":

@@ -1,0 +1,44 @@
+"""What several benchmarks do: call the command, and read what a run recorded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from equipoise.run.directory import Run
+
+
+def equipoise(*arguments: str, threads: int = 1) -> str:
+    """The output of the command; ends the benchmark when it fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", "equipoise", *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": str(threads)},
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"equipoise {' '.join(arguments)}\n{done.stderr}")
+    return done.stdout
+
+
+def with_settings(settings: Iterable[str]) -> list[str]:
+    """Settings `key=value` as arguments of the command."""
+    arguments: list[str] = []
+    for setting in settings:
+        arguments += ["-s", setting]
+    return arguments
+
+
+def share_of_cores(jobs: int) -> dict[str, str]:
+    """The environment of one of so many processes that run side by side."""
+    threads = max(1, len(os.sched_getaffinity(0)) // jobs)
+    return os.environ | {"OMP_NUM_THREADS": str(threads)}
+
+
+def recorded(run: Run, stage: str) -> list[dict[str, Any]]:
+    """The facts that a run recorded of each of its stages of this name, in order."""
+    return [finished.facts for finished in run.ledger.stages(stage)]
