@@ -195,8 +195,9 @@ class Component(Settings):
 
     @classmethod
     def find(cls, kind: str) -> type[Component]:
-        """The class for `kind`: one of this room's, or an import path
-        `package.module:Class`. A class that lacks an abstract method is an error here.
+        """The class for `kind`: one of this room's, or an import path `package.module:Class`.
+
+        A class that lacks an abstract method is an error here.
         """
         kinds = cls.known_kinds()
         if kind not in kinds and ":" not in kind:

@@ -1,5 +1,4 @@
-"""The records that flow through Equipoise. They are frozen, and this file imports
-nothing of ours.
+"""The records that flow through Equipoise. They are frozen, and this file imports nothing of ours.
 
 A `Prompt` becomes a `View` for each seat of a game; a player answers a view with a
 `Move`; a seat's view and move make a `Turn`, and the turns a `Match`. A judge gives a
@@ -104,9 +103,7 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class Match(msgspec.Struct, frozen=True):
-    """One played game. `seats` are the players by seat; several seats may hold the same
-    player.
-    """
+    """One played game. `seats` are the players by seat; several seats may hold the same player."""
 
     id: str
     generation: int

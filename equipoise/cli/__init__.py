@@ -1,5 +1,6 @@
-"""The command `equipoise`: one file per verb. A verb imports what it needs when it
-runs, so that `--help` is fast and loads no torch.
+"""The command `equipoise`: one file per verb.
+
+A verb imports what it needs when it runs, so that `--help` is fast and loads no torch.
 """
 
 from __future__ import annotations
@@ -98,14 +99,14 @@ def equipoise(
         ),
     ] = False,
 ) -> None:
-    """Align language models by letting them play games: run a recipe, then read its
-    report.
-    """
+    """Align language models by letting them play games: run a recipe, then read its report."""
 
 
 def main() -> None:
-    """Run the command. An error of ours is one message on standard error and its exit
-    code, without a traceback.
+    """Run the command.
+
+    An error of ours is one message on standard error and its exit code, without a
+    traceback.
     """
     # Threads that wait should leave the cores to others.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

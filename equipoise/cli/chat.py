@@ -1,6 +1,4 @@
-"""`equipoise chat`: a conversation in the terminal with what `equipoise serve` would
-serve.
-"""
+"""`equipoise chat`: a conversation in the terminal with what `equipoise serve` would serve."""
 
 from __future__ import annotations
 

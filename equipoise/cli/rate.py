@@ -1,6 +1,4 @@
-"""`equipoise rate RUN --by …`: ratings of a run's players, computed anew from its
-ledger alone.
-"""
+"""`equipoise rate RUN --by …`: ratings of a run's players, computed anew from its ledger alone."""
 
 from __future__ import annotations
 

@@ -28,8 +28,7 @@ def gae(
     gamma: float,
     lam: float,
 ) -> torch.Tensor:
-    """Generalised advantage estimation: A_t = Σ_k (γλ)^k δ_{t+k} with δ_t = r_t + γ
-    V_{t+1} − V_t.
+    """Generalised advantage estimation: A_t = Σ_k (γλ)^k δ_{t+k} with δ_t = r_t + γ V_{t+1} − V_t.
 
     reward_BT: rewards by token, a KL penalty included; one for the whole answer stands
     on its last token. value_BT: the critic's V_t, before the token is written. After a
@@ -209,9 +208,7 @@ def role_baseline(
 def _backwards(
     step_BT: torch.Tensor, mask_BT: torch.Tensor, factor: float
 ) -> torch.Tensor:
-    """total_t = step_t + factor · total of the next answer token; 0 outside of the
-    mask.
-    """
+    """total_t = step_t + factor · total of the next answer token; 0 outside of the mask."""
     total_BT, carried_B = torch.zeros_like(step_BT), torch.zeros_like(step_BT[:, 0])
     for t in range(step_BT.shape[1] - 1, -1, -1):
         carried_B = torch.where(

@@ -31,8 +31,9 @@ class PairMaker(Component):
         judgements: Sequence[Judgement],
         utility: str = "score",
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(the pairs in the order of the matches; how many matches gave none, by
-        reason). `utility` is what is compared.
+        """(the pairs in the order of the matches; how many matches gave none, by reason).
+
+        `utility` is what is compared.
         """
 
 

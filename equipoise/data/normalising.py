@@ -21,8 +21,7 @@ SIDES = ("user", "llm")  # the utilities that a welfare joins
 
 
 class Normalising(Settings):
-    """How the rewards of a generation's episodes are normalised before they are learned
-    from.
+    """How the rewards of a generation's episodes are normalised before they are learned from.
 
     The ledger keeps both: an episode's parts are the pay-off as it was, and what
     normalising added to it.

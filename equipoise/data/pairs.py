@@ -41,9 +41,7 @@ Chat = tuple[Message, ...]
 
 
 class Ranked(PairMaker):
-    """The base of these pair makers; each chooses from the answers to one chat, ranked
-    by score.
-    """
+    """The base of these pair makers; each chooses from the answers to one chat, ranked by score."""
 
     per_prompt: int | None = Field(
         None,
@@ -57,8 +55,9 @@ class Ranked(PairMaker):
         judgements: Sequence[Judgement],
         utility: str = "score",
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(the pairs in the order of the matches; how many matches gave none, by
-        reason). Raises ConfigError for a utility that no judgement has.
+        """(the pairs in the order of the matches; how many matches gave none, by reason).
+
+        Raises ConfigError for a utility that no judgement has.
         """
         by_match = {judgement.match: judgement for judgement in judgements}
         check_utility(utility, judgements)
@@ -80,9 +79,7 @@ class Ranked(PairMaker):
 
     @abstractmethod
     def choose(self, answers: Ranking) -> list[tuple[RankedAnswer, RankedAnswer]]:
-        """(better, worse) of the answers to one chat; the first and the last score
-        differ.
-        """
+        """(better, worse) of the answers to one chat; the first and the last score differ."""
 
     def _of_match(
         self, match: Match, judgement: Judgement | None, utility: str
@@ -107,9 +104,7 @@ class Ranked(PairMaker):
 
 
 class BestWorst(Ranked):
-    """The best answer against the worst; among equals, the order of their hashes
-    decides.
-    """
+    """The best answer against the worst; among equals, the order of their hashes decides."""
 
     kind: Literal["best_worst"] = "best_worst"
 

@@ -107,8 +107,9 @@ class _Measured:
 
 
 class SelfBleuShaping(Diversity):
-    """−weight · the mean BLEU-2..5 against every text of the role so far. Source: GPO
-    (arXiv 2406.10977); 5 there.
+    """−weight · the mean BLEU-2..5 against every text of the role so far.
+
+    Source: GPO (arXiv 2406.10977); 5 there.
     """
 
     kind: Literal["self_bleu"] = "self_bleu"
@@ -125,9 +126,7 @@ class SelfBleuShaping(Diversity):
 
 
 class CosineShaping(Diversity):
-    """−weight · the mean cosine with every text of the role so far. Source: GPO; weight
-    1 there.
-    """
+    """−weight · the mean cosine with every text of the role so far. Source: GPO; weight 1 there."""
 
     kind: Literal["cosine"] = "cosine"
     weight: float = Field(

@@ -136,8 +136,9 @@ class Arena(Protocol):
         ...
 
     def seated(self, t: int) -> Mapping[str, PlayerId]:
-        """role -> the player that has it in generation t. Raises ConfigError where the
-        schedule gives no role to a player.
+        """role -> the player that has it in generation t.
+
+        Raises ConfigError where the schedule gives no role to a player.
         """
         ...
 
@@ -164,8 +165,9 @@ class Arena(Protocol):
         ...
 
     def probabilities(self, player: PlayerId, actions: Sequence[str]) -> np.ndarray:
-        """A tabular player's probabilities of `actions`. Raises ConfigError for a
-        player that has none.
+        """A tabular player's probabilities of `actions`.
+
+        Raises ConfigError for a player that has none.
         """
         ...
 
@@ -196,9 +198,7 @@ class Evaluation(Component):
 
     @property
     def meets_the_past(self) -> bool:
-        """Whether it lets past generations play anew, so that their weights have to
-        stay.
-        """
+        """Whether it lets past generations play anew, so that their weights have to stay."""
         return False
 
     def due(self, t: int, generations: int) -> bool:

@@ -33,8 +33,7 @@ class LengthBias(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SelfPreference(msgspec.Struct, frozen=True, kw_only=True):
-    """How much more a voter gives to its own answers than other voters give to the same
-    answers.
+    """How much more a voter gives to its own answers than other voters give to the same answers.
 
     `lead` is that difference, `lead_on_others` the same on answers of other players: a
     voter that is mild with everyone leads on both.
@@ -57,9 +56,7 @@ def first_preferred(readings: Sequence[Reading]) -> Estimate | None:
 
 
 def inconsistent(readings: Sequence[Reading]) -> Estimate | None:
-    """The share of pairs read in both orders in which the two orders prefer different
-    answers.
-    """
+    """The share of pairs read in both orders in which the two orders prefer different answers."""
     return _share(
         [
             ((first - 0.5) * (second - 0.5) < 0, reading.match.prompt)

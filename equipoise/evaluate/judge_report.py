@@ -60,8 +60,9 @@ class VoterReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgeReport(VoterReport, frozen=True, kw_only=True):
-    """The same of a judge with all its voters; a judge without votes is its own only
-    voter. Players of the run vote under their name, whatever their generation.
+    """The same of a judge with all its voters; a judge without votes is its own only voter.
+
+    Players of the run vote under their name, whatever their generation.
 
     `answers` are those in the judged matches, `unjudged_share` those of them without a
     score. `who_judged_whom` is voter -> player -> the mean of what it gave that

@@ -1,6 +1,4 @@
-"""The report's sections on the judges: who judged whom how, and how good they are at
-it.
-"""
+"""The report's sections on the judges: who judged whom how, and how good they are at it."""
 
 from __future__ import annotations
 
@@ -81,9 +79,7 @@ def who_judged_whom_section(
 
 
 def _groups(reports: Mapping[str, JudgeReport]) -> Iterator[tuple[str, list[Row]]]:
-    """Rows of one scale: those within [0, 1] together, any other judge in a figure of
-    its own.
-    """
+    """Rows of one scale: those within [0, 1] together, any other judge in a figure of its own."""
     shares: list[Row] = []
     others: list[tuple[str, list[Row]]] = []
     for judge, report in reports.items():

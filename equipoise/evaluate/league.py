@@ -68,8 +68,7 @@ class RatingRecord(msgspec.Struct, frozen=True):
 
 
 class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
-    """Scores and win rates of the newest generation, and the pay-off table of the
-    league.
+    """Scores and win rates of the newest generation, and the pay-off table of the league.
 
     `payoff`, `se` and `count` are [N, N] in the order of `players`: row i against
     column j, its standard error (None where it is not known), and the judged meetings.
@@ -114,9 +113,7 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
-        """Curves of scores and win rates, the pay-off table, the equilibrium, and the
-        ratings.
-        """
+        """Curves of scores and win rates, the pay-off table, the equilibrium, and the ratings."""
         win_rates = [m.measures.win_rates for m in history.measurements]
         groups = [
             *score_curves(history),
@@ -183,9 +180,7 @@ def win_rate_headline(
 def _gap_headline(
     first: Measurement[LeagueMeasures], last: Measurement[LeagueMeasures], name: str
 ) -> Headline | None:
-    """What the league's best member wins against one learner now, and won against its
-    start.
-    """
+    """What the league's best member wins against one learner now, and won against its start."""
     measures = last.measures
     now, start = str(last.player(name)), str(first.player(name))
     if now not in measures.gap:
@@ -220,9 +215,7 @@ def _headlines_of_many(
 
 
 def _exploitability_by_now(history: History[LeagueMeasures]) -> Curve | None:
-    """What the league, as it is now, wins against each generation: of the learners the
-    worst.
-    """
+    """What the league, as it is now, wins against each generation: of the learners the worst."""
     if history.last is None:
         return None
     league = history.last.measures

@@ -97,8 +97,9 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def read(cls, facts: Mapping[str, Any]) -> Self:
-        """The record from the JSON of its stage. Raises RunError for one that this
-        version cannot read.
+        """The record from the JSON of its stage.
+
+        Raises RunError for one that this version cannot read.
         """
         try:
             return msgspec.convert(facts, cls)

@@ -67,8 +67,7 @@ def voter_of(vote: Vote) -> str:
 def readings(
     matches: Mapping[str, Match], judgements: Sequence[Judgement], utility: str
 ) -> list[Reading]:
-    """Every vote; of a judgement without votes, each seat's `utility` as the judge
-    itself gave it.
+    """Every vote; of a judgement without votes, each seat's `utility` as the judge itself gave it.
 
     Raises ValueError for a judgement whose match is not among `matches`.
     """

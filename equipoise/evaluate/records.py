@@ -39,9 +39,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The run's finished stages in order, a sample of its matches, and their prompts by
-    id.
-    """
+    """The run's finished stages in order, a sample of its matches, and their prompts by id."""
 
     stages: Sequence[StageRecord] = ()
     sample: Sample = field(default_factory=Sample)

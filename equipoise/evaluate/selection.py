@@ -24,8 +24,9 @@ class SelectionRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, facts: Mapping[str, Any]) -> SelectionRecord:
-        """The record from the JSON of its stage. Raises RunError for one that this
-        version cannot read.
+        """The record from the JSON of its stage.
+
+        Raises RunError for one that this version cannot read.
         """
         try:
             return msgspec.convert(facts, cls)

@@ -43,8 +43,10 @@ class Bimatrix(NamedTuple):
 
 
 class Game(Component):
-    """The rules. A referee yields an `Ask` and receives the move, or a list of asks at
-    once and receives a list.
+    """The rules.
+
+    A referee yields an `Ask` and receives the move, or a list of asks at once and
+    receives a list.
     """
 
     KINDS: ClassVar = {
@@ -122,16 +124,12 @@ class Game(Component):
     def successful_texts(
         self, match: Match, judgements: Sequence[Judgement]
     ) -> list[str]:
-        """The texts of the rewriting role that succeeded by one of these judgements, in
-        order.
-        """
+        """The texts of the rewriting role that succeeded by one of these judgements, in order."""
         return []
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """For a finite game: the first seat's moves, in the order of `payoff_AM`. Else
-        empty.
-        """
+        """For a finite game: the first seat's moves, in the order of `payoff_AM`. Else empty."""
         return ()
 
     def payoff_AM(self) -> np.ndarray | None:
@@ -141,13 +139,12 @@ class Game(Component):
         return None
 
     def bimatrix(self) -> Bimatrix | None:
-        """For a finite game of two seats: both seats' moves and what each gets. Else
-        None.
-        """
+        """For a finite game of two seats: both seats' moves and what each gets. Else None."""
         return None
 
     def outcome(self, moves: Mapping[str, str]) -> dict[str, float]:
-        """For a finite game: what each seat gets for these moves. Raises ValueError
-        naming an unknown move.
+        """For a finite game: what each seat gets for these moves.
+
+        Raises ValueError naming an unknown move.
         """
         raise TypeError(f"{type(self).__name__} is not a finite game")

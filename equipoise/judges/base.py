@@ -92,8 +92,9 @@ class Judge(Component):
     def judge_checked(
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
     ) -> list[Judgement]:
-        """What `judge` returns. Raises EquipoiseError unless that is one judgement per
-        match, in order.
+        """What `judge` returns.
+
+        Raises EquipoiseError unless that is one judgement per match, in order.
         """
         judgements = self.judge(matches, prompts)
         judged = [judgement.match for judgement in judgements]

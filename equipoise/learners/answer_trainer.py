@@ -309,9 +309,7 @@ class _StepEvents(TrainerCallback):
 
 
 class _Replay(TrainerCallback):
-    """A training that goes on from a checkpoint repeats the lines that were logged up
-    to there.
-    """
+    """A training that goes on from a checkpoint repeats the lines that were logged up to there."""
 
     def __init__(self, log: Callable[[dict[str, Any]], None]) -> None:
         self.log = log

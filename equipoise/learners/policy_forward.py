@@ -1,6 +1,4 @@
-"""Forward passes over a batch of moves: what policy, critic and reference say of each
-token.
-"""
+"""Forward passes over a batch of moves: what policy, critic and reference say of each token."""
 
 from __future__ import annotations
 

@@ -44,8 +44,7 @@ class Preference(FineTuningSettings, Launchable):
         return self.updates(examples, self.processes)
 
     def learn_here(self, batch: TrainingBatch) -> dict[str, float]:
-        """Write the next generation into `batch.output`; returns the last line of
-        metrics.
+        """Write the next generation into `batch.output`; returns the last line of metrics.
 
         It has `steps`, `loss`, `margin` and `accuracy` (as the loss defines them),
         `grad_norm`, … Raises ConfigError, NoSignal, ModelError, DataError, DiskFull,
@@ -111,8 +110,7 @@ class PairObjective:
 
 
 def pair_rows(batch: TrainingBatch, encoding: Encoding) -> list[Row]:
-    """A row for each pair, tokenised as its answers were when they were sampled and
-    scored.
+    """A row for each pair, tokenised as its answers were when they were sampled and scored.
 
     Raises ConfigError when an opponent's log-probabilities are missing or are not
     numbers.

@@ -84,9 +84,7 @@ class RolloutBatch:
         return sorted(rows, key=lambda b: (len(self.prompts[b]), self.prompts[b], b))
 
     def grouped(self) -> list[PromptAnswers]:
-        """Prompts with the answers that are to share a forward pass with them, in
-        order.
-        """
+        """Prompts with the answers that are to share a forward pass with them, in order."""
         groups: list[PromptAnswers] = []
         length = 0
         for prompt, answer in zip(self.prompts, self.answers, strict=True):

@@ -48,8 +48,7 @@ class SFT(FineTuningSettings, Launchable):
         return self.updates(examples, self.processes)
 
     def learn_here(self, batch: TrainingBatch) -> dict[str, float]:
-        """Write the next generation into `batch.output`; returns the last line of
-        metrics.
+        """Write the next generation into `batch.output`; returns the last line of metrics.
 
         An answer that won several pairs of its prompt is one example. Raises what
         `Preference.learn_here` raises.

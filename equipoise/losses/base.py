@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PairBatch:
-    """B pairs. Log-probabilities are sums over the answer's tokens, in nats; opponents
-    in the order of `weight_K`.
+    """B pairs.
+
+    Log-probabilities are sums over the answer's tokens, in nats; opponents in the order
+    of `weight_K`.
 
     policy_chosen_B, policy_rejected_B: of the learner, with gradient.
     opponent_chosen_KB, opponent_rejected_KB: of the K opponents (K may be 0).

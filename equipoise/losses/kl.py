@@ -1,5 +1,4 @@
-"""KL(policy ‖ reference), estimated from the sampled tokens, and the coefficient that
-steers it.
+"""KL(policy ‖ reference), estimated from the sampled tokens, and the coefficient that steers it.
 
 The log-probabilities, in nats, are of tokens that the *policy* sampled; each estimator
 gives a number a token. An estimator of the value is not one of the gradient. With the
@@ -52,8 +51,7 @@ def k3(logprob_BT: torch.Tensor, reference_BT: torch.Tensor) -> torch.Tensor:
 def adapted(
     coefficient: float, kl: float, target: float, horizon: int, count: int
 ) -> float:
-    """The next KL coefficient: coefficient · (1 + clip(kl/target − 1, ±0.2) ·
-    count/horizon).
+    """The next KL coefficient: coefficient · (1 + clip(kl/target − 1, ±0.2) · count/horizon).
 
     kl, target: nats an answer, or both a token; kl is the mean over the `count` answers
     since the last call. horizon: answers over which the coefficient may change by a

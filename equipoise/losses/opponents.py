@@ -144,9 +144,7 @@ class AgainstLeague(PreferenceLoss):
         peers: Sequence[PlayerId] = (),
         outsiders: Sequence[PlayerId] = (),
     ) -> list[tuple[PlayerId, float]]:
-        """The opponents without the reference, which is an anchor and no opponent to
-        beat.
-        """
+        """The opponents without the reference, which is an anchor and no opponent to beat."""
         if isinstance(self.weights, tuple):
             return scaled(zip(past, self.weights, strict=False))
         others = list(peers if self.against == "peers" else outsiders)

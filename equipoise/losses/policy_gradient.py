@@ -1,5 +1,6 @@
-"""The clipped policy-gradient losses and how their tokens are averaged. Pure functions
-on padded [B, T] tensors.
+"""The clipped policy-gradient losses and how their tokens are averaged.
+
+Pure functions on padded [B, T] tensors.
 
 A loss is to be minimised, so the surrogate is negated. Log-probabilities are of the
 sampled tokens, in nats. Padding must hold finite numbers (0 is usual): it is weighted
@@ -34,8 +35,7 @@ def clipped(
     *,
     dual_clip: float | None = None,
 ) -> torch.Tensor:
-    """PPO's loss by token: −min(ρA, clamp(ρ, 1 − clip, 1 + clip_high)·A) with ρ =
-    π_θ/π_old.
+    """PPO's loss by token: −min(ρA, clamp(ρ, 1 − clip, 1 + clip_high)·A) with ρ = π_θ/π_old.
 
     old_logprob_BT, advantage_BT: constants; what they carry of a gradient is cut off.
     clip_high: the upper range where it differs from the lower one (DAPO: 0.28 above,
@@ -69,8 +69,9 @@ def is_clipped(
     *,
     dual_clip: float | None = None,
 ) -> torch.Tensor:
-    """Where `clipped` has no gradient for its clipping: booleans [B, T]. The arguments
-    are those of `clipped`.
+    """Where `clipped` has no gradient for its clipping: booleans [B, T].
+
+    The arguments are those of `clipped`.
     """
     high = _high(clip, clip_high, dual_clip)
     ratio_BT = ratio(logprob_BT.detach(), old_logprob_BT)
@@ -109,8 +110,7 @@ def clipped_value(
     return_BT: torch.Tensor,
     clip: float,
 ) -> torch.Tensor:
-    """The critic's loss by token: ½ max((V − R)², (V_old + clamp(V − V_old, ±clip) −
-    R)²).
+    """The critic's loss by token: ½ max((V − R)², (V_old + clamp(V − V_old, ±clip) − R)²).
 
     clip: how far, in units of reward, a value moves before the loss goes flat;
     `float("inf")` for plain squares. Source: arXiv 2005.12729, on value function

@@ -114,8 +114,9 @@ class DistillDPO(AgainstReference, Member):
 
 
 class IPO(AgainstReference, Member):
-    """Opponent π_ref (1); (residual − 1/(2τ))². (arXiv 2310.12036, eq. 17; trl runs it
-    with `length: mean`)
+    """Opponent π_ref (1); (residual − 1/(2τ))². (arXiv 2310.12036, eq.
+
+    17; trl runs it with `length: mean`)
     """
 
     kind: Literal["ipo"] = "ipo"

@@ -18,8 +18,7 @@ from equipoise.types import PlayerId, Prompt
 
 
 class Mixture(Schedule):
-    """Every learner meets, on each prompt, an opponent drawn from the league's
-    equilibrium.
+    """Every learner meets, on each prompt, an opponent drawn from the league's equilibrium.
 
     The mixture may hold the learner itself. A player that has weight but is not in the
     league any more is left out; where nobody has weight, the draw is uniform over the

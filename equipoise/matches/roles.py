@@ -82,8 +82,9 @@ class Roles(Schedule):
     def seatings(
         self, prompts: Sequence[Prompt], match_context: MatchContext
     ) -> Seatings:
-        """`samples` matches a prompt. Raises ConfigError for roles or players that
-        there are not.
+        """`samples` matches a prompt.
+
+        Raises ConfigError for roles or players that there are not.
         """
         game = match_context.game
         player_of = self.seated(game, match_context.players)

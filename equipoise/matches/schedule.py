@@ -54,9 +54,7 @@ class SelfPlay(Schedule):
 
 
 class RoundRobin(Schedule):
-    """Every two players meet on every prompt; who sits first alternates from prompt to
-    prompt.
-    """
+    """Every two players meet on every prompt; who sits first alternates from prompt to prompt."""
 
     kind: Literal["round_robin"] = "round_robin"
 
@@ -76,9 +74,7 @@ class RoundRobin(Schedule):
 
 
 class AgainstHistory(Schedule):
-    """Every learner meets, on each prompt, one of its own earlier generations, drawn
-    uniformly.
-    """
+    """Every learner meets, on each prompt, one of its own earlier generations, drawn uniformly."""
 
     kind: Literal["against_history"] = "against_history"
     max_history: int = Field(

@@ -15,8 +15,7 @@ from equipoise.types import PlayerId, Prompt
 
 
 class Sparta(Schedule):
-    """In each loop of as many prompts as players, every player, in random order, is
-    once the first.
+    """In each loop of as many prompts as players, every player, in random order, is once the first.
 
     Its opponent is, with probability `alpha`, uniform over the others, else uniform
     over the `k` nearest in rating. Equals are in random order, so without ratings all

@@ -36,8 +36,9 @@ class Swiss(Schedule):
     def seatings(
         self, prompts: Sequence[Prompt], match_context: MatchContext
     ) -> Seatings:
-        """Half as many matches a prompt as players. Raises ConfigError for fewer than
-        two players.
+        """Half as many matches a prompt as players.
+
+        Raises ConfigError for fewer than two players.
         """
         game = match_context.game
         players = two_or_more(match_context, self.kind)

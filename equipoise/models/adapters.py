@@ -81,6 +81,7 @@ def resolve(model: str) -> str:
 
 def resolve_adapter(adapter: str) -> Path:
     """The folder of an adapter, or of the packaged one that `builtin/NAME` names.
+
     Raises ModelError.
     """
     folder = packaged_adapters().get(adapter, Path(adapter).expanduser().resolve())
@@ -93,8 +94,9 @@ def resolve_adapter(adapter: str) -> Path:
 
 
 def holds_adapter(weights: Path, lora: Lora | None) -> bool:
-    """Whether a generation folder holds an adapter, not a whole model. Raises
-    ModelError unless `lora` agrees.
+    """Whether a generation folder holds an adapter, not a whole model.
+
+    Raises ModelError unless `lora` agrees.
     """
     adapter = (weights / "adapter_config.json").is_file()
     if not adapter and not (weights / "config.json").is_file():

@@ -19,8 +19,7 @@ def read_once(
     model_name: str,
     remedy: str,
 ) -> list[T]:
-    """`read` of each row, in order; rows of like length are read together, `batch_size`
-    at a time.
+    """`read` of each row, in order; rows of like length are read together, `batch_size` at a time.
 
     Equal rows are read once, so their results are equal to the last digit. Raises
     ModelError when the memory does not suffice; its message names `model_name`, and

@@ -86,9 +86,7 @@ class ChunkedLogprob(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_N: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # type: ignore[override]
-        """Gradients on hidden, weight and bias; weight's and bias's are summed in
-        float32.
-        """
+        """Gradients on hidden, weight and bias; weight's and bias's are summed in float32."""
         if ctx.frozen:
             (grad_NH,) = ctx.saved_tensors
             return grad_NH * grad_N[:, None].to(grad_NH.dtype), *[None] * 5
@@ -147,9 +145,7 @@ def _chunks(
 def _softmax_into(
     out: torch.Tensor, softmax: Callable[..., torch.Tensor], logits: torch.Tensor
 ) -> None:
-    """Softmax or its logarithm in float32; on a GPU the kernel reads the shorter type
-    itself.
-    """
+    """Softmax or its logarithm in float32; on a GPU the kernel reads the shorter type itself."""
     reads_short = logits.is_cuda and logits.dtype != torch.float32
     softmax(logits if reads_short else logits.float(), -1, reads_short, out=out)
 

@@ -119,8 +119,10 @@ class SentenceTransformer(Embedding):
     )
 
     def open(self, resources: Resources) -> Embed:
-        """The function. Raises ConfigError where the library is not installed,
-        ModelError for an unusable model.
+        """The function.
+
+        Raises ConfigError where the library is not installed, ModelError for an
+        unusable model.
         """
         loading = (resolve(self.model), self.device, self.trust_remote_code)
         model = resources.get(("sentence_transformer", *loading), self._load)

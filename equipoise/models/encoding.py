@@ -74,8 +74,9 @@ class Encoding:
         self.pad_id: int = self.stop_ids[0] if pad is None else pad
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
-        """The chat, ready for the answer. Raises DataError when the template refuses
-        it, NoRoom when it is too long.
+        """The chat, ready for the answer.
+
+        Raises DataError when the template refuses it, NoRoom when it is too long.
         """
         ids = self._chat_ids(messages, True)
         if len(ids) >= self.max_length:
@@ -87,8 +88,9 @@ class Encoding:
         return ids
 
     def chat_ids(self, messages: Sequence[Message]) -> list[int]:
-        """A chat that is over, as the template writes it, whatever its length. Raises
-        DataError when it refuses it.
+        """A chat that is over, as the template writes it, whatever its length.
+
+        Raises DataError when it refuses it.
         """
         return self._chat_ids(messages, False)
 
@@ -103,8 +105,9 @@ class Encoding:
         )
 
     def join(self, messages: Sequence[Message], text: str) -> tuple[list[int], int]:
-        """(ids of prompt and answer, where the answer starts). An answer that is too
-        long is cut at its end; a prompt never is.
+        """(ids of prompt and answer, where the answer starts).
+
+        An answer that is too long is cut at its end; a prompt never is.
         """
         prompt = self.prompt_ids(messages)
         return (prompt + self.answer_ids(text))[: self.max_length], len(prompt)
@@ -150,9 +153,7 @@ class Encoding:
         return {key: value for key, value in rules.items() if key not in passing}
 
     def _chat_ids(self, messages: Sequence[Message], opening: bool) -> list[int]:
-        """The template's ids, which end with the opening of an answer's turn or with
-        the chat.
-        """
+        """The template's ids, which end with the opening of an answer's turn or with the chat."""
         if not messages:
             raise DataError("a prompt without messages cannot be answered")
         chat = self._fitting(
@@ -177,9 +178,7 @@ class Encoding:
         return list(ids)
 
     def _render(self, *messages: tuple[str, str]) -> str:
-        """The template's text for (role, content) messages, without the opening of a
-        next turn.
-        """
+        """The template's text for (role, content) messages, without the opening of a next turn."""
         chat = [{"role": role, "content": content} for role, content in messages]
         return self.tokenizer.apply_chat_template(
             chat, chat_template=self.template, tokenize=False, **self.options

@@ -217,9 +217,7 @@ def load_encoder(
 
 
 def describe(model: str, lora: Lora | None = None) -> Description:
-    """A model's size from its configuration alone; no weights are loaded. Raises
-    ModelError.
-    """
+    """A model's size from its configuration alone; no weights are loaded. Raises ModelError."""
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -263,8 +261,7 @@ def _load_whole(
     unneeded: tuple[str, ...] = (),
     **extra: Any,
 ) -> Any:
-    """The model of a folder or hub id on `device`, with all its weights. Raises
-    ModelError.
+    """The model of a folder or hub id on `device`, with all its weights. Raises ModelError.
 
     `reader` is the class of transformers that reads it; `extra` goes to its
     `from_pretrained`. Weights whose names begin with one of `unneeded` may be absent.
@@ -313,8 +310,9 @@ def _dtype(name: Dtype, device: Any, config: Callable[[], Any]) -> Any:
 def _fetch(
     model: str, place: str, read: Callable[..., T], trust_remote_code: bool = False
 ) -> T:
-    """`read` of `place`, from the local cache of the hub first. Raises ModelError where
-    nothing is found.
+    """`read` of `place`, from the local cache of the hub first.
+
+    Raises ModelError where nothing is found.
     """
     # Always passed: where it is left out, transformers would ask the user.
     load = partial(read, place, trust_remote_code=trust_remote_code)
@@ -352,9 +350,7 @@ def _context(config: Any) -> int | None:
 
 
 def _generation_stops(model: str) -> list[int]:
-    """The end tokens of the model's generation configuration; a model without one has
-    none.
-    """
+    """The end tokens of the model's generation configuration; a model without one has none."""
     from transformers import GenerationConfig
 
     place = resolve(model)

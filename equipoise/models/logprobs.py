@@ -29,8 +29,9 @@ def token_logprobs(
     chunk: int | None = None,
     head: AnswerHead | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(sum_B, count_B): log p of each row's answer tokens, summed, in nats, and their
-    number. Differentiable.
+    """(sum_B, count_B): log p of each row's answer tokens, summed, in nats, and their number.
+
+    Differentiable.
 
     input_ids int64 [B, T]; attention_mask as the model takes it, or None for rows
     padded on the right; answer_mask [B, T], true on answer tokens (never on a row's
@@ -126,9 +127,7 @@ def _singles(groups: Iterable[Group]) -> list[Group]:
 
 
 def _batches(groups: Sequence[Group], batch_size: int) -> Iterable[list[Group]]:
-    """Groups sorted by length, the longest first, in batches of about `batch_size`
-    answers.
-    """
+    """Groups sorted by length, the longest first, in batches of about `batch_size` answers."""
     batch: list[Group] = []
     size = 0
     for group in sorted(groups, key=lambda group: -group[0].length):

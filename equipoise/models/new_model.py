@@ -85,8 +85,7 @@ class NewModel:
 def fit_tokenizer(
     texts: Sequence[str], vocabulary: int, context: int, pieces: str = ""
 ) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer of exactly `vocabulary` tokens, with the chat
-    template.
+    """A byte-level BPE tokenizer of exactly `vocabulary` tokens, with the chat template.
 
     Matches of the regular expression `pieces` are cut out of a text before it is split
     into words, numbers and marks, so that a frequent match can be a single token.
@@ -145,8 +144,7 @@ def new_model(
     seed: int = 0,
     pieces: str = "",
 ) -> NewModel:
-    """Fit a tokenizer to `texts`, draw a Llama's weights from `seed`, and save both in
-    `out`.
+    """Fit a tokenizer to `texts`, draw a Llama's weights from `seed`, and save both in `out`.
 
     Args: vocabulary and context in tokens; the size's heads must divide its hidden
     width into even parts; `pieces` as for `fit_tokenizer`. Equal arguments give equal

@@ -36,8 +36,9 @@ Projection = Callable[[Tail, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class AnswerHead:
-    """Calls a model for the log-probabilities of some tokens. Each model needs its own:
-    the first use measures the tail.
+    """Calls a model for the log-probabilities of some tokens.
+
+    Each model needs its own: the first use measures the tail.
     """
 
     def __init__(
@@ -149,17 +150,17 @@ class AnswerHead:
         return faint.float().flatten() / (_FAINT * tail.scale)
 
     def _projection(self) -> Projection:
-        """The fused projection for a plain linear head, else the head's own forward in
-        chunks.
-        """
+        """The fused projection for a plain linear head, else the head's own forward in chunks."""
         if type(self.head) is nn.Linear and "forward" not in vars(self.head):
             return _fused(self.head, self.chunk)
         return _chunked(self.head.forward, self.chunk)
 
     @torch.no_grad()
     def _measure(self, model: nn.Module, input_ids: torch.Tensor) -> Tail:
-        """The model's tail. Raises ModelError unless a few tokens of the first row get
-        the log-probabilities of the plain logits.
+        """The model's tail.
+
+        Raises ModelError unless a few tokens of the first row get the log-probabilities
+        of the plain logits.
         """
         ids = input_ids[:1, :8]
         was_training = model.training
@@ -248,6 +249,7 @@ def _chunked(
 
 def _tail(probe: torch.Tensor, echoed: torch.Tensor, name: str) -> Tail:
     """The tail that turns `probe` (0, a small number, …, a huge number) into `echoed`.
+
     Raises ModelError if there is none.
     """
     scale = float(echoed[1] / probe[1]) if echoed.shape == probe.shape else 0.0

@@ -85,9 +85,7 @@ class PackedBatch:
         return pad_sequence(list(value_N.split(self.count_A)), batch_first=True)
 
     def tokens(self, head: AnswerHead, model: nn.Module) -> torch.Tensor:
-        """log p of each answer token [N] in nats, differentiable where gradients are
-        on.
-        """
+        """log p of each answer token [N] in nats, differentiable where gradients are on."""
         return head(model, self.source_N, self.target_N, **self.inputs(model))
 
     def inputs(self, model: nn.Module) -> dict[str, Any]:
@@ -151,9 +149,7 @@ def _rows(batch: Sequence[PromptAnswers], width: int, pad_id: int) -> PackedBatc
 
 
 def _branches(batch: Sequence[PromptAnswers], width: int) -> dict[str, torch.Tensor]:
-    """Position ids and attention mask under which each answer sees the prompt and
-    itself.
-    """
+    """Position ids and attention mask under which each answer sees the prompt and itself."""
     position_BT = torch.zeros((len(batch), width), dtype=torch.long)
     # 0 the prompt, k its k-th answer, −1 padding.
     branch_BT = torch.full_like(position_BT, -1)

@@ -60,6 +60,7 @@ class SamplingBatch:
 
     def select(self, row_B: torch.Tensor) -> None:
         """Go on with these rows, in this order; a row may occur several times.
+
         `logits_BV` stay as they are.
         """
         self.cache.reorder_cache(row_B)
@@ -87,9 +88,7 @@ class SamplingBatch:
         self.logits_BV = torch.cat([self.logits_BV, other.logits_BV])
 
     def trim(self) -> None:
-        """Drop the columns on the left that no row needs any more. The batch must be
-        joinable.
-        """
+        """Drop the columns on the left that no row needs any more. The batch must be joinable."""
         width = int(self.position_B.max())
         if self.shown_BT is not None and width < self.shown_BT.shape[1]:
             for layer in self.cache.layers:

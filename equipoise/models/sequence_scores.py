@@ -33,9 +33,7 @@ class SequenceScores:
 
     @property
     def labels(self) -> tuple[str, ...] | None:
-        """The names of the model's numbers; None where its configuration only counts
-        them.
-        """
+        """The names of the model's numbers; None where its configuration only counts them."""
         labels = sorted(self.model.config.id2label.items())
         names = tuple(str(name) for _, name in labels)
         counted = any(name.startswith("LABEL_") for name in names)
@@ -91,9 +89,7 @@ class SequenceScores:
 
     @contextmanager
     def _padding(self, last_B: Sequence[int]) -> Iterator[int]:
-        """The id of padding, which the model's configuration has while the context is
-        open.
-        """
+        """The id of padding, which the model's configuration has while the context is open."""
         config = self.model.config.get_text_config()
         if config.pad_token_id is not None:
             yield config.pad_token_id

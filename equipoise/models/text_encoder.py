@@ -1,5 +1,4 @@
-"""Vectors of texts by a transformers encoder: read in batches, each text as if it were
-alone.
+"""Vectors of texts by a transformers encoder: read in batches, each text as if it were alone.
 
     v = 1/T Σ_t hidden_t over the T tokens of a text without padding,   v / |v|
 
@@ -23,8 +22,9 @@ class TextEncoder:
     """An encoder in memory."""
 
     def __init__(self, name: str, model: Any, tokenizer: Any, max_length: int) -> None:
-        """`name` is the model's folder or hub id; a text beyond `max_length` tokens is
-        cut. Raises ModelError.
+        """`name` is the model's folder or hub id; a text beyond `max_length` tokens is cut.
+
+        Raises ModelError.
         """
         known = model.get_input_embeddings().num_embeddings
         if len(tokenizer) > known:

@@ -54,9 +54,7 @@ def choose(
 
 
 def _least_kept(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Tensor:
-    """[B, 1]: the smallest logit that the cuts keep. Logits that tie with it are kept
-    as well.
-    """
+    """[B, 1]: the smallest logit that the cuts keep. Logits that tie with it are kept as well."""
     if settings.top_k:
         value_BR = logits_BV.topk(min(settings.top_k, logits_BV.shape[-1])).values
         if settings.top_p >= 1:

@@ -14,8 +14,7 @@ Level = Literal["nominal", "ordinal", "interval"]
 
 
 def krippendorff_alpha(ratings_JU: npt.ArrayLike, level: Level = "interval") -> float:
-    """Krippendorff's alpha: 1 for perfect agreement, 0 for that of chance, negative
-    below it.
+    """Krippendorff's alpha: 1 for perfect agreement, 0 for that of chance, negative below it.
 
         alpha = 1 − D_o / D_e
         D_o = 1/n · Σ_u 1/(m_u − 1) · Σ_{i≠j in u} d(v_i, v_j)
@@ -57,9 +56,7 @@ def krippendorff_alpha(ratings_JU: npt.ArrayLike, level: Level = "interval") -> 
 
 
 def _points(value_n: np.ndarray, level: Level) -> np.ndarray:
-    """Points [n, F] whose squared distances are the level's d, up to a factor that
-    cancels.
-    """
+    """Points [n, F] whose squared distances are the level's d, up to a factor that cancels."""
     _, place_n, count_V = np.unique(value_n, return_inverse=True, return_counts=True)
     if level == "interval":
         return value_n[:, None]

@@ -1,5 +1,4 @@
-"""BLEU of a text to another: how many of its n-grams the other has, and whether it is
-long enough.
+"""BLEU of a text to another: how many of its n-grams the other has, and whether it is long enough.
 
     BLEU = min(1, e^(1 − |r|/|h|)) · (Π_{n≤N} p_n)^(1/N),   p_n = clipped matches / n-grams of h
 

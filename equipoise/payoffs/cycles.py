@@ -60,8 +60,7 @@ def cycle_share(payoff_NN: np.ndarray) -> float:
 
 
 def cyclic_triples(payoff_NN: np.ndarray) -> float:
-    """The share of triples in which i beats j beats k beats i; by how much does not
-    count.
+    """The share of triples in which i beats j beats k beats i; by how much does not count.
 
     trace(B³)/3 / C(N, 3) with B[i, j] = 1 where payoff_ij > 0. 0 for fewer than three
     players; 1/4 for coin flips. `payoff_NN` antisymmetric, finite. Raises ValueError

@@ -45,8 +45,7 @@ def unit(embed: Embed, texts: Sequence[str]) -> np.ndarray:
 
 
 class MeanCosine:
-    """Mean cosine of texts to all texts added so far, or to the newest `window` of
-    them.
+    """Mean cosine of texts to all texts added so far, or to the newest `window` of them.
 
     The sum's rounding moves the mean over N texts by less than N · 1e-16. With a
     window, which keeps its vectors (window · D · 8 bytes), the sum is made anew each
@@ -54,8 +53,9 @@ class MeanCosine:
     """
 
     def __init__(self, embed: Embed = hashed, window: int | None = None) -> None:
-        """`embed`: texts -> vectors [B, D] of any length. Raises ValueError for a
-        window below 1.
+        """`embed`: texts -> vectors [B, D] of any length.
+
+        Raises ValueError for a window below 1.
         """
         if window is not None and window < 1:
             raise ValueError(
@@ -71,9 +71,7 @@ class MeanCosine:
         return self._count
 
     def add(self, texts: Sequence[str]) -> None:
-        """More references. Raises ValueError where `embed` gives no finite vectors of
-        one size.
-        """
+        """More references. Raises ValueError where `embed` gives no finite vectors of one size."""
         if not len(texts):
             return
         vector_BD = unit(self.embed, texts)

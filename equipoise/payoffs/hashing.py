@@ -25,8 +25,7 @@ WORD = re.compile(r"\w+")
 
 
 def hashed(texts: Sequence[str]) -> np.ndarray:
-    """Unit vectors [B, 512] of texts, float64; case and the kind of whitespace do not
-    matter.
+    """Unit vectors [B, 512] of texts, float64; case and the kind of whitespace do not matter.
 
     A text of whitespace alone has the zero vector.
     """

@@ -99,8 +99,7 @@ def mean_interval(
     *,
     share: bool = False,
 ) -> Interval:
-    """The mean of `values` and an interval that counts clusters, not values, as
-    independent.
+    """The mean of `values` and an interval that counts clusters, not values, as independent.
 
         se² = G/(G−1) · Σ_g (Σ_{i in g} (v_i − mean))² / n²;   mean ± t_{G−1} · se
 

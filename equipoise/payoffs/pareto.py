@@ -13,8 +13,9 @@ TINY = 1e-9  # added to a coordinate under a root
 
 
 def front(points_N2: ArrayLike) -> np.ndarray:
-    """Indices, ascending, of the points that no other point dominates. To dominate is
-    to have at least as much in both coordinates, and more in one.
+    """Indices, ascending, of the points that no other point dominates.
+
+    To dominate is to have at least as much in both coordinates, and more in one.
 
     Of equal points all are kept. `points_N2` finite. Raises ValueError for other shapes
     or values.
@@ -169,8 +170,9 @@ def _summary(
 
 
 def checked_points(points_N2: ArrayLike, name: str) -> np.ndarray:
-    """`points_N2` as floats [N, 2]. Raises ValueError for another shape, or a
-    coordinate that is not finite.
+    """`points_N2` as floats [N, 2].
+
+    Raises ValueError for another shape, or a coordinate that is not finite.
     """
     points_N2 = np.asarray(points_N2, float)
     if points_N2.size == 0:

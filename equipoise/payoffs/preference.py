@@ -91,9 +91,7 @@ def _dense(
 def _meet(
     score_i_PA: np.ndarray, score_j_PA: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Per prompt: the sum of signs over all judged answer pairs, and how many pairs
-    those are.
-    """
+    """Per prompt: the sum of signs over all judged answer pairs, and how many pairs those are."""
     sum_P = np.zeros(len(score_i_PA))
     # One answer of i against all of j's at a time, so that memory stays that of the scores.
     for score_P in score_i_PA.T:

@@ -31,8 +31,7 @@ SLACK = 1024  # dropped references that the index holds at least before it is re
 
 
 def bleu(match_nR: np.ndarray, length: int, orders: Sequence[int]) -> np.ndarray:
-    """The mean over `orders` of smoothed BLEU without brevity penalty [R]; 0 where no
-    word matches.
+    """The mean over `orders` of smoothed BLEU without brevity penalty [R]; 0 where no word matches.
 
     Args: match_nR: clipped matches of 1-grams, 2-grams … [max(orders), R]; length:
     words of the hypothesis, ≥ 1.
@@ -50,8 +49,9 @@ class SelfBleu:
     def __init__(
         self, orders: Sequence[int] = (2, 3, 4, 5), window: int | None = None
     ) -> None:
-        """`orders`: the n of BLEU-n that are averaged. Raises ValueError for orders or
-        a window below 1.
+        """`orders`: the n of BLEU-n that are averaged.
+
+        Raises ValueError for orders or a window below 1.
         """
         if not orders or min(orders) < 1:
             raise ValueError(
@@ -149,9 +149,7 @@ class SelfBleu:
         self._token.append(END)
 
     def _rebuild(self) -> None:
-        """Rebuild the index from the texts that count, so that a window bounds memory
-        and time.
-        """
+        """Rebuild the index from the texts that count, so that a window bounds memory and time."""
         spelling = list(self._ids)
         ends = [*self._start[1:], len(self._token)]
         texts = []
@@ -189,9 +187,7 @@ class _Reading:
         self.pairs: dict[tuple[int, ...], np.ndarray] = {}
 
     def total(self, ids: Sequence[int]) -> float:
-        """The sum over all references, each as often as it was added, of BLEU against
-        it.
-        """
+        """The sum over all references, each as often as it was added, of BLEU against it."""
         length, seen, sharers = len(ids), Counter[int](), []
         for token in ids:
             if token != UNKNOWN and seen[token] < len(self.sharers[token]):

@@ -14,8 +14,7 @@ from equipoise.errors import NoSignal
 
 
 class Meeting(NamedTuple):
-    """`first` met `second` and got `value`, or None where the meeting could not be
-    judged.
+    """`first` met `second` and got `value`, or None where the meeting could not be judged.
 
     Meetings that share a `cluster` (a prompt's id) are not independent of each other;
     "" is a cluster of its own.

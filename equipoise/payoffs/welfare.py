@@ -1,5 +1,4 @@
-"""Welfare functions: the pay-offs of two sides as a single number, over numbers or
-arrays.
+"""Welfare functions: the pay-offs of two sides as a single number, over numbers or arrays.
 
 Each function takes `user` and `llm`, numbers or arrays that broadcast, and returns the
 broadcast shape (a number for two numbers). Missing values (NaN) stay missing. Functions
@@ -22,8 +21,7 @@ from equipoise.component import Component
 
 
 def cobb_douglas(user: ArrayLike, llm: ArrayLike, weight: float = 0.5) -> np.ndarray:
-    """user^w · llm^(1 − w), negatives at 0; with w = ½ the geometric mean √(user ·
-    llm).
+    """user^w · llm^(1 − w), negatives at 0; with w = ½ the geometric mean √(user · llm).
 
     `weight` w in [0, 1] is the user's. Raises ValueError for a weight outside. Source:
     GTAlign (arXiv 2510.08872), section 3.
@@ -33,8 +31,9 @@ def cobb_douglas(user: ArrayLike, llm: ArrayLike, weight: float = 0.5) -> np.nda
 
 
 def utilitarian(user: ArrayLike, llm: ArrayLike, weight: float = 0.5) -> np.ndarray:
-    """w·user + (1 − w)·llm, `weight` w in [0, 1] the user's. Raises ValueError for a
-    weight outside.
+    """w·user + (1 − w)·llm, `weight` w in [0, 1] the user's.
+
+    Raises ValueError for a weight outside.
     """
     user, llm = _sides(user, llm, weight)
     return weight * user + (1 - weight) * llm
@@ -92,8 +91,7 @@ def llm_only(user: ArrayLike, llm: ArrayLike) -> np.ndarray:
 def nash_bargaining(
     user: ArrayLike, llm: ArrayLike, disagreement: tuple[float, float] = (0.0, 0.0)
 ) -> np.ndarray:
-    """(user − d_user)·(llm − d_llm), the product of both gains, and 0 where a side does
-    not gain.
+    """(user − d_user)·(llm − d_llm), the product of both gains, and 0 where a side does not gain.
 
     `disagreement` (user, llm): what each side has where they do not agree. Source: Nash
     1950, Econometrica 18.
@@ -115,8 +113,9 @@ def _sides(
 
 
 class Welfare(Component):
-    """The welfare of both sides' pay-offs. `signed`: negative pay-offs count as they
-    are, and not as 0.
+    """The welfare of both sides' pay-offs.
+
+    `signed`: negative pay-offs count as they are, and not as 0.
     """
 
     KINDS: ClassVar = {

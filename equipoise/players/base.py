@@ -1,6 +1,4 @@
-"""Players: configurations that open into actors, and the capabilities that an actor may
-have.
-"""
+"""Players: configurations that open into actors, and the capabilities that an actor may have."""
 
 from __future__ import annotations
 
@@ -18,8 +16,10 @@ class Actor(Protocol):
     """A player that is ready to move."""
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One move per view, in order. A row's randomness comes from its own seed
-        alone. A row that fails is an error move.
+        """One move per view, in order.
+
+        A row's randomness comes from its own seed alone. A row that fails is an error
+        move.
         """
         ...
 
@@ -34,8 +34,9 @@ class Scorer(Protocol):
 
     @property
     def encoding(self) -> str:
-        """Fingerprint of tokenizer, template and truncation. Log-probabilities of two
-        players can be compared only where it is equal.
+        """Fingerprint of tokenizer, template and truncation.
+
+        Log-probabilities of two players can be compared only where it is equal.
         """
         ...
 
@@ -82,6 +83,4 @@ class Player(Component):
 
     @abstractmethod
     def open(self, weights: Path | None, resources: Resources) -> Actor:
-        """The actor with `weights` (a folder that a learner wrote), or as configured
-        when None.
-        """
+        """The actor with `weights` (a folder that a learner wrote), or as configured when None."""

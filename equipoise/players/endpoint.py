@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 
 class Endpoint(EndpointSettings):
-    """A model that answers on `base_url` as OpenAI's /chat/completions does. It can
-    play and judge, but not learn.
+    """A model that answers on `base_url` as OpenAI's /chat/completions does.
+
+    It can play and judge, but not learn.
     """
 
     def open(self, weights: Path | None, resources: Resources) -> EndpointActor:
-        """The actor; nothing is sent before it is asked to move. Raises ConfigError
-        when the key is not set.
+        """The actor; nothing is sent before it is asked to move.
+
+        Raises ConfigError when the key is not set.
         """
         from equipoise.players.endpoint_actor import EndpointActor, MemoryReplies
         from equipoise.players.requests import Connection

@@ -61,9 +61,7 @@ class Request:
 
 
 class EndpointActor:
-    """An endpoint that is ready to move. It runs its own event loop in the thread that
-    calls it.
-    """
+    """An endpoint that is ready to move. It runs its own event loop in the thread that calls it."""
 
     def __init__(
         self, player: EndpointSettings, connection: Connection, replies: Replies
@@ -77,8 +75,9 @@ class EndpointActor:
         self._spent = Spending()
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One answer per view. Equal (view, seed) are requested once, and not again
-        once they are answered.
+        """One answer per view.
+
+        Equal (view, seed) are requested once, and not again once they are answered.
 
         A row that the server refuses is an error move. Raises ModelError for a failure
         that concerns every row (the key, the model, the address, a field that the
@@ -286,8 +285,10 @@ class EndpointActor:
     async def _outcome(
         self, request: Request, stop: asyncio.Event
     ) -> ServerReply | Failure:
-        """The server's reply. A schema is requested in the strictest format that the
-        server takes; the format is remembered.
+        """The server's reply.
+
+        A schema is requested in the strictest format that the server takes; the format
+        is remembered.
         """
         if request.schema is None:
             return await self._connection.send(request.body, stop)

@@ -42,8 +42,9 @@ class Prices(Settings):
 
 
 class Budget(Settings):
-    """What an account may spend in one run; null: no limit. A run that reaches a limit
-    stops and can be resumed.
+    """What an account may spend in one run; null: no limit.
+
+    A run that reaches a limit stops and can be resumed.
     """
 
     calls: int | None = Field(None, ge=0, description="answers")
@@ -168,8 +169,9 @@ class EndpointSettings(Player):
         return self
 
     def key(self) -> str | None:
-        """The key itself, from the environment; None where none is needed. Raises
-        ConfigError when it is not set.
+        """The key itself, from the environment; None where none is needed.
+
+        Raises ConfigError when it is not set.
         """
         if self.api_key_env is None:
             return None

@@ -114,6 +114,7 @@ class Local(Player):
 
     def encoding(self) -> Encoding:
         """How this player's chats become token ids, the same for all its generations.
+
         Raises ModelError.
         """
         return load_encoding(
@@ -121,8 +122,9 @@ class Local(Player):
         )
 
     def open(self, weights: Path | None, resources: Resources) -> LocalActor:
-        """The actor with `weights`. Adapters of one model share it through `resources`.
-        Raises ModelError.
+        """The actor with `weights`.
+
+        Adapters of one model share it through `resources`. Raises ModelError.
         """
         encoding = self.shared_encoding(resources)
         base, adapter = self.base(weights, resources)
@@ -131,6 +133,7 @@ class Local(Player):
 
     def shared_encoding(self, resources: Resources) -> Encoding:
         """The encoding that all players with this tokenizer, template and length share.
+
         Raises ModelError.
         """
         options = repr(sorted(self.template_options.items()))
@@ -180,8 +183,9 @@ class SharedBase:
         self._adapters: dict[str, str] = {}
 
     def adapter(self, folder: Path) -> str:
-        """The name of the adapter in `folder`, which is read at its first use. Raises
-        ModelError.
+        """The name of the adapter in `folder`, which is read at its first use.
+
+        Raises ModelError.
         """
         key = str(folder.resolve())
         if key not in self._adapters:
@@ -194,9 +198,7 @@ class SharedBase:
 
     @contextmanager
     def lend(self, adapter: str | None) -> Iterator[Any]:
-        """The model with this adapter active (None: without any), while the context is
-        open.
-        """
+        """The model with this adapter active (None: without any), while the context is open."""
         if adapter is not None:
             self._peft.set_adapter(adapter, inference_mode=True)
             yield self.model
@@ -227,8 +229,9 @@ class LocalActor:
         return self._encoding.fingerprint
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One sampled answer per view. A chat that the template refuses or that leaves
-        no room gives an error move.
+        """One sampled answer per view.
+
+        A chat that the template refuses or that leaves no room gives an error move.
         """
         moves: dict[int, Move] = {}
         prompts: dict[int, list[int]] = {}

@@ -15,8 +15,9 @@ from equipoise.types import PlayerId
 
 
 class Population:
-    """Opens players on demand; what they load is shared. Generation 0 is the player as
-    configured.
+    """Opens players on demand; what they load is shared.
+
+    Generation 0 is the player as configured.
     """
 
     def __init__(
@@ -27,8 +28,7 @@ class Population:
         resources: Resources | None = None,
         live: Callable[[PlayerId], Actor | None] = lambda player: None,
     ) -> None:
-        """`folder` holds the trained generations; `replies` keeps the replies that were
-        paid for.
+        """`folder` holds the trained generations; `replies` keeps the replies that were paid for.
 
         `resources`: another population's, to share what it has opened. `live`: the
         actor of a learner that is in memory, or None for a player that is not.
@@ -40,8 +40,9 @@ class Population:
         self._open: dict[PlayerId | str, Actor] = {}
 
     def weights(self, player: PlayerId) -> Path | None:
-        """The folder of a generation's weights; None: the model's own. Raises RunError
-        when they are gone.
+        """The folder of a generation's weights; None: the model's own.
+
+        Raises RunError when they are gone.
         """
         if player.generation == 0:
             return self.players[player.name].start

@@ -41,8 +41,7 @@ class ServerReply:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no completion. `status` is HTTP's, None where the server did not get
-    that far.
+    """Why there is no completion. `status` is HTTP's, None where the server did not get that far.
 
     `transient`: another attempt may succeed; `wait`: seconds that the server requests
     before it; `unreachable`: no connection came about. `code` and `field` are the cause
@@ -104,8 +103,9 @@ class Connection:
     async def send(
         self, body: Mapping[str, Any], stop: asyncio.Event
     ) -> ServerReply | Failure:
-        """The server's completion of `body`, or the last failure. Once `stop` is set no
-        further attempt is made.
+        """The server's completion of `body`, or the last failure.
+
+        Once `stop` is set no further attempt is made.
         """
         return await self.retried(lambda: self._attempt(body), stop)
 
@@ -194,9 +194,7 @@ class Connection:
         )
 
     def _clean(self, message: str) -> str:
-        """`message` on one line, short, and without the key, should the server have
-        repeated it.
-        """
+        """`message` on one line, short, and without the key, should the server have repeated it."""
         if self._key:
             message = message.replace(self._key, "[key]")
         message = " ".join(message.split())
@@ -215,8 +213,7 @@ def further_fields(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read(reply: Any) -> ServerReply:
-    """The completion in a server's JSON. Reasoning that the server keeps apart stays
-    apart.
+    """The completion in a server's JSON. Reasoning that the server keeps apart stays apart.
 
     Raises ValueError where it holds none.
     """

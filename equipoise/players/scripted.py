@@ -58,8 +58,10 @@ class ScriptedActor:
         )
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One answer per view. Where the function raises, or returns no text, the move
-        is an error with the reason.
+        """One answer per view.
+
+        Where the function raises, or returns no text, the move is an error with the
+        reason.
         """
         return [self._move(view, seed) for view, seed in zip(views, seeds, strict=True)]
 

@@ -20,8 +20,9 @@ FILE = "policy.json"
 
 
 class Tabular(Player):
-    """softmax(logits) over the legal moves. Starts from `logits`, from `probabilities`,
-    or uniform.
+    """softmax(logits) over the legal moves.
+
+    Starts from `logits`, from `probabilities`, or uniform.
     """
 
     kind: Literal["tabular"] = "tabular"
@@ -128,8 +129,9 @@ class TabularActor:
     def logprobs(
         self, chats: Sequence[tuple[Message, ...]], texts: Sequence[str]
     ) -> list[tuple[float, int]]:
-        """The log-probability of each text, a move's name, as one token. Raises
-        ConfigError for any other text.
+        """The log-probability of each text, a move's name, as one token.
+
+        Raises ConfigError for any other text.
         """
         actions = self.player.actions
         for text in texts:
@@ -146,9 +148,7 @@ class TabularActor:
 
 
 def read_policy(folder: Path) -> np.ndarray:
-    """The logits in nats, [A], of a folder of weights. Raises ModelError where it holds
-    none.
-    """
+    """The logits in nats, [A], of a folder of weights. Raises ModelError where it holds none."""
     try:
         policy = json.loads((folder / FILE).read_text())
         logits_A = np.asarray(policy["logits"], np.float64)

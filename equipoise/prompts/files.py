@@ -95,8 +95,9 @@ def _matching(path: Path) -> list[Path]:
 
 
 def read(file: Path, part: str = "") -> Iterator[tuple[str, Any]]:
-    """(where, row) for every row of a file, read according to its suffix. DataError
-    names file and line.
+    """(where, row) for every row of a file, read according to its suffix.
+
+    DataError names file and line.
 
     `part` names the list of rows in a JSON file that is an object; where there is a
     single list, it may be left out.

@@ -25,8 +25,10 @@ def is_gtalign(row: Mapping[str, Any]) -> bool:
 def read_gtalign(
     row: Mapping[str, Any], where: str, text: PromptText
 ) -> tuple[tuple[Message, ...], dict[str, Any]]:
-    """(messages, facts) of a row. `text`: the `prompt` with all instructions, the bare
-    `chat` that led to it, or the `single` request that the ground truth answers.
+    """(messages, facts) of a row.
+
+    `text`: the `prompt` with all instructions, the bare `chat` that led to it, or the
+    `single` request that the ground truth answers.
 
     Raises DataError, beginning with `where`, where the row lacks it.
     """

@@ -1,5 +1,4 @@
-"""From a row of a data set to a `Prompt`: the shapes of rows, distinguished by their
-columns.
+"""From a row of a data set to a `Prompt`: the shapes of rows, distinguished by their columns.
 
     {"prompt": "text"}, {"prompt": [{"role", "content"}, …]}
         prompt-only rows, standard and conversational
@@ -57,8 +56,9 @@ class RowPrompts(Prompts):
     )
 
     def prompts(self, rows: Iterable[tuple[str, Any]], source: str) -> list[Prompt]:
-        """A prompt for each (where, row), in order. The DataError for a malformed row
-        begins with its `where`.
+        """A prompt for each (where, row), in order.
+
+        The DataError for a malformed row begins with its `where`.
         """
         prompts = [
             to_prompt(row, where, source, self.text, self.prompt_column)
@@ -76,8 +76,9 @@ def to_prompt(
     text: PromptText = "prompt",
     column: str | None = None,
 ) -> Prompt:
-    """The prompt of a row. Its id is the hash of its messages, whatever its facts;
-    `source` names the data set.
+    """The prompt of a row.
+
+    Its id is the hash of its messages, whatever its facts; `source` names the data set.
 
     Raises DataError, beginning with `where`, on a row of an unknown shape.
     """
@@ -161,9 +162,7 @@ def _no_prompt(row: Mapping[str, Any], where: str, column: str | None) -> str:
 def _cut_off_answer(
     messages: tuple[Message, ...],
 ) -> tuple[tuple[Message, ...], str | None]:
-    """(messages up to the last that is not the assistant's, the text of the others or
-    None).
-    """
+    """(messages up to the last that is not the assistant's, the text of the others or None)."""
     end = len(messages)
     while end and messages[end - 1].role == "assistant":
         end -= 1

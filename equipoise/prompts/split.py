@@ -20,8 +20,9 @@ from equipoise.types import Prompt
 
 @dataclass(frozen=True)
 class PromptSplit:
-    """`parts[g]` is played in generation g. `dropped` counts the prompts in no part by
-    their reasons:
+    """`parts[g]` is played in generation g.
+
+    `dropped` counts the prompts in no part by their reasons:
 
     "empty" (no text), "duplicate" (the same messages again), "in_held_out" (training
     prompts whose text is that of a held-out prompt up to case and white space),
@@ -63,8 +64,9 @@ class PromptSplit:
 
 
 def load_split(prompts: Prompts, generations: int, seed: int) -> PromptSplit:
-    """The prompts of a run, loaded and split; `seed` is the run's. Raises DataError as
-    `split` does.
+    """The prompts of a run, loaded and split; `seed` is the run's.
+
+    Raises DataError as `split` does.
     """
     return split(
         prompts.load(),

@@ -1,5 +1,6 @@
-"""Rows of benchmark tasks, in the schemas of their files, as rows with a `prompt` and
-an `answer`. What the prompt is:
+"""Rows of benchmark tasks, in the schemas of their files, as rows with a `prompt` and an `answer`.
+
+What the prompt is:
 
     {"question", "choices": {"A": text, …} | [text, …], "answer": letter | place}
         the question and the lettered options

@@ -44,8 +44,9 @@ def _message(item: Any, number: int, where: str) -> Message:
 
 
 def plain(value: Any, where: str) -> Any:
-    """`value` as plain data that can be recorded. Raises DataError, beginning with
-    `where`, where it cannot be.
+    """`value` as plain data that can be recorded.
+
+    Raises DataError, beginning with `where`, where it cannot be.
     """
     try:
         return msgspec.to_builtins(value)

@@ -15,8 +15,9 @@ from equipoise.component import Component
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`first` met `second`: `value` is 1 when first won, 0 when second won, ½ for a
-    judged tie. `weight` is how many such matches it stands for.
+    """`first` met `second`: `value` is 1 when first won, 0 when second won, ½ for a judged tie.
+
+    `weight` is how many such matches it stands for.
     """
 
     first: str

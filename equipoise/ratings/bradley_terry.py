@@ -63,9 +63,7 @@ class BradleyTerry(Ratings):
 
 
 def _fit(counts: Counts, prior: float) -> np.ndarray:
-    """strength_N in nats relative to the prior's average player (any origin when prior
-    is 0).
-    """
+    """strength_N in nats relative to the prior's average player (any origin when prior is 0)."""
     import evalica  # here, since it imports pandas, which takes a second
     import pandas
 

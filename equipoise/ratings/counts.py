@@ -16,8 +16,9 @@ from equipoise.ratings.base import Outcome
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """How often each outcome happened. `names` are sorted, so the order of the outcomes
-    changes nothing.
+    """How often each outcome happened.
+
+    `names` are sorted, so the order of the outcomes changes nothing.
 
     win_NN[i, j]: i beat j. tie_NN[i, j] = tie_NN[j, i]: a tie of the two, counted once
     in each cell.
@@ -34,8 +35,9 @@ class Counts:
 
 
 def count(outcomes: Sequence[Outcome]) -> Counts:
-    """The pair counts of `outcomes`. A player's match against itself says nothing about
-    its strength and is left out.
+    """The pair counts of `outcomes`.
+
+    A player's match against itself says nothing about its strength and is left out.
 
     Raises DataError for a value other than 0, ½ and 1, and for a weight that is
     negative or not finite.

@@ -55,8 +55,9 @@ class Elo(Ratings):
     )
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
-        """Ratings of every player that appears, highest first. Raises DataError for an
-        impossible outcome.
+        """Ratings of every player that appears, highest first.
+
+        Raises DataError for an impossible outcome.
         """
         counts = count(outcomes)
         if len(counts.names) < 2:

@@ -1,5 +1,4 @@
-"""Nash averaging: a player's rating is its pay-off against the equilibrium of the
-population.
+"""Nash averaging: a player's rating is its pay-off against the equilibrium of the population.
 
 A mean win rate rewards beating many copies of one weak player; against the equilibrium
 mixture, copies and players outside its support change nothing. Of many equilibria the
@@ -67,9 +66,7 @@ class NashAverage(Ratings):
         )
 
     def _resampled(self, counts: Counts, seed: int) -> np.ndarray:
-        """Pay-offs [R, N, N] of as many outcomes for each pair as there were, drawn
-        again.
-        """
+        """Pay-offs [R, N, N] of as many outcomes for each pair as there were, drawn again."""
         players = len(counts.names)
         i_C, j_C = np.triu_indices(players, 1)
         won_C3 = np.stack(

@@ -21,8 +21,7 @@ from equipoise.seeds import generator
 
 
 class OpenSkill(Ratings):
-    """The mean belief over shuffled passes, μ ± 1.96·√(mean σ² + variance of μ over the
-    passes).
+    """The mean belief over shuffled passes, μ ± 1.96·√(mean σ² + variance of μ over the passes).
 
     μ is in OpenSkill's own units: 6 of them (√2·β + what σ adds) are odds of e to one.
     Its `ordinal` μ − 3σ is for leader boards; it would lie outside its own interval. A
@@ -43,8 +42,9 @@ class OpenSkill(Ratings):
     passes: int = Field(10, ge=2, description="shuffled passes through the matches")
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
-        """Ratings of every player that appears, highest first. Raises DataError for an
-        impossible outcome.
+        """Ratings of every player that appears, highest first.
+
+        Raises DataError for an impossible outcome.
         """
         counts = count(outcomes)
         if not counts.names:

@@ -40,8 +40,7 @@ class State:
 
 
 class Reputation(Ratings):
-    """A duel moves both reputations by the judges' margin; a judge's weight is its own
-    reputation.
+    """A duel moves both reputations by the judges' margin; a judge's weight is its own reputation.
 
     s̄_a = w_a · Σ_k R_k s_a^(k) / Σ_k R_k, with w the players' own `weights`; then, for
     each of the two in turn, i ← a against j ← b and then the reverse, where the second
@@ -126,8 +125,9 @@ class Reputation(Ratings):
         return value
 
     def init(self, names: Sequence[str]) -> State:
-        """The state before the first duel. Raises ConfigError when `initial` lacks the
-        task score of one of `names`.
+        """The state before the first duel.
+
+        Raises ConfigError when `initial` lacks the task score of one of `names`.
         """
         ratings = dict.fromkeys(names, self.initial_rating)
         if self.initial != "fair" and names:
@@ -274,8 +274,7 @@ def _check_duel(first: str, second: str, ratings: Mapping[str, float]) -> None:
 def weighted_means(
     scores: JudgeScores, ratings: Mapping[str, float]
 ) -> tuple[float, float]:
-    """(s̄_a, s̄_b), s̄ = Σ_k R_k s^(k) / Σ_k R_k over the judges k: the unit is the
-    scores'.
+    """(s̄_a, s̄_b), s̄ = Σ_k R_k s^(k) / Σ_k R_k over the judges k: the unit is the scores'.
 
     With the reputations after all updates, the higher of the two is the chosen answer
     of SPARTA's pair. Raises ConfigError without scores and for a judge that `ratings`

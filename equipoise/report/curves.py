@@ -1,6 +1,4 @@
-"""Curves over generations with their intervals: one a figure, or several players' in
-one.
-"""
+"""Curves over generations with their intervals: one a figure, or several players' in one."""
 
 from __future__ import annotations
 

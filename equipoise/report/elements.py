@@ -38,8 +38,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A measure over generations. `low` and `high` are empty where there is no
-    interval; NaN leaves a gap.
+    """A measure over generations.
+
+    `low` and `high` are empty where there is no interval; NaN leaves a gap.
     """
 
     name: str

@@ -1,5 +1,4 @@
-"""The report: one HTML file that holds everything it needs and asks the network for
-nothing.
+"""The report: one HTML file that holds everything it needs and asks the network for nothing.
 
 The page's policy (CSP) forbids every request and every script but the two that it
 holds, by their hashes. Texts of models and data reach the page in two ways only:
@@ -26,9 +25,7 @@ _HERE = Path(__file__).parent
 
 
 def _policy(scripts: Sequence[str]) -> str:
-    """The content security policy that lets exactly these scripts run and nothing be
-    fetched.
-    """
+    """The content security policy that lets exactly these scripts run and nothing be fetched."""
     hashes = [
         base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         for text in scripts

@@ -1,6 +1,4 @@
-"""Sections on a league of players or generations: who beats whom, the equilibrium, the
-ratings.
-"""
+"""Sections on a league of players or generations: who beats whom, the equilibrium, the ratings."""
 
 from __future__ import annotations
 

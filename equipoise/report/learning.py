@@ -1,6 +1,4 @@
-"""Sections on how learning went: the headline numbers, the curves over generations, the
-losses.
-"""
+"""Sections on how learning went: the headline numbers, the curves over generations, the losses."""
 
 from __future__ import annotations
 

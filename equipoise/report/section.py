@@ -1,5 +1,4 @@
-"""What a section of the report is made of: tiles, figures, tables, match cards and
-plain text.
+"""What a section of the report is made of: tiles, figures, tables, match cards and plain text.
 
 A section with a `reason` and no blocks is named at the end of the page as left out, and
 why. Text goes into blocks as it is; the page escapes it. Only what goes into a figure's
@@ -108,8 +107,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """Matches to browse; `total` is how many the run holds, of which `rows` are a
-    sample.
+    """Matches to browse; `total` is how many the run holds, of which `rows` are a sample.
 
     `folded` is what stands in their place until a reader asks for them; `source` says
     what they are a choice of.
@@ -133,8 +131,9 @@ class Verbatim:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A headed part of the page; `name` is its anchor. Without blocks, `reason` says
-    why it is left out.
+    """A headed part of the page; `name` is its anchor.
+
+    Without blocks, `reason` says why it is left out.
     """
 
     name: str

@@ -173,8 +173,9 @@ class Display:
     def stage(
         self, name: str, total: int | None = None, generation: int | None = None
     ) -> None:
-        """A stage begins, and the one before is over. `total`: how much there is to do;
-        None: not known.
+        """A stage begins, and the one before is over.
+
+        `total`: how much there is to do; None: not known.
         """
         self._end()
         self._name, self._total, self._generation = name, total, generation
@@ -189,9 +190,7 @@ class Display:
             self._bar.advance(self._bar.tasks[-1].id, n)
 
     def numbers(self, **named: Value) -> None:
-        """Numbers that matter now: win_rate, exploitability, unjudged_share,
-        tokens_per_second …
-        """
+        """Numbers that matter now: win_rate, exploitability, unjudged_share, tokens_per_second …"""
         self._numbers |= named
         self._fresh |= named
         if self._bar is not None:

@@ -1,6 +1,4 @@
-"""Sections on several players in training: how they were rated over time, and who met
-whom.
-"""
+"""Sections on several players in training: how they were rated over time, and who met whom."""
 
 from __future__ import annotations
 

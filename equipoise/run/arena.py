@@ -122,8 +122,9 @@ class RunArena:
         return self._roster.measured(player)
 
     def seated(self, t: int) -> Mapping[str, PlayerId]:
-        """role -> the player that has it in generation t. Raises ConfigError where the
-        schedule gives no role to a player.
+        """role -> the player that has it in generation t.
+
+        Raises ConfigError where the schedule gives no role to a player.
         """
         return self._roster.seated(t)
 

@@ -90,6 +90,7 @@ def cold_start(
 
 def teacher_named(text: str) -> Player:
     """A teacher: the name of a packaged one, a YAML file, or YAML text of a player.
+
     Raises ConfigError.
     """
     packaged = added("TEACHERS")

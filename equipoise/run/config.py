@@ -149,9 +149,7 @@ class RunConfig(Settings):
         return self
 
     def _check_names(self) -> None:
-        """Raises ValueError for faulty names of players, and where no such player
-        learns.
-        """
+        """Raises ValueError for faulty names of players, and where no such player learns."""
         for name in self.players:
             if not name.isidentifier():
                 raise ValueError(
@@ -183,9 +181,7 @@ class RunConfig(Settings):
             )
 
     def _check_measures(self) -> None:
-        """Raises ValueError where there is nothing to measure on, or nothing to measure
-        with.
-        """
+        """Raises ValueError where there is nothing to measure on, or nothing to measure with."""
         evaluation = self.evaluate
         if evaluation.plays and not self.prompts.held_out:
             raise ValueError(

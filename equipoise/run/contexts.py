@@ -66,9 +66,7 @@ class Contexts:
         return Measures.read(facts) if facts else None
 
     def training_ratings(self, t: int) -> dict[str, float]:
-        """The players' ratings before the matches of generation t, by name; empty at
-        first.
-        """
+        """The players' ratings before the matches of generation t, by name; empty at first."""
         rated = self._ledger.finished(f"{t - 1}/rate")
         if rated is None:
             return {}

@@ -22,8 +22,10 @@ ACTIVATIONS = 16  # numbers that a layer keeps per hidden number for the backwar
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """What a run takes, as if every player were like these learners. Memory in bytes,
-    arithmetic in floating-point operations at most, time in seconds on `device`.
+    """What a run takes, as if every player were like these learners.
+
+    Memory in bytes, arithmetic in floating-point operations at most, time in seconds on
+    `device`.
     """
 
     learners: tuple[str, ...]
@@ -89,9 +91,7 @@ def _sampling_bytes(player: Local, model: Description, tokens: float) -> float:
 def _training_bytes(
     player: Local, model: Description, trainer: Learner, tokens: float
 ) -> float:
-    """Weights, gradients and two Adam moments, activations, and what the trainer
-    keeps.
-    """
+    """Weights, gradients and two Adam moments, activations, and what the trainer keeps."""
     width = _bytes_per_number(player)
     weights = model.parameters * width + model.trainable * (width + 8)
     kept = trainer.kept(model.parameters, player.lora is not None)
@@ -120,9 +120,7 @@ def _prompt_tokens(config: RunConfig) -> tuple[float, tuple[str, ...]]:
 
 
 def _matrix_speed() -> tuple[float, str]:
-    """(floating-point operations a second of a large matrix product here, the device's
-    name).
-    """
+    """(floating-point operations a second of a large matrix product here, the device's name)."""
     import torch
 
     from equipoise.models.device import choose_device

@@ -14,9 +14,7 @@ IS_MEETING = f"""instr(substr(record, 1, 400), '"game":"{MEETING}"') > 0"""
 
 
 def counts(run: Run, stages: Sequence[StageRecord]) -> dict[str, int | float]:
-    """What was played, judged and learned from; a name that ends in "share" is a
-    share.
-    """
+    """What was played, judged and learned from; a name that ends in "share" is a share."""
     records = run.ledger.counts()
     ((side_by_side,),) = run.ledger.rows(
         f"SELECT count(*) FROM matches WHERE split = 'held_out' AND {IS_MEETING}"

@@ -96,8 +96,9 @@ class Database:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """The tables at `path`. Raises RunError when the file is absent, is no ledger,
-        or has another schema.
+        """The tables at `path`.
+
+        Raises RunError when the file is absent, is no ledger, or has another schema.
         """
         if not path.exists():
             raise RunError(f"{path}: no ledger here; is {path.parent} a run directory?")
@@ -133,8 +134,10 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing. Transactions nest: the outermost one commits. Raises DiskFull
-        when nothing can be written.
+        """All or nothing.
+
+        Transactions nest: the outermost one commits. Raises DiskFull when nothing can
+        be written.
         """
         if self._db.in_transaction:
             yield self._db

@@ -29,8 +29,9 @@ from equipoise.run.renamed import renamed
 
 
 class Run:
-    """An open run directory. `Run.create` and `Run.open` are context managers that hold
-    the run's lock.
+    """An open run directory.
+
+    `Run.create` and `Run.open` are context managers that hold the run's lock.
     """
 
     def __init__(self, folder: Path, config: RunConfig, ledger: Ledger) -> None:
@@ -43,8 +44,10 @@ class Run:
     def create(
         cls, config: RunConfig, folder: Path, overwrite: bool = False
     ) -> Iterator[Run]:
-        """A new run in `folder`. Raises RunError when something is there and
-        `overwrite` is false, or it is in use.
+        """A new run in `folder`.
+
+        Raises RunError when something is there and `overwrite` is false, or it is in
+        use.
 
         Raises DataError, before anything is written, for a game whose files cannot be
         used.
@@ -80,8 +83,9 @@ class Run:
     @classmethod
     @contextmanager
     def open(cls, folder: Path) -> Iterator[Run]:
-        """The run in `folder`, locked against a second process. Raises RunError when it
-        is none, busy or too new.
+        """The run in `folder`, locked against a second process.
+
+        Raises RunError when it is none, busy or too new.
         """
         with cls.read(folder) as run, _locked(folder):
             run._drop_unfinished_metrics()
@@ -142,9 +146,7 @@ class Run:
 
 
 def _config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """The configuration that a run directory keeps, perhaps written by an earlier
-    version.
-    """
+    """The configuration that a run directory keeps, perhaps written by an earlier version."""
     values = renamed(recipes.read(path))
     return recipes.build(values, str(path), recipes.override(values, overrides))
 

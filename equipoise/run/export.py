@@ -29,9 +29,7 @@ CHUNK = 10_000  # rows held in memory at a time
 
 
 def export(ledger: Ledger, folder: Path) -> dict[Path, int]:
-    """Write every table to `folder`/NAME.parquet, in place of older files; returns file
-    -> rows.
-    """
+    """Write every table to `folder`/NAME.parquet, in place of older files; returns file -> rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

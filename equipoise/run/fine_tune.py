@@ -39,8 +39,7 @@ def fine_tune(
     overwrite: bool = False,
     monitor: Monitor | None = None,
 ) -> FineTuned:
-    """Train a model on answers into the folder `out`, which appears whole or not at
-    all.
+    """Train a model on answers into the folder `out`, which appears whole or not at all.
 
     Args: model: hub id, folder or packaged name; data: examples, or a file of them in
     TRL's prompt-completion or messages format; seed: of the data's order; max_length:

@@ -105,9 +105,7 @@ class Ledger(Database):
         texts: Sequence[str],
         values: Sequence[tuple[float, int]],
     ) -> None:
-        """Record the log-probability (nats) and token count of each text key under
-        `player`.
-        """
+        """Record the log-probability (nats) and token count of each text key under `player`."""
         rows = (
             (str(player), encoding, text, total, count)
             for text, (total, count) in zip(texts, values, strict=True)

@@ -133,9 +133,7 @@ class LiveLearners:
         return facts
 
     def _trainer_at(self, learner: PlayerId) -> PolicyTrainer:
-        """The trainer at this generation, brought there from what is on disk and in the
-        ledger.
-        """
+        """The trainer at this generation, brought there from what is on disk and in the ledger."""
         trainer = self._trainers.get(learner.name)
         if trainer is None or trainer.learner.generation > learner.generation:
             self._trainers.pop(learner.name, None)

@@ -123,9 +123,7 @@ def reasons(judgements: Sequence[Judgement]) -> str:
 def _notes(
     finish: str, seat: str, judgements: Sequence[Judgement], utility: str
 ) -> Iterator[str]:
-    """How the answer ended, and everything that was scored but the first judge's
-    utility.
-    """
+    """How the answer ended, and everything that was scored but the first judge's utility."""
     if finish != "stop":
         yield f"ended by {finish}"
     for i, judgement in enumerate(judgements):

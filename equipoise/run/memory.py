@@ -27,9 +27,7 @@ class Memory:
         self._successful_texts: list[str] = []
 
     def terms(self, t: int, resources: Resources) -> list[Term]:
-        """The shaping terms in generation t; they know every text of the generations
-        before.
-        """
+        """The shaping terms in generation t; they know every text of the generations before."""
         if self._terms is None:
             game = self._config.game
             self._terms = [

@@ -140,9 +140,7 @@ def _training(
 
 
 def _rating_curves(run: Run, names: Iterable[str]) -> Iterator[Curve]:
-    """The rating of each player after the matches of each generation; NaN where it met
-    nobody.
-    """
+    """The rating of each player after the matches of each generation; NaN where it met nobody."""
     rated = [
         (
             float(t),

@@ -27,9 +27,10 @@ from equipoise.types import PlayerId, Prompt, user
 
 @dataclass(frozen=True)
 class RunCounts:
-    """How much a run does, at most. `answers` are moves of players, in training and
-    when measuring; `opponent_log_probabilities_at_most` are answers that a loss scores
-    under opponents.
+    """How much a run does, at most.
+
+    `answers` are moves of players, in training and when measuring;
+    `opponent_log_probabilities_at_most` are answers that a loss scores under opponents.
     """
 
     generations: int
@@ -51,8 +52,10 @@ class RunCounts:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What a run would do. `costs`: one for each group of learners that cost the same;
-    `notes` say what had to be assumed.
+    """What a run would do.
+
+    `costs`: one for each group of learners that cost the same; `notes` say what had to
+    be assumed.
     """
 
     config: RunConfig

@@ -76,9 +76,7 @@ def play_out(run: Run, monitor: Monitor | None = None) -> Played:
 
 
 def explain_devices(config: RunConfig) -> str:
-    """On which device the parts with `device: auto` run and why; "" where no part has a
-    device.
-    """
+    """On which device the parts with `device: auto` run and why; "" where no part has a device."""
     from equipoise.models.device import explain_device
 
     return explain_device() if _mentions_device(config.model_dump()) else ""

@@ -51,8 +51,10 @@ def load(recipe: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
 def build(
     values: Mapping[str, Any], source: str, origins: Mapping[str, str] | None = None
 ) -> RunConfig:
-    """A RunConfig from plain values. Raises ConfigError that says where in `source`, or
-    in which override (`origins`), the fault lies.
+    """A RunConfig from plain values.
+
+    Raises ConfigError that says where in `source`, or in which override (`origins`),
+    the fault lies.
     """
     try:
         return RunConfig.model_validate(_with_defaults(values))
@@ -61,8 +63,9 @@ def build(
 
 
 def component(room: type[C], text: str, overrides: Sequence[str], option: str) -> C:
-    """One component from a kind's name, a YAML file or YAML text, as a command's
-    `option` gives it. Raises ConfigError.
+    """One component from a kind's name, a YAML file or YAML text, as a command's `option` gives it.
+
+    Raises ConfigError.
     """
     values: Any = {"kind": text}
     try:
@@ -114,9 +117,7 @@ def _text(recipe: str | Path) -> str:
 
 
 def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """`above` over `below`; a component of another kind replaces the one below it
-    whole.
-    """
+    """`above` over `below`; a component of another kind replaces the one below it whole."""
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
@@ -171,9 +172,7 @@ def _same_kind(below: Mapping[str, Any], above: Mapping[str, Any]) -> bool:
 
 
 def override(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, str]:
-    """Put `key.path=value` overrides into plain values; returns which override set
-    which key.
-    """
+    """Put `key.path=value` overrides into plain values; returns which override set which key."""
     origins: dict[str, str] = {}
     for text in overrides:
         key, equals, value = text.partition("=")

@@ -54,9 +54,7 @@ class Recorder:
         self._ledger.finish(key, t, name, facts, time.perf_counter() - started)
 
     def title(self, stage: str, player: str) -> str:
-        """What a monitor calls a stage: with the player's name, where the run has
-        several.
-        """
+        """What a monitor calls a stage: with the player's name, where the run has several."""
         several = len(self._config.players) > 1
         return f"{stage} {player}" if player and several else stage
 

@@ -105,9 +105,7 @@ def _judged(
 
 
 def _own_judge(run: Run, other: Judge, match: Match) -> str:
-    """The name of the run's judge: the first that judged this match and is not the
-    other.
-    """
+    """The name of the run's judge: the first that judged this match and is not the other."""
     names = run.ledger.rows("SELECT DISTINCT judge FROM judgements ORDER BY rowid")
     for (name,) in names:
         if name != other.name and run.ledger.judgements_of([match.id], name):

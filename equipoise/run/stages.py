@@ -103,9 +103,7 @@ class RunStages:
         return self._recorder.matches(f"{t}/play", seatings, t, "train")
 
     def judge(self, matches: Sequence[Match], t: int) -> list[Judgement]:
-        """The judgements of every judge that teaches somebody, on each match of
-        generation t.
-        """
+        """The judgements of every judge that teaches somebody, on each match of generation t."""
         prompts = self._prompt_parts.played(t)
         judgements: list[Judgement] = []
         for name, judge in self._teachers().items():

@@ -1,6 +1,4 @@
-"""Each learner's training: from its examples to its next generation, on disk or in
-memory.
-"""
+"""Each learner's training: from its examples to its next generation, on disk or in memory."""
 
 from __future__ import annotations
 
@@ -52,9 +50,7 @@ class Training:
     def learn(
         self, examples: Sequence[Pair | Episode], learner: PlayerId, t: int
     ) -> PlayerId:
-        """Train `learner` into its next generation; its weights appear complete or not
-        at all.
-        """
+        """Train `learner` into its next generation; its weights appear complete or not at all."""
         newborn = PlayerId(learner.name, learner.generation + 1)
         key = f"{t}/learn/{learner.name}"
         trainer = self._config.learner_of(learner.name)

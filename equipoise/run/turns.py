@@ -50,9 +50,7 @@ class Turns(Component):
     def expected(
         self, learners: Sequence[str], generations: int
     ) -> list[tuple[str, ...]]:
-        """Who will learn in each of so many generations, as far as the settings alone
-        decide it.
-        """
+        """Who will learn in each of so many generations, as far as the settings alone decide it."""
         taken: list[TurnTaken] = []
         for _ in range(generations):
             taken.append(TurnTaken(self.next_learners(learners, taken)))

@@ -40,8 +40,10 @@ log = logging.getLogger(__name__)
 
 
 def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette:
-    """The application. `token` None: programs on this machine may ask without one, but
-    no web page from elsewhere.
+    """The application.
+
+    `token` None: programs on this machine may ask without one, but no web page from
+    elsewhere.
     """
     gate = Gate(limits.concurrency, limits.queue)
 
@@ -93,9 +95,7 @@ def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette
 
 
 class AccessCheck:
-    """Lets requests in that carry the token; where there is none, those from this
-    machine.
-    """
+    """Lets requests in that carry the token; where there is none, those from this machine."""
 
     def __init__(self, app: ASGIApp, token: str | None) -> None:
         self._app = app
@@ -235,8 +235,9 @@ async def _prompt_tokens(engine: Engine, request: EngineRequest) -> int | None:
 async def _answers(
     engine: Engine, requests: Sequence[EngineRequest]
 ) -> AsyncGenerator[tuple[int, Piece], None]:
-    """The pieces of several answers as they come, each with its answer's number. Raises
-    what the engine raises.
+    """The pieces of several answers as they come, each with its answer's number.
+
+    Raises what the engine raises.
     """
     arrived: asyncio.Queue[tuple[int, Piece | Exception]] = asyncio.Queue()
 

@@ -34,9 +34,7 @@ ModelPlayer: TypeAlias = "Local | Endpoint"
 
 @dataclass(frozen=True, slots=True)
 class OfferedModel:
-    """A model that a server has: its player, and where its weights lie (None: the
-    player's own).
-    """
+    """A model that a server has: its player, and where its weights lie (None: the player's own)."""
 
     player: ModelPlayer
     weights: Path | None = None
@@ -55,8 +53,10 @@ class ServedModel:
 
 @dataclass
 class Catalogue:
-    """Models by name. `aliases` are further names; `mixture` weighs models that the
-    name `mixture` draws from.
+    """Models by name.
+
+    `aliases` are further names; `mixture` weighs models that the name `mixture` draws
+    from.
 
     Of `extensions`, by the field of requests that they read, each puts an engine in
     front of the model's; a wish of the first of them can also be a name's suffix
@@ -135,8 +135,9 @@ class Catalogue:
         return list(self.offers)[-1]
 
     def warm(self) -> None:
-        """Open the newest model, so that what is wrong with it shows before the first
-        request. Raises UserError.
+        """Open the newest model, so that what is wrong with it shows before the first request.
+
+        Raises UserError.
         """
         self._engine(self.default)
 
@@ -186,9 +187,7 @@ class Catalogue:
         return [MIXTURE] if self.mixture and MIXTURE not in taken else []
 
     def _split(self, model: str) -> tuple[str, str, str]:
-        """(name, colon, suffix) of a model's name; a known name that has a colon is a
-        name.
-        """
+        """(name, colon, suffix) of a model's name; a known name that has a colon is a name."""
         if model in self.names:
             return model, "", ""
         return model.rpartition(":") if ":" in model else (model, "", "")
@@ -237,8 +236,9 @@ class Catalogue:
 def _by_suffix(
     engine: Engine, extension: Extension, name: str, wish: Wish, suffix: str
 ) -> Engine:
-    """The engine behind an extension of which the model's name wishes something. Raises
-    Problem, status 404, for a suffix that is no wish.
+    """The engine behind an extension of which the model's name wishes something.
+
+    Raises Problem, status 404, for a suffix that is no wish.
     """
     if wish.value is not None:
         verb = offered()[name].wish

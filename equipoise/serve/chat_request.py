@@ -211,9 +211,7 @@ def _check_limits(request: ChatRequest, limits: Limits) -> None:
 
 
 def _problem(error: ValidationError) -> Problem:
-    """The first fault, with the path of the field as clients write it:
-    messages[0].content.
-    """
+    """The first fault, with the path of the field as clients write it: messages[0].content."""
     faults = error.errors(include_url=False, include_context=False, include_input=False)
     # Of the ways in which a value could have been right, the one that it came nearest
     # to says most.

@@ -18,8 +18,10 @@ from equipoise.types import Message, user
 
 @dataclass(slots=True)
 class Exchange:
-    """A question and what came of it. `hidden` is what an extension keeps from the
-    client; `error` says why there is no answer.
+    """A question and what came of it.
+
+    `hidden` is what an extension keeps from the client; `error` says why there is no
+    answer.
     """
 
     question: str
@@ -35,9 +37,7 @@ class Exchange:
 
 
 class Conversation:
-    """Questions and answers in turn. An answer's seed depends on its place in the
-    conversation.
-    """
+    """Questions and answers in turn. An answer's seed depends on its place in the conversation."""
 
     def __init__(
         self,
@@ -54,9 +54,7 @@ class Conversation:
         self.messages = defaults.messages
 
     def wish(self, field: str, value: str) -> None:
-        """Ask something of an extension from now on. Raises Refused where it cannot
-        be.
-        """
+        """Ask something of an extension from now on. Raises Refused where it cannot be."""
         self._extensions[field].describe(value)
         self._wishes[field] = value
 
@@ -69,8 +67,9 @@ class Conversation:
         self.messages = self._defaults.messages
 
     async def ask(self, question: str, show: Callable[[str], None]) -> Exchange:
-        """The answer, which is shown as it comes. A question that fails or is broken off
-        before the first text is not remembered.
+        """The answer, which is shown as it comes.
+
+        A question that fails or is broken off before the first text is not remembered.
         """
         exchange = Exchange(question)
         request = replace(

@@ -13,8 +13,9 @@ from equipoise.types import Message
 
 
 class Refused(UserError):  # noqa: N818
-    """A request that an engine cannot take as it is; the client can mend it. `code` is
-    the protocol's error code, `param` the field that is to blame.
+    """A request that an engine cannot take as it is; the client can mend it.
+
+    `code` is the protocol's error code, `param` the field that is to blame.
     """
 
     def __init__(
@@ -78,16 +79,18 @@ class Engine(Protocol):
     """A model that answers chats, many at once."""
 
     def generate(self, request: EngineRequest, /) -> AsyncGenerator[Piece, None]:
-        """The answer in pieces, the last of them with a `finish`. Closing the generator
-        (`aclose`) ends the work on it.
+        """The answer in pieces, the last of them with a `finish`.
+
+        Closing the generator (`aclose`) ends the work on it.
 
         Raises Refused, before the first piece, for a chat that cannot be answered.
         """
         ...
 
     def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
-        """How many tokens the prompt has, `prefix` included; None where the engine
-        cannot know. Raises Refused.
+        """How many tokens the prompt has, `prefix` included; None where the engine cannot know.
+
+        Raises Refused.
         """
         ...
 

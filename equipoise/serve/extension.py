@@ -1,5 +1,4 @@
-"""What an environment adds to serving: an engine in front of the model's own, as a
-client wishes.
+"""What an environment adds to serving: an engine in front of the model's own, as a client wishes.
 
 An environment's `wing.py` lists its extensions under `SERVING`, by the field of a
 request that carries the wish: field -> the other settings of an `ExtensionOffer`. The
@@ -89,9 +88,7 @@ def extension(field: str, option: str, game: Game | None) -> Extension:
 
 
 def extensions(options: Mapping[str, str], game: Game | None) -> dict[str, Extension]:
-    """Every extension, by field; `options` are the texts of their options, as for
-    `extension`.
-    """
+    """Every extension, by field; `options` are the texts of their options, as for `extension`."""
     return {
         field: extension(field, options.get(field, ""), game) for field in offered()
     }

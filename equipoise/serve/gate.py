@@ -1,6 +1,4 @@
-"""How much the server takes on at once: places for answers, and a bounded queue before
-them.
-"""
+"""How much the server takes on at once: places for answers, and a bounded queue before them."""
 
 from __future__ import annotations
 
@@ -52,8 +50,9 @@ class Gate:
 
     @asynccontextmanager
     async def place(self, answers: int) -> AsyncIterator[None]:
-        """Places for so many answers, held while the context is open. Raises Problem
-        (429) where too many wait.
+        """Places for so many answers, held while the context is open.
+
+        Raises Problem (429) where too many wait.
         """
         await self._enter(answers)
         try:

@@ -1,5 +1,7 @@
-"""A local player as an engine. What is served is what the player would have answered at
-this seed, and an answer that is already begun goes on as it would have.
+"""A local player as an engine.
+
+What is served is what the player would have answered at this seed, and an answer that
+is already begun goes on as it would have.
 """
 
 from __future__ import annotations
@@ -55,8 +57,9 @@ class LocalEngine:
         return len(prompt_ids) + len(begun_ids)
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Piece, None]:
-        """The answer in pieces. Raises Refused for a chat that the template refuses or
-        that leaves no room.
+        """The answer in pieces.
+
+        Raises Refused for a chat that the template refuses or that leaves no room.
         """
         chat = (request.messages, request.prefix)
         if brief(*chat):  # another thread would take longer than that

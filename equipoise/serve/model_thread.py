@@ -47,8 +47,9 @@ class Cohort:
         self.answers += other.answers
 
     def round(self) -> list[tuple[PendingAnswer, Piece]]:
-        """Append a token to every answer, and return the pieces of text that come of
-        it. Answers that have finished, or are cancelled, leave.
+        """Append a token to every answer, and return the pieces of text that come of it.
+
+        Answers that have finished, or are cancelled, leave.
         """
         token_B = self._next_tokens()
         pieces: list[tuple[PendingAnswer, Piece]] = []
@@ -153,9 +154,7 @@ class ModelThread:
         _fail(unfinished, "the server is closing")
 
     def _receive(self) -> bool:
-        """Take what has arrived, waiting where there is nothing else to do; whether to
-        go on.
-        """
+        """Take what has arrived, waiting where there is nothing else to do; whether to go on."""
         wait = not self._cohorts and not self._waiting
         while True:
             try:

@@ -15,9 +15,7 @@ from equipoise.serve.engine import EngineRequest, Piece, Refused
 
 
 class PendingAnswer:
-    """Made in the event loop, which waits for `pieces`; taken over by the model's
-    thread.
-    """
+    """Made in the event loop, which waits for `pieces`; taken over by the model's thread."""
 
     def __init__(
         self,
@@ -28,8 +26,9 @@ class PendingAnswer:
         encoding: Encoding,
         tokenizer: object,
     ) -> None:
-        """`begun_ids` are what the answer begins with already. Raises Refused for a
-        seed beyond 64 bits.
+        """`begun_ids` are what the answer begins with already.
+
+        Raises Refused for a seed beyond 64 bits.
         """
         if not -(2**63) <= request.seed < 2**63:
             raise Refused(

@@ -24,8 +24,9 @@ TYPES = {
 
 
 class Problem(EquipoiseError):  # noqa: N818
-    """An error as the protocol answers it. `param` is the field that is to blame,
-    `code` the protocol's error code.
+    """An error as the protocol answers it.
+
+    `param` is the field that is to blame, `code` the protocol's error code.
     """
 
     def __init__(
@@ -120,9 +121,7 @@ class Reply:
 
 
 class CompletionBuilder:
-    """The answers to one request, put together from their pieces, as a body or as
-    events.
-    """
+    """The answers to one request, put together from their pieces, as a body or as events."""
 
     def __init__(
         self, model: str, answers: int, prompt_tokens: int | None, count_in_stream: bool

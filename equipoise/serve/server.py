@@ -1,6 +1,4 @@
-"""The HTTP server: its token, its address, and the process that answers until it is
-stopped.
-"""
+"""The HTTP server: its token, its address, and the process that answers until it is stopped."""
 
 from __future__ import annotations
 

@@ -51,9 +51,7 @@ class Source:
             raise ConfigError("--upstream-key-env needs --upstream")
 
     def game(self) -> Game | None:
-        """The run's game; None for a model alone. Raises RunError where there is no
-        run.
-        """
+        """The run's game; None for a model alone. Raises RunError where there is no run."""
         if self.run is None:
             return None
         with Run.read(self.run) as run:

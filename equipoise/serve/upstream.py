@@ -27,9 +27,7 @@ CONTINUE = "Go on exactly where your last message breaks off. Repeat nothing of 
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """One event of a stream. `tokens` is the whole answer's count, where the server
-    gives it.
-    """
+    """One event of a stream. `tokens` is the whole answer's count, where the server gives it."""
 
     text: str = ""
     finish: str | None = None
@@ -42,8 +40,10 @@ class StreamingConnection(Connection):
     async def stream(
         self, body: Mapping[str, Any]
     ) -> AsyncGenerator[StreamEvent | Failure, None]:
-        """The answer to `body`. Until its first event it is retried as an endpoint's
-        answers are; a failure comes last.
+        """The answer to `body`.
+
+        Until its first event it is retried as an endpoint's answers are; a failure
+        comes last.
         """
         opened = await self.retried(lambda: self._opened(body), asyncio.Event())
         if isinstance(opened, Failure):
@@ -135,8 +135,9 @@ def read_event(event: Any) -> StreamEvent:
 
 
 class UpstreamEngine:
-    """The model behind an endpoint's player. A request's sampling settings take
-    precedence over the player's.
+    """The model behind an endpoint's player.
+
+    A request's sampling settings take precedence over the player's.
 
     A begun answer is continued by the convention of vLLM and SGLang: it is the chat's
     last message, with `continue_final_message: true` and `add_generation_prompt:
@@ -145,8 +146,10 @@ class UpstreamEngine:
     """
 
     def __init__(self, player: Endpoint, *, continues: bool = True) -> None:
-        """Nothing is sent yet. Raises ConfigError when the key is not set, or for a
-        budget, which only runs keep.
+        """Nothing is sent yet.
+
+        Raises ConfigError when the key is not set, or for a budget, which only runs
+        keep.
         """
         if any(limit is not None for _, limit in player.budget):
             raise ConfigError(
@@ -162,8 +165,9 @@ class UpstreamEngine:
         self._places = asyncio.Semaphore(player.concurrency)
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Piece, None]:
-        """The answer in pieces. Closing the generator closes the stream, upon which
-        servers end their work.
+        """The answer in pieces.
+
+        Closing the generator closes the stream, upon which servers end their work.
 
         Raises ModelError for what concerns every request (the key, the model, the
         address), Refused where the server does not take this one, EngineError where it

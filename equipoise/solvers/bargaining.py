@@ -26,8 +26,7 @@ class Agreement(NamedTuple):
 
 
 def maxmin(row_AM: np.ndarray, column_AM: np.ndarray) -> tuple[float, float]:
-    """What each side can secure by itself with its best mixture: the usual disagreement
-    point.
+    """What each side can secure by itself with its best mixture: the usual disagreement point.
 
     Raises ValueError for pay-offs that are no matrices of one shape, or not finite.
     Source: von Neumann 1928.
@@ -107,9 +106,7 @@ def _agreement(
 
 
 def _best(agreements: list[Agreement], gain_N2: np.ndarray) -> Agreement | None:
-    """The largest product among those without a loss, up to rounding; then the largest
-    sum.
-    """
+    """The largest product among those without a loss, up to rounding; then the largest sum."""
     slack = 1e-9 * max(1.0, float(np.abs(gain_N2).max()))
     without_loss = [
         agreement

@@ -19,9 +19,7 @@ IterateName = Literal["average", "last"]
 
 
 class Solver(Component):
-    """Turns `payoff_NN[i, j]` (what i gets when it meets j) into a mixture over the N
-    players.
-    """
+    """Turns `payoff_NN[i, j]` (what i gets when it meets j) into a mixture over the N players."""
 
     KINDS: ClassVar = {
         "zero_sum": "equipoise.solvers.zero_sum:ZeroSum",
@@ -60,8 +58,10 @@ class Iterates(NamedTuple):
 def checked_payoff(
     payoff_AM: np.ndarray, name: str = "payoff_AM", square: bool = False
 ) -> np.ndarray:
-    """`payoff_AM` as a float matrix. Raises ValueError for its shape, DataError (a
-    ValueError too) for a pay-off that is not finite.
+    """`payoff_AM` as a float matrix.
+
+    Raises ValueError for its shape, DataError (a ValueError too) for a pay-off that is
+    not finite.
     """
     payoff_AM = np.asarray(payoff_AM, dtype=float)
     shape = payoff_AM.shape
@@ -85,6 +85,7 @@ def checked_sides(
     payoff_AM: np.ndarray, column_payoff_AM: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Both players' pay-offs; the column player's is −payoff_AM where it is not given.
+
     Raises as `checked_payoff`.
     """
     payoff_AM = checked_payoff(payoff_AM)
@@ -100,8 +101,9 @@ def checked_sides(
 
 
 def checked_mixture(mixture_A: np.ndarray, size: int, name: str) -> np.ndarray:
-    """`mixture_A` as floats that sum to one. Raises ValueError when it is no
-    distribution over `size` choices.
+    """`mixture_A` as floats that sum to one.
+
+    Raises ValueError when it is no distribution over `size` choices.
     """
     mixture_A = np.asarray(mixture_A, dtype=float)
     if mixture_A.shape != (size,):
@@ -118,8 +120,9 @@ def checked_mixture(mixture_A: np.ndarray, size: int, name: str) -> np.ndarray:
 def checked_start(
     start: Profile | None, shape: tuple[int, int], name: str = "start"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The logarithms of both sides' mixtures, uniform where None. Raises ValueError
-    where a choice has probability 0.
+    """The logarithms of both sides' mixtures, uniform where None.
+
+    Raises ValueError where a choice has probability 0.
     """
     rows, columns = shape
     if start is None:

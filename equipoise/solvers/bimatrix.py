@@ -1,6 +1,4 @@
-"""Every Nash equilibrium of a small two-player game in which each side has its own
-pay-offs.
-"""
+"""Every Nash equilibrium of a small two-player game in which each side has its own pay-offs."""
 
 from __future__ import annotations
 
@@ -64,8 +62,7 @@ def pure(row_AM: np.ndarray, column_AM: np.ndarray) -> list[tuple[int, int]]:
 def equilibria(
     row_AM: np.ndarray, column_AM: np.ndarray, tolerance: float = 1e-9
 ) -> list[Equilibrium]:
-    """All extreme equilibria, pure and mixed: pure ones first, then by the row side's
-    mixture.
+    """All extreme equilibria, pure and mixed: pure ones first, then by the row side's mixture.
 
     With pay-offs made positive, the equilibria lie among the pairs of corners of the
     two polytopes
@@ -121,8 +118,7 @@ def _support(equilibrium: Equilibrium) -> int:
 
 
 def _corners(payoff_KN: np.ndarray) -> np.ndarray:
-    """The corners of { z ≥ 0, payoff·z ≤ 1 } but 0, as mixtures [I, N]; payoff_KN is
-    positive.
+    """The corners of { z ≥ 0, payoff·z ≤ 1 } but 0, as mixtures [I, N]; payoff_KN is positive.
 
     A corner solves N of the K + N inequalities as equations and keeps the others.
     """
@@ -143,9 +139,7 @@ def _corners(payoff_KN: np.ndarray) -> np.ndarray:
 
 
 def _distinct(mixture_IN: np.ndarray) -> Iterator[np.ndarray]:
-    """Each mixture once: a degenerate corner solves several systems, each with its own
-    rounding.
-    """
+    """Each mixture once: a degenerate corner solves several systems, each with its own rounding."""
     left_IN = mixture_IN
     while len(left_IN):
         yield left_IN[0]

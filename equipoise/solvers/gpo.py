@@ -1,5 +1,4 @@
-"""GPO's idealised algorithm: two players, each taking KL-proximal steps against the
-other.
+"""GPO's idealised algorithm: two players, each taking KL-proximal steps against the other.
 
 Both reweight their choices a little at a time, held back by the divergence from the
 current policy. The average of the policies played approaches equilibrium like
@@ -176,9 +175,7 @@ def _path(
     alternate: bool,
     start: Profile | None,
 ) -> Iterator[tuple[Profile, Profile]]:
-    """(the sums of the policies played so far, the policies that come next), round by
-    round.
-    """
+    """(the sums of the policies played so far, the policies that come next), round by round."""
     row_payoff_AM, column_payoff_AM = checked_sides(payoff_AM, column_payoff_AM)
     beta, eta, tau = step or step_sizes(row_payoff_AM, rounds, column_payoff_AM)
     checked_positive(rounds=rounds, beta=beta, eta=eta, entropy=tau or None)
@@ -215,8 +212,9 @@ class GPO(Solver):
     )
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
-        """mixture_N from a uniform start. Raises ValueError for pay-offs that are not
-        square or not finite.
+        """mixture_N from a uniform start.
+
+        Raises ValueError for pay-offs that are not square or not finite.
         """
         payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
         step = step_sizes(payoff_NN, self.rounds, payoff_NN.T, entropy=self.entropy)

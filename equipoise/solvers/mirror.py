@@ -56,8 +56,7 @@ def mirror_descent(
     anchor: Profile | None = None,
     start: Profile | None = None,
 ) -> Iterates:
-    """The mixtures after `steps` simultaneous updates, and their averages over the
-    steps played.
+    """The mixtures after `steps` simultaneous updates, and their averages over the steps played.
 
     row_{t+1} ∝ [row_t · anchor_row^(eta·tau) · exp(eta · payoff·column_t)]^(1/(1 +
     eta·tau)), which minimises −eta·⟨row, payoff·column_t⟩ + eta·tau·KL(row‖anchor_row)
@@ -89,9 +88,7 @@ def mirror_descent(
 
 
 class Mirror(Solver):
-    """A population's mixture by anchored mirror descent against itself; the anchor is
-    uniform.
-    """
+    """A population's mixture by anchored mirror descent against itself; the anchor is uniform."""
 
     kind: Literal["mirror"] = "mirror"
     tau: float = Field(
@@ -115,8 +112,9 @@ class Mirror(Solver):
     )
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
-        """mixture_N from a uniform start. Raises ValueError for pay-offs that are not
-        square or not finite.
+        """mixture_N from a uniform start.
+
+        Raises ValueError for pay-offs that are not square or not finite.
         """
         payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
         scaled_NN = payoff_NN / span(payoff_NN)

@@ -34,8 +34,7 @@ def multiplicative_weights(
     eta: float | None = None,
     start: Profile | None = None,
 ) -> Iterates:
-    """The mixtures after `steps` simultaneous updates, and their averages over the
-    steps played.
+    """The mixtures after `steps` simultaneous updates, and their averages over the steps played.
 
     row_{t+1} ∝ row_t · exp(eta · payoff·column_t); the column player likewise with its
     own pay-offs. eta: step size in 1/pay-off; None is sqrt(8·ln(choices)/steps)/span,
@@ -77,8 +76,9 @@ class Multiplicative(Solver):
     )
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
-        """mixture_N from a uniform start. Raises ValueError for pay-offs that are not
-        square or not finite.
+        """mixture_N from a uniform start.
+
+        Raises ValueError for pay-offs that are not square or not finite.
         """
         payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
         played = multiplicative_weights(

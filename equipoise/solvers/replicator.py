@@ -1,5 +1,6 @@
-"""Replicator dynamics: choices that do better than the average grow. The limit of
-multiplicative weights for small steps.
+"""Replicator dynamics: choices that do better than the average grow.
+
+The limit of multiplicative weights for small steps.
 """
 
 from __future__ import annotations
@@ -87,8 +88,9 @@ class Replicator(Solver):
     )
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
-        """mixture_N from a uniform start. Raises ValueError for pay-offs that are not
-        square or not finite.
+        """mixture_N from a uniform start.
+
+        Raises ValueError for pay-offs that are not square or not finite.
         """
         payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
         time = self.time / span(payoff_NN)

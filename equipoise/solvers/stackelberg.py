@@ -1,6 +1,4 @@
-"""One side commits first, and the other, which sees the commitment, gives its best
-reply.
-"""
+"""One side commits first, and the other, which sees the commitment, gives its best reply."""
 
 from __future__ import annotations
 

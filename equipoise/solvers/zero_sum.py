@@ -65,8 +65,9 @@ class ZeroSum(Solver):
     kind: Literal["zero_sum"] = "zero_sum"
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
-        """mixture_N against which no player gains. Raises ConfigError when the game is
-        not constant-sum.
+        """mixture_N against which no player gains.
+
+        Raises ConfigError when the game is not constant-sum.
         """
         payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
         largest = float(np.abs(payoff_NN).max())

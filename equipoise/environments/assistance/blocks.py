@@ -44,8 +44,9 @@ class FormatError(DataError):
 
 @dataclass(frozen=True, slots=True)
 class ParsedOutput:
-    """An output taken apart. A block that is not there is None; `faults` says all that
-    is wrong, in words.
+    """An output taken apart.
+
+    A block that is not there is None; `faults` says all that is wrong, in words.
 
     `matrix` is None where the pay-off block does not hold one. `before` counts the
     characters before the response's opening tag, which a user waits for.
@@ -62,9 +63,7 @@ class ParsedOutput:
 
     @property
     def well_formed(self) -> bool:
-        """The four blocks in order, nothing outside them, and a matrix that can be
-        read.
-        """
+        """The four blocks in order, nothing outside them, and a matrix that can be read."""
         return not self.faults
 
     @property
@@ -89,8 +88,9 @@ class ParsedOutput:
 
 
 def parse(text: str, *, strict: bool = False) -> ParsedOutput:
-    """`text` taken apart. Blocks are found wherever they stand, so that a faulty output
-    is still read.
+    """`text` taken apart.
+
+    Blocks are found wherever they stand, so that a faulty output is still read.
 
     Python's quotes and curly ones are accepted in the matrix. With `strict`, raises
     FormatError that names every fault; otherwise nothing is raised.

@@ -31,9 +31,7 @@ class AssistantAnswer:
 def assistant_answers(
     match: Match, prompt: Prompt, game: Assistance
 ) -> list[AssistantAnswer]:
-    """The assistant's answers in a match, in order, without the game's own words in
-    their chats.
-    """
+    """The assistant's answers in a match, in order, without the game's own words in their chats."""
     return list(_answers(match, prompt, game))
 
 

@@ -108,8 +108,7 @@ class AssistanceEvaluation(Evaluation):
     def _beaten(
         self, arena: Arena, roles: Mapping[str, PlayerId], points: Points, t: int
     ) -> dict[str, float]:
-        """Earlier measured generation -> the share of the prompts at which it dominates
-        this one.
+        """Earlier measured generation -> the share of the prompts at which it dominates this one.
 
         Empty where another learner plays too: an older assistant met an older user, so
         that the two did not play the same game.

@@ -98,15 +98,11 @@ class Assistance(Game):
         return question if self._text is None else self._text.render(question=question)
 
     def read(self, output: str) -> ParsedOutput:
-        """An output taken apart; where no blocks are asked for, all of it is the
-        response.
-        """
+        """An output taken apart; where no blocks are asked for, all of it is the response."""
         return parse(output) if self.blocks else unparsed(output)
 
     def referee(self, prompt: Prompt) -> Referee:
-        """The user's question, the answer, and what follows while the assistant asks
-        back.
-        """
+        """The user's question, the answer, and what follows while the assistant asks back."""
         chat = prompt.messages
         if self.simulated:
             opening = yield Ask(USER, self._opening_view(prompt))

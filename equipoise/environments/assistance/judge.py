@@ -37,8 +37,7 @@ OTHERWISE = ""  # in place of a data source: the judge of those that have none
 
 
 class AssistanceJudge(Judge):
-    """Pays user and model for the assistant's last response, and the assistant their
-    joint welfare.
+    """Pays user and model for the assistant's last response, and the assistant their joint welfare.
 
         score = welfare(user, llm),  user and llm as in `utilities.reward`
 
@@ -93,8 +92,10 @@ class AssistanceJudge(Judge):
         return self.terms or VARIANTS[self.variant]
 
     def prepare(self) -> None:
-        """Put the tasks' judges into this judge's context. Raises ConfigError where
-        another game is played, and what their `prepare` raises.
+        """Put the tasks' judges into this judge's context.
+
+        Raises ConfigError where another game is played, and what their `prepare`
+        raises.
         """
         game = self.judge_context.game
         if not isinstance(game, Assistance):
@@ -186,9 +187,7 @@ class AssistanceJudge(Judge):
         quality: Judgement | None,
         choice: Judgement | None,
     ) -> Judgement:
-        """The judgement on `match`: what its last response is worth, or why that is not
-        known.
-        """
+        """The judgement on `match`: what its last response is worth, or why that is not known."""
         votes = [vote for given in (quality, choice) if given for vote in given.votes]
         grades = quality.utilities(ASSISTANT) if quality else {}
         on_frontier = choice.score(ASSISTANT, "score") if choice else None

@@ -1,6 +1,4 @@
-"""The assistant's last answers on held-out prompts with their utilities, and what they
-come to.
-"""
+"""The assistant's last answers on held-out prompts with their utilities, and what they come to."""
 
 from __future__ import annotations
 
@@ -97,8 +95,10 @@ def mean_point(answers: Answers) -> Cell:
 
 
 def mean(answers: Answers, utility: str) -> Estimate:
-    """The mean of a utility. An output that cannot be read has no quality and no
-    matrix, and counts as 0 in both: it was paid nothing.
+    """The mean of a utility.
+
+    An output that cannot be read has no quality and no matrix, and counts as 0 in both:
+    it was paid nothing.
     """
     values = [
         (answer.utilities.get(utility, 0.0), answer.prompt.id)

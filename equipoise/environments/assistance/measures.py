@@ -1,6 +1,4 @@
-"""The measures of the assistant's game as the run's report, status and commands show
-them.
-"""
+"""The measures of the assistant's game as the run's report, status and commands show them."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ class AssistanceMeasures(
     )
 
     def check_beside(self, run: str) -> None:
-        """Raises RunError where no prompt has both utilities, so that there is nothing
-        to draw.
-        """
+        """Raises RunError where no prompt has both utilities, so that there is nothing to draw."""
         if not self.points:
             raise RunError(
                 f"{run}: has no prompt with both utilities that could be drawn"

@@ -28,9 +28,7 @@ class Rates(msgspec.Struct, frozen=True):
 
 
 class ActionShares(msgspec.Struct, frozen=True):
-    """How often each action was taken, in [0, 1]; `none`: no response was given; `n`
-    answers.
-    """
+    """How often each action was taken, in [0, 1]; `none`: no response was given; `n` answers."""
 
     AQ: float
     CQ: float

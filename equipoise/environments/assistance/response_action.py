@@ -1,6 +1,4 @@
-"""Which action a response is: it answers, asks back, or does both. By rule, from its
-form alone.
-"""
+"""Which action a response is: it answers, asks back, or does both. By rule, from its form alone."""
 
 from __future__ import annotations
 

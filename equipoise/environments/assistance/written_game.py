@@ -47,17 +47,13 @@ def tables(matrix: PayoffMatrix) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pareto(matrix: PayoffMatrix, question: str | None = None) -> tuple[str, ...]:
-    """The outcomes that no other is better than for one side without being worse for
-    the other.
-    """
+    """The outcomes that no other is better than for one side without being worse for the other."""
     names = outcomes(question)
     return tuple(names[n] for n in front(_points(matrix, names)))
 
 
 def largest_sum(matrix: PayoffMatrix, question: str | None = None) -> str:
-    """The outcome with the largest user + LLM, of equal ones the user's best, then the
-    LLM's.
-    """
+    """The outcome with the largest user + LLM, of equal ones the user's best, then the LLM's."""
     return max(outcomes(question), key=lambda name: precedence(matrix, name))
 
 
@@ -109,8 +105,7 @@ def stackelberg_outcome(matrix: PayoffMatrix, question: str | None = None) -> st
 
 
 def bargaining_outcome(matrix: PayoffMatrix, question: str | None = None) -> str | None:
-    """The Nash bargaining solution among the outcomes, None where each is a loss to one
-    side.
+    """The Nash bargaining solution among the outcomes, None where each is a loss to one side.
 
     A loss against what that side can secure by itself in the whole game.
     """
@@ -171,9 +166,7 @@ def _unit(points_N2: np.ndarray) -> np.ndarray:
 
 
 def precedence(matrix: PayoffMatrix, name: str) -> tuple[float, float, float]:
-    """What orders outcomes where nothing else decides: the sum, then the user's, then
-    the LLM's.
-    """
+    """What orders outcomes where nothing else decides: the sum, then the user's, then the LLM's."""
     user, llm = matrix[name]
     return round(float(user) + float(llm), DIGITS), user, llm
 

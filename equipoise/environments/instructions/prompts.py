@@ -1,6 +1,4 @@
-"""Questions with instructions put on them, drawn by seed from the checkers' own
-parameters.
-"""
+"""Questions with instructions put on them, drawn by seed from the checkers' own parameters."""
 
 from __future__ import annotations
 

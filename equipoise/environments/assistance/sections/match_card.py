@@ -25,8 +25,10 @@ def match_card(
     judgements: Sequence[Judgement],
     utility: str,
 ) -> MatchCard:
-    """What was asked, and every turn. The first judgement gives the scores, the others
-    are noted beside the assistant's last answer.
+    """What was asked, and every turn.
+
+    The first judgement gives the scores, the others are noted beside the assistant's
+    last answer.
     """
     outputs = {
         id(answer.turn): answer.output
@@ -86,9 +88,7 @@ def _utility_notes(
 
 
 def _paid(utilities: Mapping[str, float], utility: str) -> Iterator[str]:
-    """Both sides' first, then what they are made of; of the actions the one that was
-    taken.
-    """
+    """Both sides' first, then what they are made of; of the actions the one that was taken."""
     if "user" in utilities:
         yield f"user {utilities['user']:.4g}"
     if "llm" in utilities:

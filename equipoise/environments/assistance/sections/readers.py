@@ -17,9 +17,7 @@ Reader: TypeAlias = Callable[[AssistanceRecord], Interval | None]
 
 
 def ends(history: History[AssistanceRecord]) -> Measured:
-    """The first and the last measurement, once where they are one; none before there
-    is one.
-    """
+    """The first and the last measurement, once where they are one; none before there is one."""
     measured = history.measurements
     return measured if len(measured) < 2 else (measured[0], measured[-1])
 

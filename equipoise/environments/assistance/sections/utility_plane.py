@@ -23,9 +23,7 @@ LEAD = (
 
 @dataclass(frozen=True)
 class UtilityPoints:
-    """Prompts as points (user, llm) of one measurement; `front_F` are the rows on the
-    front.
-    """
+    """Prompts as points (user, llm) of one measurement; `front_F` are the rows on the front."""
 
     name: str
     point_N2: np.ndarray
@@ -47,9 +45,7 @@ class UtilityPoints:
 
 
 def plane_section(history: History[AssistanceRecord]) -> Section:
-    """Every prompt as a point of both utilities, at the start and now; other runs
-    beside it.
-    """
+    """Every prompt as a point of both utilities, at the start and now; other runs beside it."""
     series = [
         UtilityPoints.of(f"generation {measurement.generation}", measurement.measures)
         for measurement in ends(history)

@@ -76,9 +76,7 @@ def written_section(history: History[AssistanceRecord]) -> Section:
 
 
 def _mean_matrices(games: WrittenGames) -> Iterator[Figure]:
-    """The mean pay-offs of user and model by the question's type, all in one scale of
-    colours.
-    """
+    """The mean pay-offs of user and model by the question's type, all in one scale of colours."""
     values = [
         abs(value)
         for cells in games.means.values()
@@ -112,9 +110,7 @@ def choices_figure(games: WrittenGames) -> Figure:
 
 
 def _grid(values: Mapping[str, float]) -> np.ndarray:
-    """[2, 3]: values by cell, in the order of QUESTION_TYPES and COLUMNS; 0 where there
-    is none.
-    """
+    """[2, 3]: values by cell, in the order of QUESTION_TYPES and COLUMNS; 0 where there is none."""
     rows = [
         [values.get(cell_name(question, action), 0.0) for action in COLUMNS]
         for question in QUESTION_TYPES

@@ -90,8 +90,9 @@ def _refused(message: str) -> Refused:
 
 
 def option_steering(text: str, base: Steering) -> Steering:
-    """The steering of the option --steering: a name, a YAML file or YAML text. Raises
-    ConfigError.
+    """The steering of the option --steering: a name, a YAML file or YAML text.
+
+    Raises ConfigError.
     """
     try:
         if text.endswith((".yaml", ".yml")):

@@ -23,9 +23,7 @@ from equipoise.environments.assistance.payoff_matrix import (
 
 
 class ActionCost(NamedTuple):
-    """What an action takes from either side, in units of the pay-off; negative: what it
-    gives.
-    """
+    """What an action takes from either side, in units of the pay-off; negative: what it gives."""
 
     user: float
     llm: float
@@ -81,14 +79,10 @@ class Pricing(Component):
 
     @abstractmethod
     def cost(self, action: str) -> ActionCost:
-        """What `action` ("AQ", "CQ", "DA") takes from either side, in units of the
-        pay-off.
-        """
+        """What `action` ("AQ", "CQ", "DA") takes from either side, in units of the pay-off."""
 
     def edit(self, matrix: PayoffMatrix) -> PayoffMatrix:
-        """The matrix with each cell's costs taken off, to one decimal as matrices are
-        written.
-        """
+        """The matrix with each cell's costs taken off, to one decimal as matrices are written."""
         costs = {action: self.cost(action) for action in ACTIONS}
         edited = {}
         for name, cell in matrix.items():
@@ -114,8 +108,9 @@ class NoPricing(Pricing):
 
 
 class Metered(Pricing):
-    """Every token has its price: price · tokens / 1000. A clarifying question costs the
-    user a round trip besides.
+    """Every token has its price: price · tokens / 1000.
+
+    A clarifying question costs the user a round trip besides.
     """
 
     price: float = Field(

@@ -90,9 +90,7 @@ def _welfare(by: str | Welfare) -> Welfare:
 def largest_products(
     matrix: PayoffMatrix, question: str | None = None
 ) -> tuple[str, ...]:
-    """The cells of the largest user · LLM, whatever the signs: two negatives make a
-    large one.
-    """
+    """The cells of the largest user · LLM, whatever the signs: two negatives make a large one."""
     products = {
         name: matrix[name].user * matrix[name].llm
         for name in written_game.outcomes(question)

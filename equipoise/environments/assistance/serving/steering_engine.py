@@ -65,15 +65,17 @@ class AnswerInProgress:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the tokens were used up within the hidden blocks. As with reasoning
-        models the answer is empty then, and its finish says why.
+        """Whether the tokens were used up within the hidden blocks.
+
+        As with reasoning models the answer is empty then, and its finish says why.
         """
         return self.finish == "length" and self.response.begins_blocks
 
 
 class SteeringEngine:
-    """An engine in front of another, whose model writes its pay-offs. What it gives is
-    the response alone.
+    """An engine in front of another, whose model writes its pay-offs.
+
+    What it gives is the response alone.
 
     The tokens of the hidden blocks count, as reasoning does: `max_tokens` is for all
     that the model writes. With `report` the last piece's field `equipoise` holds the
@@ -88,8 +90,10 @@ class SteeringEngine:
         self._engine, self.steering, self._report = engine, steering, report
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Piece, None]:
-        """The response in pieces. Raises Refused for a begun answer, ModelError for a
-        model that cannot continue one, and as the engine does.
+        """The response in pieces.
+
+        Raises Refused for a begun answer, ModelError for a model that cannot continue
+        one, and as the engine does.
         """
         if self.steering.mode == "off":
             async with aclosing(self._engine.generate(request)) as pieces:
@@ -112,9 +116,7 @@ class SteeringEngine:
         yield self._last(answer)
 
     def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
-        """How many tokens the prompt has, with what the model is asked for its blocks
-        with.
-        """
+        """How many tokens the prompt has, with what the model is asked for its blocks with."""
         shown = _with_last(messages, self.steering.first_prompt)
         return self._engine.count(shown, prefix)
 

@@ -17,9 +17,7 @@ from equipoise.serve.extension import Extension
 
 
 class SteeringExtension(Extension):
-    """Steers a server's models as a client wishes, and as `base` where it wishes
-    nothing.
-    """
+    """Steers a server's models as a client wishes, and as `base` where it wishes nothing."""
 
     def __init__(self, base: Steering) -> None:
         """Raises DataError for a template that cannot be used."""

@@ -25,9 +25,7 @@ class VisibleResponse:
     """
 
     def __init__(self, stop: Sequence[str] = (), *, plain: bool = False) -> None:
-        """With `plain`, an output that does not begin with a block's tag is all
-        response.
-        """
+        """With `plain`, an output that does not begin with a block's tag is all response."""
         self.output, self.opened, self.ended = "", False, False
         self._plain, self._stop = plain, stop
         self._stops = StopTexts((RESPONSE_END, *stop))
@@ -57,9 +55,7 @@ class VisibleResponse:
         return self._trimmed(visible)
 
     def end(self) -> str:
-        """What was held back, once no more comes. A closing tag that was cut short is
-        dropped.
-        """
+        """What was held back, once no more comes. A closing tag that was cut short is dropped."""
         if self.ended or not self.opened:
             return ""
         self.ended = True

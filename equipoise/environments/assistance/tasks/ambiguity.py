@@ -17,8 +17,7 @@ from equipoise.types import Prompt
 
 
 class Ambiguity(TaskJudge):
-    """1 where an ambiguous question is met by asking back and a clear one by an answer,
-    else 0.
+    """1 where an ambiguous question is met by asking back and a clear one by an answer, else 0.
 
     By the rule, what the response does is read from its form, not from its sense:
     whether the answer is right, or the question back a good one, only a model can say.

@@ -56,8 +56,6 @@ def task_judges(
 
 
 def task_judge(kind: str, by: By, grader: Player | None, variant: str) -> Judge:
-    """The judge of this kind of task with its default settings in this variant of the
-    reward.
-    """
+    """The judge of this kind of task with its default settings in this variant of the reward."""
     settings = {} if variant == "corrected" else RELEASED.get(kind, {})
     return Judge.build({"kind": kind, "by": by, "grader": grader, **settings})

@@ -13,8 +13,7 @@ from equipoise.types import Prompt
 
 
 class Solution(TaskJudge):
-    """1 where the response gives the right answer, else 0: by math-verify, or as a
-    model says.
+    """1 where the response gives the right answer, else 0: by math-verify, or as a model says.
 
     By the rule, a response without mathematics is wrong, so asking back is too.
     """

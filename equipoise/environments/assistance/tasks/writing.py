@@ -17,8 +17,7 @@ from equipoise.types import Prompt
 
 
 class Writing(TaskJudge):
-    """A model's grade from 0 to 4, over 4; the user is paid the text's BLEU to the
-    ideal one.
+    """A model's grade from 0 to 4, over 4; the user is paid the text's BLEU to the ideal one.
 
     The grader sees the chat, what the user really wanted (the fact `request`), and the
     ideal text. By the rule, both are paid the BLEU: no rule reads an intent.
