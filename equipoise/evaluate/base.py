@@ -85,6 +85,11 @@ class Arena(Protocol):
         ...
 
     @property
+    def utility(self) -> str:
+        """Which of the judges' utilities is played for."""
+        ...
+
+    @property
     def solver(self) -> Solver:
         """How the run finds equilibria."""
         ...
@@ -196,10 +201,26 @@ class Evaluation(Component):
     plays: ClassVar[bool] = False
     """Whether it plays held-out prompts, so that there must be some."""
 
-    @property
-    def meets_the_past(self) -> bool:
-        """Whether it lets past generations play anew, so that their weights have to stay."""
+    def meets_the_past(self, game: Game) -> bool:
+        """Whether it lets past generations play anew, so that their weights have to
+        stay.
+        """
         return False
+
+    def check(
+        self,
+        game: Game,
+        player_of_role: Mapping[str, str],
+        judges: Sequence[Judge],
+        tests: bool,
+    ) -> None:
+        """Raises ConfigError where it cannot measure such a run; called before it
+        begins.
+
+        Args: player_of_role: role -> the player that has it, where the schedule says
+        so; judges: those that teach; tests: whether a player is to be chosen and tested
+        once at the end.
+        """
 
     def due(self, t: int, generations: int) -> bool:
         """Whether generation t of so many is measured."""

@@ -15,8 +15,16 @@ from equipoise.errors import ConfigError
 from equipoise.evaluate.base import Arena, Evaluation, EvaluationPlan, Workload
 from equipoise.evaluate.league import LeagueMeasures, RatingRecord
 from equipoise.evaluate.measures import Estimate, Measures
+from equipoise.evaluate.role_league import (
+    check_roles,
+    has_roles,
+    measure_roles,
+    planned_roles,
+)
+from equipoise.evaluate.role_measures import RoleMeasures
 from equipoise.evaluate.scores import best_of, mean_of, mean_score, meetings
 from equipoise.evaluate.selection import SelectionRecord
+from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.payoffs.cycles import cycle_share, cyclic_triples
 from equipoise.payoffs.intervals import Interval, mean_interval, win_rate
@@ -37,14 +45,56 @@ class HeldOut(Evaluation):
     the league gains against it, by the learner's own judge: max_i payoff[i, learner],
     in [0, 1]; `exploitability` is the largest gap. The pay-off table shown is by the
     first learner's judge.
+
+    In a game whose seats have different roles nobody sits in every seat. The schedule
+    says which player has which of the two roles; each role has a league of all its
+    player's measured generations, and every one of them plays the held-out prompts with
+    every one of the other role's, `samples` matches on each prompt. A player's score is
+    the mean over its role's answers with all of them. Its win rate over the role's
+    start compares answers to the same prompt with the same player of the other role.
+    There is no exploitability, no mixture, no rating and no last test, because what one
+    role gets need not be what the other loses. Such a game needs a schedule that names
+    a player for each role, and judges that score.
     """
 
     kind: Literal["held_out"] = "held_out"
     selects: ClassVar[bool] = True
     measures: ClassVar[type[Measures]] = LeagueMeasures
-    samples: int = Field(4, ge=1, description="answers to each held-out prompt")
+    samples: int = Field(
+        4,
+        ge=1,
+        description="answers to each held-out prompt; in a game of different roles,"
+        " matches of each two players on it",
+    )
 
     plays: ClassVar[bool] = True
+
+    def measures_in(self, game: Game) -> type[Measures]:
+        """By role where the game's seats differ."""
+        return RoleMeasures if has_roles(game) else LeagueMeasures
+
+    def meets_the_past(self, game: Game) -> bool:
+        """Where the game's seats differ; else recorded answers are compared."""
+        return has_roles(game)
+
+    def check(
+        self,
+        game: Game,
+        player_of_role: Mapping[str, str],
+        judges: Sequence[Judge],
+        tests: bool,
+    ) -> None:
+        """Raises ConfigError for a game of different roles that cannot be measured by
+        role, or in which a last test is asked for.
+        """
+        if not has_roles(game):
+            return
+        check_roles(game, player_of_role, [self.judge] if self.judge else judges)
+        if tests:
+            raise ConfigError(
+                "prompts.test: 'held_out' chooses no player to test in a game of "
+                "different roles; set prompts.test: 0"
+            )
 
     def planned(self, run_plan: EvaluationPlan) -> Workload:
         """Each of the league plays alone, an answer a seat; a judge that compares is
@@ -52,6 +102,8 @@ class HeldOut(Evaluation):
 
         The last test is played by the best and by the best start, who may be the same.
         """
+        if has_roles(run_plan.game):
+            return planned_roles(run_plan, self.samples, self.judge)
         league, seats = len(run_plan.league), len(run_plan.game.seats)
         rounds = -(-self.samples // seats)
         matches = (league * len(run_plan.held_out) + 2 * len(run_plan.test)) * rounds
@@ -63,10 +115,15 @@ class HeldOut(Evaluation):
         ]
         return Workload(matches, matches * seats, judged)
 
-    def measure(self, arena: Arena, t: int) -> LeagueMeasures:
+    def measure(self, arena: Arena, t: int) -> LeagueMeasures | RoleMeasures:
         """Score and win rate of each learner at generation t, and the pay-off table of
-        the league.
+        the league; in a game of different roles, cross-play between these.
         """
+        if has_roles(arena.game):
+            return measure_roles(arena, t, self.samples, self.judge)
+        return self._measure_league(arena, t)
+
+    def _measure_league(self, arena: Arena, t: int) -> LeagueMeasures:
         newest, league = arena.learners(t), self.league(arena, t)
         judges = {player: self.judge or arena.judge_of(player) for player in newest}
         by_name = {judge.name: judge for judge in judges.values()}
@@ -116,7 +173,15 @@ class HeldOut(Evaluation):
         return generations + arena.others()
 
     def table(self, arena: Arena, t: int) -> PayoffTable:
-        """The league's pay-offs at generation t, by the first learner's judge."""
+        """The league's pay-offs at generation t, by the first learner's judge.
+
+        Raises ConfigError for a game whose seats have different roles.
+        """
+        if has_roles(arena.game):
+            raise ConfigError(
+                f"the players of '{arena.game.kind}' have different roles, and so no "
+                "pay-off table in common; they are measured by role"
+            )
         judge = self.judge or arena.judge_of(arena.learners(t)[0])
         return self._cross_play(arena, self.league(arena, t), judge)
 

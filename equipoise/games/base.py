@@ -63,7 +63,7 @@ class Game(Component):
         """Whether all seats play the same role, so that one player's success is the
         other's by the same measure.
         """
-        return True
+        return len(self.roles) == 1
 
     def role(self, seat: str) -> str:
         """The role of a seat; seats of one role are played alike."""

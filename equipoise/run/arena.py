@@ -86,6 +86,11 @@ class RunArena:
         return self._config.game
 
     @property
+    def utility(self) -> str:
+        """Which of the judges' utilities is played for."""
+        return self._config.utility
+
+    @property
     def solver(self) -> Solver:
         """How the run finds equilibria."""
         return self._config.solver

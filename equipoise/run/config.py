@@ -197,6 +197,12 @@ class RunConfig(Settings):
             raise ValueError(
                 f"prompts.test: evaluate: {evaluation.kind} chooses no player to test"
             )
+        evaluation.check(
+            self.game,
+            self.schedule.player_of_role,
+            [self.judge_of(name) for name in self.learning],
+            tests=self.prompts.test > 0,
+        )
 
     def _check_adapters(self) -> None:
         """Raises ValueError where players of several roles start from one adapter
@@ -261,7 +267,7 @@ class RunConfig(Settings):
         """Raises ValueError where weights are deleted that are needed later."""
         if self.keep == "all":
             return
-        if self.evaluate.meets_the_past:
+        if self.evaluate.meets_the_past(self.game):
             raise ValueError(
                 f"keep: evaluate: {self.evaluate.kind}, as it is set, lets measured "
                 "generations play again, "

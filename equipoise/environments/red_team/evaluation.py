@@ -32,6 +32,7 @@ from equipoise.evaluate.base import (
     Workload,
 )
 from equipoise.evaluate.measures import Estimate, Measures
+from equipoise.games.base import Game
 from equipoise.models.embedding import Embedding
 from equipoise.models.resources import Resources
 from equipoise.payoffs.diversity import diversity
@@ -67,8 +68,7 @@ class RedTeaming(Evaluation):
         """Every defender alone, every two that meet, and the players of `transfer`."""
         return workload(run_plan, self.crossplay, self.transfer, self.judge)
 
-    @property
-    def meets_the_past(self) -> bool:
+    def meets_the_past(self, game: Game) -> bool:
         """Where there is cross-play."""
         return self.crossplay > 0
 
