@@ -11,7 +11,7 @@ from equipoise.environments.red_team.seed_prompts import as_it_stands, harmful
 from equipoise.evaluate.base import Arena, JudgedMatch
 from equipoise.judges.base import Judge
 from equipoise.payoffs.intervals import Interval, mean_interval
-from equipoise.types import PlayerId
+from equipoise.types import PlayerId, Prompt
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class HeldOutMatches:
         return self.arena.play(roles, prompts, self.judge, self.t, label)
 
     @cached_property
-    def _harmful(self) -> list:
+    def _harmful(self) -> list[Prompt]:
         return [prompt for prompt in self.arena.held_out if harmful(prompt)]
 
 
