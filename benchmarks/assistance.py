@@ -77,7 +77,7 @@ def plain_start(place: Path) -> Path:
     if (home / "config.json").exists():
         return home
     teacher = (
-        "{kind: local, model: builtin/desk, max_new_tokens: 160, max_length: "
+        "{kind: local, model: builtin/assistant, max_new_tokens: 160, max_length: "
         "384, batch_size: 256}"
     )
     arguments = (

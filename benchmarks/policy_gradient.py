@@ -1,16 +1,22 @@
-"""Policy gradients: what they need to learn, what they converge to, and how fast they
-are beside trl's GRPOTrainer.
+"""Policy gradients: the samples that they need, the optimum that they converge to, and
+their speed beside trl's GRPOTrainer.
 
-bandit    one prompt, one token, a fixed reward for some tokens: samples until the best token has 95 %
-tilt      the same with a KL term: how far the policy ends from the closed form, in total variation
-              kl_in: reward   max E[r] − β KL(π ‖ π_ref)     π ∝ π_ref exp(r/β)
-              kl_in: loss     max E[r] − β KL(π_ref ‖ π)     π = π_ref / (c − r/β)      (what k3 pulls towards)
-sums      the built-in model's sums: the share that is right, before and after so many samples
-speed     samples a second and peak memory beside trl 1.16, same model, prompts, groups, lengths, rewards, steps
-shape     one update of PPO and of GRPO at a large model's shape: seconds of sampling, scoring and learning
+    bandit    one prompt, one token, a fixed reward for some tokens: samples until the
+              best token has 95 %
+    tilt      the same with a KL term: the distance of the final policy from the closed
+              form, in total variation
+                  kl_in: reward   max E[r] − β KL(π ‖ π_ref)     π ∝ π_ref exp(r/β)
+                  kl_in: loss     max E[r] − β KL(π_ref ‖ π)     π = π_ref / (c − r/β),
+                                  the optimum under k3
+    sums      the built-in model's sums: the share that is right, before and after so
+              many samples
+    speed     samples a second and peak memory beside trl 1.16, with the same model,
+              prompts, groups, lengths, rewards, steps
+    shape     one update of PPO and of GRPO at a large model's shape: seconds of
+              sampling, scoring and learning
 
-python -m benchmarks.policy_gradient [SECTION …] [--seeds 10] [--shape qwen3-0.6b
---device cuda]
+    python -m benchmarks.policy_gradient [SECTION …] [--seeds 10]
+        [--shape qwen3-0.6b --device cuda]
 """
 
 from __future__ import annotations
@@ -47,11 +53,11 @@ METHODS: dict[str, dict[str, Any]] = {
     "batch (REINFORCE++)": {"estimator": "batch"},
 }
 ONE = Prompt("one", (user("Choose."),))
-BATCH = 256  # answers an update in the bandit
+BATCH = 256  # answers in an update of the bandit
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the sections that are asked for."""
+    """Run the sections that are named."""
     parser = argparse.ArgumentParser(
         prog="benchmarks.policy_gradient", description="Policy gradients."
     )
@@ -91,7 +97,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--device", choices=["cpu", "cuda"], default=choose_device().type
     )
     o = parser.parse_args(argv)
-    if unknown := set(o.sections) - set(SECTIONS):
+    unknown = set(o.sections) - set(SECTIONS)
+    if unknown:
         parser.error(
             f"no section {', '.join(unknown)}; there are {', '.join(SECTIONS)}"
         )
@@ -130,43 +137,40 @@ def policy(policy_trainer: Any) -> torch.Tensor:
 
 
 def bandit(o: argparse.Namespace) -> None:
-    """Samples until the best of five paid tokens has 95 %.
+    """Samples until the best of five rewarded tokens has 95 %.
 
-    `plain`: advantages as they are and an entropy bonus, so what is maximised is E[r] +
+    `plain`: advantages as they are and an entropy bonus, so that the objective is E[r] +
     0.05 H, whose only optimum π ∝ exp(r / 0.05) gives the best token 98 %. `usual`:
-    advantages over their deviation, and no bonus; a policy that has met the second-best
-    token first may settle on it, since dividing by a vanishing deviation never lets it
-    rest.
+    advantages over their deviation, and no bonus; a policy that met the second-best
+    token first may settle on it, since dividing by a vanishing deviation keeps pushing
+    it.
     """
-    plain = {"entropy": 0.05, "whiten_advantages": False, "scale_by_group": False}
+    plain = {"entropy": 0.05, "whiten_advantages": False}
     for title, settings in (("plain", plain), ("usual", {})):
         for name, method in METHODS.items():
-            if (
-                title == "usual" or method["estimator"] != "batch"
-            ):  # which is nothing but dividing
-                print(
-                    f"{title}  {name:24}",
-                    _bandits(o, {**method, **settings}),
-                    flush=True,
-                )
+            # This method is nothing but dividing by the deviation.
+            if title == "plain" and method["estimator"] == "batch":
+                continue
+            own = {}
+            if title == "plain" and method["estimator"] == "group_relative":
+                own = {"scale_by_group": False}
+            result = _bandits(o, {**method, **settings, **own})
+            print(f"{title}  {name:24}", result, flush=True)
 
 
 def _bandits(o: argparse.Namespace, method: dict[str, Any]) -> str:
     needed = []
     for seed in range(o.seeds):
-        pays_V = torch.zeros(SMALLEST_VOCABULARY)
-        paid = (
-            seeds.generator(seed, "bandit")
-            .permutation(SMALLEST_VOCABULARY)[:5]
-            .tolist()
-        )
-        pays_V[paid] = torch.tensor([1.0, 0.8, 0.6, 0.4, 0.2])
+        order = seeds.generator(seed, "bandit").permutation(SMALLEST_VOCABULARY)
+        rewarded = order[:5].tolist()
+        reward_V = torch.zeros(SMALLEST_VOCABULARY)
+        reward_V[rewarded] = torch.tensor([1.0, 0.8, 0.6, 0.4, 0.2])
         with tempfile.TemporaryDirectory() as folder:
             critic = {"critic_learning_rate": 1e-2} if "critic" in method else {}
             policy_trainer = tiny(
                 Path(folder), seed, kl=0, learning_rate=3e-3, **method, **critic
             )
-            needed.append(_until(policy_trainer, pays_V, paid[0], seed))
+            needed.append(_until(policy_trainer, reward_V, rewarded[0], seed))
     reached = [n for n in needed if math.isfinite(n)]
     most = f", at most {max(reached):.0f}" if reached else ""
     return (
@@ -176,7 +180,7 @@ def _bandits(o: argparse.Namespace, method: dict[str, Any]) -> str:
 
 
 def _until(
-    policy_trainer: Any, pays_V: torch.Tensor, best: int, seed: int, most: int = 120
+    policy_trainer: Any, reward_V: torch.Tensor, best: int, seed: int, most: int = 120
 ) -> float:
     """Samples until `best` has 95 %; infinity after `most` updates."""
     for step in range(most):
@@ -185,7 +189,7 @@ def _until(
             [ONE],
             BATCH,
             seeds.child(seed, step),
-            lambda _, move: float(pays_V[move.token_ids[0]]),
+            lambda _, move: float(reward_V[move.token_ids[0]]),
         )
         if policy(policy_trainer)[best] >= 0.95:
             return (step + 1) * BATCH
@@ -195,17 +199,16 @@ def _until(
 def tilt(
     o: argparse.Namespace, beta: float = 0.5, updates: int = 120, answers: int = 256
 ) -> None:
-    """Total variation from the closed form, of the policy that was learned and of the
-    reference.
-    """
+    """Total variation from the closed form, of the learned policy and of the reference."""
     print(
-        f"β = {beta}; every token pays 0 or 1; {updates} updates of {answers} answers"
+        f"β = {beta}; every token earns 0 or 1; {updates} updates of {answers} answers"
     )
     for place in ("reward", "loss"):
         rows: list[tuple[float, float, float]] = []
         for seed in range(o.seeds):
-            pays_V = torch.from_numpy(
-                seeds.generator(seed, "tilt").integers(0, 2, SMALLEST_VOCABULARY)
+            rng = seeds.generator(seed, "tilt")
+            reward_V = torch.from_numpy(
+                rng.integers(0, 2, SMALLEST_VOCABULARY)
             ).double()
             with tempfile.TemporaryDirectory() as folder:
                 policy_trainer = tiny(
@@ -219,26 +222,20 @@ def tilt(
                 start_V = policy(policy_trainer)
                 for step in range(updates):
 
-                    def pays(_: Any, move: Any, pays_V: Any = pays_V) -> float:
-                        return float(pays_V[move.token_ids[0]])
+                    def reward(_: Any, move: Any, reward_V: Any = reward_V) -> float:
+                        return float(reward_V[move.token_ids[0]])
 
                     update(
-                        policy_trainer, [ONE], answers, seeds.child(seed, step), pays
+                        policy_trainer, [ONE], answers, seeds.child(seed, step), reward
                     )
                 end_V = policy(policy_trainer)
-            tilted_V = torch.softmax(start_V.log() + pays_V / beta, -1)
-            goal_V = (
-                tilted_V
-                if place == "reward"
-                else forward_optimum(start_V, pays_V, beta)
-            )
-            rows.append(
-                (
-                    variation(start_V, goal_V),
-                    variation(end_V, goal_V),
-                    variation(end_V, tilted_V),
-                )
-            )
+            tilted_V = torch.softmax(start_V.log() + reward_V / beta, -1)
+            goal_V = tilted_V
+            if place == "loss":
+                goal_V = forward_optimum(start_V, reward_V, beta)
+            pairs = ((start_V, goal_V), (end_V, goal_V), (end_V, tilted_V))
+            start, end, tilted = (variation(*pair) for pair in pairs)
+            rows.append((start, end, tilted))
         start, end, tilted = (
             over_seeds(list(column)).text() for column in zip(*rows, strict=True)
         )
@@ -250,14 +247,16 @@ def tilt(
 
 
 def forward_optimum(
-    start_V: torch.Tensor, pays_V: torch.Tensor, beta: float
+    start_V: torch.Tensor, reward_V: torch.Tensor, beta: float
 ) -> torch.Tensor:
     """π = π_ref / (c − r/β), with c by bisection so that it sums to 1."""
-    low, high = pays_V.max() / beta, pays_V.max() / beta + 1
+    low, high = reward_V.max() / beta, reward_V.max() / beta + 1
     for _ in range(200):
         c = (low + high) / 2
-        low, high = (c, high) if (start_V / (c - pays_V / beta)).sum() > 1 else (low, c)
-    return start_V / (high - pays_V / beta)
+        low, high = (
+            (c, high) if (start_V / (c - reward_V / beta)).sum() > 1 else (low, c)
+        )
+    return start_V / (high - reward_V / beta)
 
 
 def variation(first_V: torch.Tensor, second_V: torch.Tensor) -> float:
@@ -270,7 +269,7 @@ def variation(first_V: torch.Tensor, second_V: torch.Tensor) -> float:
 
 def sums(o: argparse.Namespace) -> None:
     """The share of held-out sums that is right, sampled at temperature 1, before and
-    after.
+    after learning.
     """
     held_out = world.prompts(0, 400, ["sum"], "held_out")
     player = {
@@ -295,10 +294,10 @@ def sums(o: argparse.Namespace) -> None:
             train = world.prompts(seed, 1500, ["sum"])
             before.append(_share(policy_trainer, held_out))
             for step in range(o.samples // 128):
-                dice = seeds.generator(seed, "sums", step)
+                rng = seeds.generator(seed, "sums", step)
                 chosen = [
                     train[i]
-                    for i in dice.choice(len(train), 128 // group, replace=False)
+                    for i in rng.choice(len(train), 128 // group, replace=False)
                 ]
                 update(policy_trainer, chosen, group, seeds.child(seed, step), right)
             after.append(_share(policy_trainer, held_out))
@@ -323,7 +322,7 @@ def _share(policy_trainer: Any, prompts: Sequence[Prompt]) -> float:
 
 
 def speed(o: argparse.Namespace) -> None:
-    """Each in a process of its own, on one thread, alternating."""
+    """Ours and trl's, each in its own process, on one thread, alternating."""
     env = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
@@ -333,7 +332,7 @@ def speed(o: argparse.Namespace) -> None:
     env["TOKENIZERS_PARALLELISM"] = "false"
     runs: dict[str, list[dict[str, float]]] = {"trl": [], "ours": []}
     for _ in range(o.repeats):
-        for name, found in runs.items():
+        for name, results in runs.items():
             command = [
                 sys.executable,
                 "-m",
@@ -346,26 +345,23 @@ def speed(o: argparse.Namespace) -> None:
             )
             if done.returncode:
                 raise SystemExit(f"{name} failed:\n{done.stderr[-4000:]}")
-            found.append(json.loads(done.stdout.splitlines()[-1]))
+            results.append(json.loads(done.stdout.splitlines()[-1]))
     print(
         f"GRPO, {o.steps} updates of {o.prompts} x {o.group} answers of up to "
         f"{o.tokens} tokens, no KL, one thread"
     )
     columns = ("samples_per_second", "seconds", "peak_mib", "length", "first", "last")
     print(" " * 6 + "".join(f"{column:>20}" for column in columns))
-    for name, found in runs.items():
-        print(
-            f"{name:6}"
-            + "".join(
-                f"{statistics.median(run[c] for run in found):20.3f}" for c in columns
-            )
-        )
+    for name, results in runs.items():
+        medians = (statistics.median(run[c] for run in results) for c in columns)
+        print(f"{name:6}" + "".join(f"{median:20.3f}" for median in medians))
     pairs = list(zip(runs["ours"], runs["trl"], strict=True))
     for column in ("samples_per_second", "peak_mib"):
         ratios = [ours[column] / trl[column] for ours, trl in pairs]
         each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
         print(
-            f"{column}: ours is {statistics.median(ratios):.2f} x trl's (each pair: {each})"
+            f"{column}: ours is {statistics.median(ratios):.2f} x trl's "
+            f"(each pair: {each})"
         )
 
 
@@ -373,16 +369,16 @@ def speed(o: argparse.Namespace) -> None:
 
 
 def shape(o: argparse.Namespace) -> None:
-    """Where the time of an update goes; the second of two is told, the first warms up."""
+    """Where the time of an update goes; of two updates the first is a warm-up."""
     name = o.shape or ("qwen3-0.6b" if o.device == "cuda" else "small")
     answers = 256 if o.device == "cuda" else 16
-    given = {"shape": name, "pairs": o.prompts, "prompt": [128, 256], "answer": [1, 1]}
+    sizes = {"shape": name, "pairs": o.prompts, "prompt": [128, 256], "answer": [1, 1]}
     with tempfile.TemporaryDirectory() as folder:
-        words = argparse.Namespace(**given, folder=folder)
-        preference_runs.make(words)
+        model = argparse.Namespace(**sizes, folder=folder)
+        preference_runs.make(model)
         prompts = [
             Prompt(str(n), (user(text),))
-            for n, (text, _, _) in enumerate(preference_runs.texts(words))
+            for n, (text, _, _) in enumerate(preference_runs.texts(model))
         ]
         player = {
             "model": folder,
@@ -392,13 +388,14 @@ def shape(o: argparse.Namespace) -> None:
             "batch_size": 256,
         }
         print(
-            f"{name}, {o.device}, bf16, {o.prompts} x {o.group} answers of up to {answers} tokens"
+            f"{name}, {o.device}, bf16, {o.prompts} x {o.group} answers of up to "
+            f"{answers} tokens"
         )
-        for method, settings in {
-            "PPO": METHODS["gae (PPO)"] | {"critic": "model"},
-            "GRPO": {},
-        }.items():
-            settings = settings or {"estimator": "group_relative"}
+        ppo = METHODS["gae (PPO)"] | {"critic": "model"}
+        for method, settings in (
+            ("PPO", ppo),
+            ("GRPO", {"estimator": "group_relative"}),
+        ):
             policy_trainer = trainer_of(
                 player,
                 5,
@@ -407,38 +404,41 @@ def shape(o: argparse.Namespace) -> None:
                 batch_size=16,
                 **settings,
             )
-            clock = Clock(policy_trainer, o.device)
-            facts = {}
-            for step in range(2):
-                clock.spent.clear()
-                facts = update(
-                    policy_trainer,
-                    prompts,
-                    o.group,
-                    step,
-                    lambda prompt, move: float(len(move.token_ids) % 2),
-                )
-            total, parts = clock.spent["act"] + clock.spent["learn"], clock.parts()
-            shown = ", ".join(
-                f"{part} {seconds:.2f} s ({seconds / total:.0%})"
-                for part, seconds in parts.items()
-            )
-            gap, length = facts["sampler_gap"], facts["length"]
-            print(
-                f"{method:5}{total:.2f} s: {shown}; {length:.0f} tokens an answer, "
-                f"sampler and learner {gap:.1e} nats"
-            )
-            if o.device == "cuda":
-                print(
-                    f"     at most {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB"
-                )
-                torch.cuda.reset_peak_memory_stats()
-            del policy_trainer, clock
+            _time_updates(method, policy_trainer, prompts, o)
+            del policy_trainer
             gc.collect()  # the clock and the learner hold each other
 
 
+def _time_updates(
+    method: str, policy_trainer: Any, prompts: Sequence[Prompt], o: argparse.Namespace
+) -> None:
+    clock = Clock(policy_trainer, o.device)
+    facts = {}
+    for step in range(2):
+        clock.spent.clear()
+        facts = update(
+            policy_trainer,
+            prompts,
+            o.group,
+            step,
+            lambda prompt, move: float(len(move.token_ids) % 2),
+        )
+    total = clock.spent["act"] + clock.spent["learn"]
+    shares = ", ".join(
+        f"{part} {seconds:.2f} s ({seconds / total:.0%})"
+        for part, seconds in clock.parts().items()
+    )
+    print(
+        f"{method:5}{total:.2f} s: {shares}; {facts['length']:.0f} tokens an answer, "
+        f"sampler and learner differ by {facts['sampler_gap']:.1e} nats"
+    )
+    if o.device == "cuda":
+        print(f"     at most {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
+        torch.cuda.reset_peak_memory_stats()
+
+
 class Clock:
-    """Times a learner's parts by standing in for its methods."""
+    """Times a learner's parts by replacing its methods."""
 
     def __init__(self, policy_trainer: Any, device: str) -> None:
         self.spent: dict[str, float] = {}

@@ -1,5 +1,5 @@
-"""The works of the benchmark of policy gradients that need a process of their own:
-ours, and trl's GRPOTrainer.
+"""The parts of the benchmark of policy gradients that need their own processes: ours, and
+trl's GRPOTrainer.
 
 python -m benchmarks.policy_gradient_runs WORK OPTIONS-AS-JSON
 """
@@ -39,13 +39,13 @@ def update(
     prompts: Sequence[Prompt],
     group: int,
     seed: int,
-    pays: Callable[[Prompt, Any], float],
+    reward: Callable[[Prompt, Any], float],
 ) -> dict[str, float]:
-    """Sample `group` answers to each prompt, pay them, learn from them, hold the
-    sampler against the learner.
+    """Sample `group` answers to each prompt, reward them, learn from them, and compare
+    the sampler with the learner.
     """
-    asked = [prompt for prompt in prompts for _ in range(group)]
-    views = [View(prompt.messages) for prompt in asked]
+    repeated = [prompt for prompt in prompts for _ in range(group)]
+    views = [View(prompt.messages) for prompt in repeated]
     moves = policy_trainer.actor.act(
         views, [seeds.child(seed, n) for n in range(len(views))]
     )
@@ -53,8 +53,8 @@ def update(
         Turn("answer", view, move) for view, move in zip(views, moves, strict=True)
     ]
     episodes = [
-        Episode(str(n), 0, str(n), 0, "answer", prompt.id, pays(prompt, turn.move))
-        for n, (prompt, turn) in enumerate(zip(asked, turns, strict=True))
+        Episode(str(n), 0, str(n), 0, "answer", prompt.id, reward(prompt, turn.move))
+        for n, (prompt, turn) in enumerate(zip(repeated, turns, strict=True))
     ]
     facts = policy_trainer.learn(episodes, turns, seed, lambda line: None)
     policy_trainer.assert_agreement(policy_trainer.actor)
@@ -68,7 +68,7 @@ def right(prompt: Prompt, move: Any) -> float:
     return float(answers.rate(prompt, move.text).right)
 
 
-def asked(o: argparse.Namespace) -> list[Prompt]:
+def all_prompts(o: argparse.Namespace) -> list[Prompt]:
     """Every prompt of the comparison, in order."""
     from equipoise.environments.clerk import world
 
@@ -91,7 +91,7 @@ def ours(o: argparse.Namespace) -> dict[str, Any]:
         learning_rate=RATE,
         batch_size=o.prompts * o.group,
     )
-    every, rewards, lengths = asked(o), [], []
+    every, rewards, lengths = all_prompts(o), [], []
     started = time.perf_counter()
     for step in range(o.steps):
         facts = update(
@@ -103,7 +103,7 @@ def ours(o: argparse.Namespace) -> dict[str, Any]:
         )
         rewards.append(facts["reward"])
         lengths.append(facts["length"])
-    return found(o, time.perf_counter() - started, rewards, lengths)
+    return summary(o, time.perf_counter() - started, rewards, lengths)
 
 
 def trl(o: argparse.Namespace) -> dict[str, Any]:
@@ -118,14 +118,14 @@ def trl(o: argparse.Namespace) -> dict[str, Any]:
     from equipoise.models.adapters import resolve
     from equipoise.types import Move
 
-    every = asked(o)
+    every = all_prompts(o)
 
-    def pays(
+    def rewards(
         prompts: Any, completions: Any, number: Any, **_: Any
     ) -> list[float | None]:
         return [
-            right(every[n], Move(said[0]["content"]))
-            for n, said in zip(number, completions, strict=True)
+            right(every[n], Move(chat[0]["content"]))
+            for n, chat in zip(number, completions, strict=True)
         ]
 
     rows = [
@@ -164,23 +164,25 @@ def trl(o: argparse.Namespace) -> dict[str, Any]:
             resolve("builtin"), dtype="float32"
         )
         tokenizer = AutoTokenizer.from_pretrained(resolve("builtin"))
-        trainer = GRPOTrainer(model, pays, arguments, data, processing_class=tokenizer)
+        trainer = GRPOTrainer(
+            model, rewards, arguments, data, processing_class=tokenizer
+        )
         started = time.perf_counter()
         trainer.train()
         seconds = time.perf_counter() - started
-    told = [line for line in trainer.state.log_history if "reward" in line]
-    return found(
+    logged = [line for line in trainer.state.log_history if "reward" in line]
+    return summary(
         o,
         seconds,
-        [line["reward"] for line in told],
-        [line["completions/mean_length"] for line in told],
+        [line["reward"] for line in logged],
+        [line["completions/mean_length"] for line in logged],
     )
 
 
-def found(
+def summary(
     o: argparse.Namespace, seconds: float, rewards: list[float], lengths: list[float]
 ) -> dict[str, Any]:
-    """What one run is told by."""
+    """The figures of a run."""
     samples, third = o.steps * o.prompts * o.group, max(1, o.steps // 3)
     return {
         "samples_per_second": samples / seconds,
@@ -192,8 +194,8 @@ def found(
     }
 
 
-WORKS = (ours, trl)
+PARTS = (ours, trl)
 
 if __name__ == "__main__":
-    options = argparse.Namespace(**json.loads(sys.argv[2]))
-    print(json.dumps({work.__name__: work for work in WORKS}[sys.argv[1]](options)))
+    part = {part.__name__: part for part in PARTS}[sys.argv[1]]
+    print(json.dumps(part(argparse.Namespace(**json.loads(sys.argv[2])))))

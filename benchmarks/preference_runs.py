@@ -1,4 +1,4 @@
-"""The works of the benchmark of preference training, each done in a process of its own.
+"""The parts of the benchmark of preference training, each run in its own process.
 
 python -m benchmarks.preference_runs WORK OPTIONS-AS-JSON
 """
@@ -47,13 +47,12 @@ TEMPLATE = (
 
 def texts(o: argparse.Namespace) -> list[tuple[str, str, str]]:
     """(prompt, chosen, rejected): random words, one token each."""
-    dice = random.Random(SEED)
-    words = SHAPES[o.shape]["vocab_size"] - 3
+    rng = random.Random(SEED)
+    vocabulary = SHAPES[o.shape]["vocab_size"] - 3
 
     def some(low: int, high: int) -> str:
-        return " ".join(
-            f"w{dice.randrange(words)}" for _ in range(dice.randint(low, high))
-        )
+        length = rng.randint(low, high)
+        return " ".join(f"w{rng.randrange(vocabulary)}" for _ in range(length))
 
     return [
         (some(*o.prompt), " " + some(*o.answer), " " + some(*o.answer))
@@ -62,7 +61,7 @@ def texts(o: argparse.Namespace) -> list[tuple[str, str, str]]:
 
 
 def learner(o: argparse.Namespace) -> Any:
-    """Our learner; its order of the data is what both train in."""
+    """Our learner; both train in its order of the data."""
     from equipoise.learners.preference import Preference
 
     return Preference.model_validate(
@@ -108,12 +107,14 @@ def make(o: argparse.Namespace) -> dict[str, Any]:
         "<unk>",
         *(f"w{n}" for n in range(shape["vocab_size"] - 3)),
     ]
-    words = Tokenizer(
-        models.WordLevel({name: i for i, name in enumerate(names)}, unk_token="<unk>")
-    )
-    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    vocabulary = {name: i for i, name in enumerate(names)}
+    word_level = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    word_level.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=words, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+        tokenizer_object=word_level,
+        pad_token="<pad>",
+        eos_token="</s>",
+        unk_token="<unk>",
     )
     tokenizer.chat_template = TEMPLATE
     tokenizer.save_pretrained(o.folder)
@@ -144,9 +145,9 @@ def training_batch(o: argparse.Namespace, opponents: int = 1) -> Any:
     ]
     home = Path(o.folder) / f"ours-{opponents}"
     home.mkdir(exist_ok=True)
-    who = PlayerId("policy")
+    policy = PlayerId("policy")
     return TrainingBatch(
-        who,
+        policy,
         player,
         None,
         home,
@@ -155,7 +156,7 @@ def training_batch(o: argparse.Namespace, opponents: int = 1) -> Any:
         Game.build("answers"),
         PreferenceLoss.build("dpo"),
         pairs,
-        [(who, 1.0 / opponents)] * opponents,
+        [(policy, 1.0 / opponents)] * opponents,
     )
 
 
@@ -171,19 +172,16 @@ def reference_pass(o: argparse.Namespace, now: Any) -> tuple[Any, Any]:
     resources = Resources()
     actor = now.player.open(None, resources)
     chats = [pair.messages for pair in now.pairs for _ in range(2)]
+    texts = [text for pair in now.pairs for text in (pair.chosen, pair.rejected)]
     with torch.autocast(o.device, torch.bfloat16, enabled=o.dtype == "bfloat16"):
-        found = actor.logprobs(
-            chats, [text for pair in now.pairs for text in (pair.chosen, pair.rejected)]
-        )
+        logprobs = actor.logprobs(chats, texts)
     actor.close()
     resources.clear()
-    total_B2 = np.array([total for total, _ in found]).reshape(-1, 2)
+    total_B2 = np.array([total for total, _ in logprobs]).reshape(-1, 2)
     return total_B2[:, 0], total_B2[:, 1]
 
 
-def taught(
-    o: argparse.Namespace, now: Any, scores: tuple[Any, Any]
-) -> dict[str, float]:
+def train(o: argparse.Namespace, now: Any, scores: tuple[Any, Any]) -> dict[str, float]:
     """Train on the pairs, every opponent having `scores`."""
     from dataclasses import replace
 
@@ -201,7 +199,7 @@ def ours(o: argparse.Namespace) -> dict[str, Any]:
     now = training_batch(o)
     scores = reference_pass(o, now)
     middle = Instant()
-    told = taught(o, now, scores)
+    metrics = train(o, now, scores)
     ended = Instant()
     encoding = now.player.encoding()
     ids = [
@@ -212,7 +210,7 @@ def ours(o: argparse.Namespace) -> dict[str, Any]:
         )
         for pair in now.pairs
     ]
-    return facts(o, ids, (started, middle, ended), told["loss"])
+    return facts(o, ids, (started, middle, ended), metrics["loss"])
 
 
 def trl(o: argparse.Namespace) -> dict[str, Any]:
@@ -292,7 +290,7 @@ class Instant:
 def facts(
     o: argparse.Namespace, ids: Sequence[Any], when: tuple[Instant, ...], loss: float
 ) -> dict[str, Any]:
-    """What one run is told by; `when` it started, began to train and ended."""
+    """The figures of a run; `when` it started, began to train and ended."""
     import hashlib
 
     pairs = [tuple(list(map(int, part)) for part in pair) for pair in ids]
@@ -334,8 +332,8 @@ def sizes(o: argparse.Namespace) -> tuple[int, int, int]:
 
 
 def useful_flops(o: argparse.Namespace, lengths: Sequence[tuple[int, int]]) -> float:
-    """What a reference pass and a training pass need where each answer is computed with
-    its own prompt.
+    """The operations of a reference pass and a training pass where each answer is
+    computed with its own prompt.
     """
     s = SHAPES[o.shape]
     layers, head, _ = sizes(o)
@@ -388,31 +386,30 @@ def opponents(o: argparse.Namespace) -> dict[str, float]:
         for start in range(0, len(rows), 2 * o.batch):
             batch = [torch.tensor(row) for row in rows[start : start + 2 * o.batch]]
             ids = torch.nn.utils.rnn.pad_sequence(batch, batch_first=True).to(o.device)
-            with torch.autocast(
-                o.device, torch.bfloat16, enabled=o.dtype == "bfloat16"
-            ):
-                logits = model(
+            mixed = o.dtype == "bfloat16"
+            with torch.autocast(o.device, torch.bfloat16, enabled=mixed):
+                output = model(
                     input_ids=ids, attention_mask=(ids > 0).long(), use_cache=False
-                ).logits[:, :-1]
-            torch.log_softmax(logits.float(), -1).gather(
-                -1, ids[:, 1:, None]
-            ).sum().item()
+                )
+            logprob = torch.log_softmax(output.logits[:, :-1].float(), -1)
+            logprob.gather(-1, ids[:, 1:, None]).sum().item()
 
     scores = reference_pass(o, now)
     plain_seconds = min(timed(plain) for _ in range(2))
     seconds = min(timed(lambda: reference_pass(o, now)) for _ in range(2))
-    one, four = (
-        min(
-            timed(lambda k=k: taught(o, training_batch(o, k), scores))
-            for _ in range(2 if o.device == "cpu" else 1)
+    repeats = 2 if o.device == "cpu" else 1
+
+    def training_seconds(count: int) -> float:
+        return min(
+            timed(lambda: train(o, training_batch(o, count), scores))
+            for _ in range(repeats)
         )
-        for k in (1, 4)
-    )
+
     return {
         "seconds": seconds,
         "plain_seconds": plain_seconds,
         "share": seconds / plain_seconds,
-        "training_ratio": four / one,
+        "training_ratio": training_seconds(4) / training_seconds(1),
     }
 
 
@@ -431,7 +428,7 @@ def has_gpu(o: argparse.Namespace) -> dict[str, Any]:
 
 
 def peak(o: argparse.Namespace) -> dict[str, float]:
-    """What a large matrix product reaches on this GPU."""
+    """The speed of a large matrix product on this GPU."""
     import torch
 
     size = 8192
@@ -444,7 +441,7 @@ def peak(o: argparse.Namespace) -> dict[str, float]:
 
 
 def ours_imports(o: argparse.Namespace) -> dict[str, Any]:
-    """All that ours imports, and what it holds after that."""
+    """Import all that ours needs; the memory after that."""
     from transformers import LlamaForCausalLM, Qwen3ForCausalLM
 
     import equipoise.learners.answer_trainer
@@ -455,7 +452,7 @@ def ours_imports(o: argparse.Namespace) -> dict[str, Any]:
 
 
 def trl_imports(o: argparse.Namespace) -> dict[str, Any]:
-    """All that trl imports, and what it holds after that."""
+    """Import all that trl needs; the memory after that."""
     from transformers import LlamaForCausalLM, Qwen3ForCausalLM
     from trl.trainer.dpo_trainer import DPOTrainer
 
@@ -463,13 +460,8 @@ def trl_imports(o: argparse.Namespace) -> dict[str, Any]:
     return {"peak_mib": peak_mib("cpu")}
 
 
-WORKS = (make, ours, trl, ours_imports, trl_imports, opponents, has_gpu, peak)
+PARTS = (make, ours, trl, ours_imports, trl_imports, opponents, has_gpu, peak)
 
 if __name__ == "__main__":
-    print(
-        json.dumps(
-            {work.__name__: work for work in WORKS}[sys.argv[1]](
-                argparse.Namespace(**json.loads(sys.argv[2]))
-            )
-        )
-    )
+    part = {part.__name__: part for part in PARTS}[sys.argv[1]]
+    print(json.dumps(part(argparse.Namespace(**json.loads(sys.argv[2])))))

@@ -2,14 +2,15 @@
 reference pass included in both.
 
     python -m benchmarks.preference_training
-    python -m benchmarks.preference_training --shape qwen3-0.6b --device cuda --dtype bfloat16 --pairs 256
+    python -m benchmarks.preference_training --shape qwen3-0.6b --device cuda
+        --dtype bfloat16 --pairs 256
 
-Both train DPO (β = 0.1, AdamW, cosine) on one model, the same pairs in the same order,
-the same batches and steps, from the model's folder to the saved result. Each run has a
-process to itself and the two alternate; the ratio is the median over the repeats. trl
+Both train DPO (β = 0.1, AdamW, cosine) on the same model, the same pairs in the same
+order, the same batches and steps, from the model's folder to the saved result. Each run
+has its own process and the two alternate; the ratio is the median over the repeats. trl
 gets `precompute_ref_log_probs=True`, no gradient checkpointing and the same precision,
 and its padding is as small as ours because the order groups lengths. Tokens are those
-of both sequences of every pair, prompt included, seen once: work saved by not computing
+of both sequences of every pair, prompt included, counted once: work saved by not computing
 a token twice counts as speed. Peak memory is the process's (VmHWM), nothing subtracted;
 on a GPU it is the allocator's. The last loss of both is printed: they train the same
 thing.
@@ -44,8 +45,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         baseline = {name: call(f"{name}_imports", o) for name in ("ours", "trl")}
         runs: dict[str, list[dict[str, Any]]] = {"trl": [], "ours": []}
         for _ in range(o.repeats):
-            for name, found in runs.items():
-                found.append(call(name, o))
+            for name, results in runs.items():
+                results.append(call(name, o))
         report(
             o,
             runs,
@@ -56,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def options(argv: Sequence[str] | None) -> argparse.Namespace:
-    """What can be asked for; lengths are tokens, uniform between the two."""
+    """The command's options; lengths are in tokens, uniform between the two."""
     parser = argparse.ArgumentParser(
         prog="benchmarks.preference_training", description="DPO beside trl's trainer."
     )
@@ -91,10 +92,8 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def call(work: str, o: argparse.Namespace) -> dict[str, Any]:
-    """Do one of the works of `preference_runs` in a process of its own and return what
-    it found.
-    """
+def call(part: str, o: argparse.Namespace) -> dict[str, Any]:
+    """Run a part of `preference_runs` in its own process; returns its result."""
     env = {
         **os.environ,
         "OMP_NUM_THREADS": str(o.threads),
@@ -110,12 +109,12 @@ def call(work: str, o: argparse.Namespace) -> dict[str, Any]:
         sys.executable,
         "-m",
         "benchmarks.preference_runs",
-        work,
+        part,
         json.dumps(vars(o)),
     ]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{work} failed:\n{done.stderr[-4000:]}")
+        raise SystemExit(f"{part} failed:\n{done.stderr[-4000:]}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -126,7 +125,7 @@ def report(
     opponents: dict[str, float],
     peak: dict[str, float] | None,
 ) -> None:
-    """Print what was measured; with --json as one object."""
+    """Print the measurements; with --json as an object."""
     pairs = list(zip(runs["ours"], runs["trl"], strict=True))
     speed = statistics.median(
         ours["tokens_per_second"] / trl["tokens_per_second"] for ours, trl in pairs
@@ -170,36 +169,8 @@ def report(
         "last loss",
     )
     print(" " * 6 + "".join(f"{column:>17}" for column in columns))
-    for name, found in runs.items():
-        mid = {
-            k: statistics.median(run[k] for run in found)
-            for k in found[0]
-            if k != "ids"
-        }
-        cells = [
-            mid[key]
-            for key in (
-                "tokens_per_second",
-                "seconds",
-                "before_training",
-                "cpu_seconds",
-                "peak_mib",
-            )
-        ]
-        cells += [baseline[name]["peak_mib"], mid["loss"]]
-        print(
-            f"{name:6}"
-            + "".join(
-                f"{cell:17.{d}f}"
-                for cell, d in zip(cells, (0, 1, 1, 1, 0, 0, 4), strict=True)
-            )
-        )
-        if peak is not None:
-            share = first["flops"] / mid["seconds"] / peak["flops_per_second"]
-            print(
-                f"{'':6}{share:.1%} of the {peak['flops_per_second'] / 1e12:.0f} "
-                "TFLOP/s that a matrix product gets"
-            )
+    for name, results in runs.items():
+        print_row(name, results, baseline[name]["peak_mib"], peak)
     each = ", ".join(
         f"{ours['seconds']:.1f}/{trl['seconds']:.1f} s" for ours, trl in pairs
     )
@@ -215,6 +186,35 @@ def report(
         "with 4 opponents takes "
         f"{opponents['training_ratio']:.2f} x the time with 1"
     )
+
+
+def print_row(
+    name: str,
+    results: list[dict[str, Any]],
+    imports: float,
+    peak: dict[str, float] | None,
+) -> None:
+    """Print the medians of a trainer's runs."""
+
+    def median(key: str) -> float:
+        return statistics.median(run[key] for run in results)
+
+    cells = (
+        f"{median('tokens_per_second'):17.0f}",
+        f"{median('seconds'):17.1f}",
+        f"{median('before_training'):17.1f}",
+        f"{median('cpu_seconds'):17.1f}",
+        f"{median('peak_mib'):17.0f}",
+        f"{imports:17.0f}",
+        f"{median('loss'):17.4f}",
+    )
+    print(f"{name:6}" + "".join(cells))
+    if peak is not None:
+        share = results[0]["flops"] / median("seconds") / peak["flops_per_second"]
+        print(
+            f"{'':6}{share:.1%} of the {peak['flops_per_second'] / 1e12:.0f} "
+            "TFLOP/s of a matrix product"
+        )
 
 
 if __name__ == "__main__":

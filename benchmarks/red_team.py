@@ -105,7 +105,7 @@ def seed_runs(
     """
     named = {arm: arm.replace(" ", "_") for arm in (START, *arms)}
     folders: dict[str, Path] = {}
-    models: dict[str, str | Path] = {START: "builtin/siege"}
+    models: dict[str, str | Path] = {START: "builtin/red_team"}
     for arm in arms:
         overrides = [f"generations={generations}", *ARMS[arm]]
         folders[arm] = run(place / f"{named[arm]}-{seed}", seed, overrides)

@@ -6,7 +6,7 @@ the same questions of the built-in world under each pricing. Beside the correcte
 which are per action, are the published edits, whose constant part changes no
 equilibrium.
 
-    python -m benchmarks.steering [--prompts 100] [--model builtin/desk]
+    python -m benchmarks.steering [--prompts 100] [--model builtin/assistant]
         [--temperature 0.7] [--json FILE]
 """
 
