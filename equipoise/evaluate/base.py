@@ -202,9 +202,7 @@ class Evaluation(Component):
     """Whether it plays held-out prompts, so that there must be some."""
 
     def meets_the_past(self, game: Game) -> bool:
-        """Whether it lets past generations play anew, so that their weights have to
-        stay.
-        """
+        """Whether it lets past generations play anew, so that their weights have to stay."""
         return False
 
     def check(
@@ -214,8 +212,7 @@ class Evaluation(Component):
         judges: Sequence[Judge],
         tests: bool,
     ) -> None:
-        """Raises ConfigError where it cannot measure such a run; called before it
-        begins.
+        """Raises ConfigError where it cannot measure such a run; called before it begins.
 
         Args: player_of_role: role -> the player that has it, where the schedule says
         so; judges: those that teach; tests: whether a player is to be chosen and tested

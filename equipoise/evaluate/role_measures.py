@@ -24,8 +24,7 @@ from equipoise.report.selection import shown
 
 
 class RoleLeague(msgspec.Struct, frozen=True, kw_only=True):
-    """One role's players, oldest first, and how they did with every player of the other
-    role.
+    """One role's players, oldest first, and how they did with every player of the other role.
 
     `cells` is [own, other]: the mean score of the role's answers by `judge`, and how
     many were judged. `scores` are each player's over all of the other role's, and
