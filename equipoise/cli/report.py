@@ -20,8 +20,7 @@ def report(
         list[str],
         typer.Option(
             metavar="RUN[@GENERATION]",
-            help="another run, drawn beside this one where its measures allow it: "
-            "those of the evaluation assistance, in the plane of both utilities",
+            help="another run to draw beside this one, where the evaluation compares runs",
         ),
     ] = [],  # noqa: B006
 ) -> None:
