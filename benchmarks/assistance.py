@@ -32,7 +32,7 @@ from rich.table import Table
 from benchmarks.running import equipoise, recorded, with_settings
 from equipoise.environments.assistance.blocks import parse
 from equipoise.payoffs.intervals import Interval, over_seeds
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 
 RECIPE, START, PLAIN_START = "gtalign_clerks", "start", "start, no blocks"
 WELFARES = ("cobb_douglas", "utilitarian", "egalitarian", "user_only", "llm_only")
@@ -57,7 +57,7 @@ def figures(folder: Path, which: int) -> dict[str, float]:
     """The measurement at the end of a run (-1) or at its start (0), the same for all
     arms.
     """
-    with Run.read(folder) as opened:
+    with RunDirectory.read(folder) as opened:
         facts: dict[str, Any] = recorded(opened, "measure")[which]
     point_N2 = np.clip(np.array(list(facts["points"].values()), float), 0, None)
     return {

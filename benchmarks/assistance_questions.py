@@ -49,7 +49,7 @@ from benchmarks.running import equipoise, recorded, with_settings
 from equipoise import seeds
 from equipoise.payoffs.intervals import over_seeds
 from equipoise.prompts.files import Files
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.types import Prompt, View
 
 CHARACTERS = 200  # a prompt is cut here, at about 60 tokens of this vocabulary
@@ -280,7 +280,7 @@ def one_seed(name: str, seed: int, options: argparse.Namespace, place: Path) -> 
         *with_settings([f"players.assistant.model={start}", *options.set]),
     )
     ended = time.perf_counter()
-    with Run.read(folder / "run") as opened:
+    with RunDirectory.read(folder / "run") as opened:
         measured = recorded(opened, "measure")
         tests = opened.ledger.prompts("held_out")
     test_ids = {prompt.id for prompt in tests}

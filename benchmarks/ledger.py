@@ -20,7 +20,7 @@ from rich.console import Console
 
 from benchmarks.running import equipoise
 from equipoise.run import recipes
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.types import (
     Judgement,
     Match,
@@ -61,7 +61,7 @@ def judged(match: Match) -> tuple[Match, Judgement]:
     return match, Judgement(record_id("j", match.id), match.id, "exact", scores)
 
 
-def fill(run: Run, records: int) -> tuple[float, float]:
+def fill(run: RunDirectory, records: int) -> tuple[float, float]:
     """(records a second through the ledger, rows a second through bare SQLite with the
     same transactions).
     """
@@ -95,7 +95,7 @@ def fill(run: Run, records: int) -> tuple[float, float]:
     return ours, bare
 
 
-def fill_up(run: Run, records: int) -> None:
+def fill_up(run: RunDirectory, records: int) -> None:
     """Bare matches and judgements until there are about `records` of them."""
     seats = {"1": PlayerId("policy")}
     for start in range(20_000, records // 2, CHUNK):
@@ -125,7 +125,7 @@ def main() -> None:
     console = Console()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
-        with Run.create(recipes.load("rock_paper_scissors"), path) as run:
+        with RunDirectory.create(recipes.load("rock_paper_scissors"), path) as run:
             ours, bare = fill(run, records)
             fill_up(run, records)
             counts = run.ledger.counts()

@@ -26,7 +26,7 @@ from scipy.stats import spearmanr
 
 from benchmarks.running import recorded, share_of_cores, with_settings
 from equipoise.payoffs.intervals import Interval, over_seeds
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.types import PlayerId
 
 MEMBERS = ("sums", "asker", "guard", "helper", "veteran", "novice")
@@ -91,7 +91,7 @@ def play(overrides: list[str], seed: int, folder: Path, jobs: int) -> dict:
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
-    with Run.read(folder) as run:
+    with RunDirectory.read(folder) as run:
         measured = [facts["scores"] for facts in recorded(run, "measure")]
         rated = [facts["ratings"] for facts in recorded(run, "rate")]
         (selected,) = recorded(run, "select")

@@ -49,7 +49,7 @@ from equipoise.prompts.files import Files
 from equipoise.run import recipes
 from equipoise.run.arena import RunArena
 from equipoise.run.config import RunConfig
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.loop import league
 from equipoise.run.monitor import Silent
 from equipoise.run.stages import RunStages
@@ -321,14 +321,16 @@ def one_seed(task: Task, data: Path, seed: int) -> dict[str, float]:
         folder, started = Path(name), time.perf_counter()
         taught = make_pool(task, data, folder, seed)
         made = time.perf_counter()
-        with Run.create(recipe(task, data, folder, seed), folder / "run") as run:
+        with RunDirectory.create(
+            recipe(task, data, folder, seed), folder / "run"
+        ) as run:
             league(RunStages.of(run, Silent()), GENERATIONS)
             played = figures(run, task)
         ended = time.perf_counter()
     return {**played, **taught, "making": made - started, "playing": ended - made}
 
 
-def figures(run: Run, task: Task) -> dict[str, float]:
+def figures(run: RunDirectory, task: Task) -> dict[str, float]:
     """The figures of a run."""
     ledger = run.ledger
     scores = [
@@ -374,7 +376,7 @@ def majority(prompts: Sequence[Prompt]) -> tuple[str, float]:
     return answer, count / len(prompts)
 
 
-def over_majority(run: Run, chosen: str, task: Task) -> tuple[Interval, float]:
+def over_majority(run: RunDirectory, chosen: str, task: Task) -> tuple[Interval, float]:
     """By how much `chosen` beats the majority answer on the test, questions counting as
     clusters; and that answer's share.
     """
@@ -395,7 +397,7 @@ def over_majority(run: Run, chosen: str, task: Task) -> tuple[Interval, float]:
     return mean_interval(differences, groups), share
 
 
-def right(run: Run, part: str, t: int) -> float:
+def right(run: RunDirectory, part: str, t: int) -> float:
     """The share of right answers in the matches of generation t; NaN where the
     questions come without answers.
     """
@@ -415,7 +417,7 @@ def right(run: Run, part: str, t: int) -> float:
     return fmean(scored) if scored else math.nan
 
 
-def constant(run: Run, t: int) -> float:
+def constant(run: RunDirectory, t: int) -> float:
     """How often generation t gives its most frequent answer to the held-out questions:
     the mean over its members.
     """
@@ -430,7 +432,7 @@ def constant(run: Run, t: int) -> float:
     )
 
 
-def agreement(run: Run, scores: Sequence[Mapping[str, float]]) -> float:
+def agreement(run: RunDirectory, scores: Sequence[Mapping[str, float]]) -> float:
     """Spearman's correlation of a generation's reputations with its held-out scores;
     the mean over generations.
 

@@ -33,7 +33,7 @@ from rich.table import Table
 
 from benchmarks.running import equipoise, recorded, with_settings
 from equipoise.payoffs.intervals import over_seeds
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.types import PlayerId
 
 POLICY = "{kind: local, learns: true, model: builtin/red_team, max_new_tokens: 40}"
@@ -86,13 +86,13 @@ def run(folder: Path, seed: int, overrides: list[str]) -> Path:
 
 def measured(folder: Path, which: int = -1) -> dict[str, Any]:
     """The measurement at the end of a run (-1) or at its start (0)."""
-    with Run.read(folder) as opened:
+    with RunDirectory.read(folder) as opened:
         return recorded(opened, "measure")[which]
 
 
 def defender(folder: Path) -> PlayerId:
     """A run's last defender."""
-    with Run.read(folder) as opened:
+    with RunDirectory.read(folder) as opened:
         name = opened.config.schedule.settings()["roles"]["defender"]
     return PlayerId(name, measured(folder)["ages"][name])
 

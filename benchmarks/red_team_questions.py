@@ -50,7 +50,7 @@ from equipoise.payoffs.hashing import hashed
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.prompts.files import Files
 from equipoise.run import recipes
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.loop import league
 from equipoise.run.monitor import Silent
 from equipoise.run.stages import RunStages
@@ -254,7 +254,9 @@ def alone(values: Values, learner: str, frozen: Path, generations: int) -> Value
 
 def play(values: Values, folder: Path) -> tuple[list[Values], dict[str, Path]]:
     """The measurements, in order, and the newest weights of each learner."""
-    with Run.create(recipes.build(values, "benchmark"), folder, overwrite=True) as run:
+    with RunDirectory.create(
+        recipes.build(values, "benchmark"), folder, overwrite=True
+    ) as run:
         league(RunStages.of(run, Silent()), run.config.generations)
         measured = recorded(run, "measure")
         known = set[str]()

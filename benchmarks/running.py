@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 
 
 def equipoise(*arguments: str, threads: int = 1) -> str:
@@ -39,6 +39,6 @@ def share_of_cores(jobs: int) -> dict[str, str]:
     return os.environ | {"OMP_NUM_THREADS": str(threads)}
 
 
-def recorded(run: Run, stage: str) -> list[dict[str, Any]]:
+def recorded(run: RunDirectory, stage: str) -> list[dict[str, Any]]:
     """The facts that a run recorded of each of its stages of this name, in order."""
     return [finished.facts for finished in run.ledger.stages(stage)]

@@ -33,7 +33,7 @@ from equipoise.models.new_model import new_model
 from equipoise.payoffs.intervals import over_seeds
 from equipoise.prompts.files import Files
 from equipoise.run import recipes
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.loop import league
 from equipoise.run.monitor import Silent
 from equipoise.run.stages import RunStages
@@ -126,7 +126,9 @@ def play(
         **METHODS[method],
     }
     started = time.perf_counter()
-    with Run.create(recipes.build(values, "benchmark"), folder, overwrite=True) as run:
+    with RunDirectory.create(
+        recipes.build(values, "benchmark"), folder, overwrite=True
+    ) as run:
         league(RunStages.of(run, Silent()), run.config.generations)
         measured = recorded(run, "measure")
     return measured, (time.perf_counter() - started) / 60

@@ -8,7 +8,7 @@ from equipoise.environments.assistance.blocks import write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
 from equipoise.payoffs.pareto import front
 from equipoise.run import recipes
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.types import (
     Judgement,
     Match,
@@ -148,7 +148,7 @@ def write_run(
     faulty, and failed.
     """
     settings = recipes.load("quickstart", [f"generations={generations}", *SETTINGS])
-    with Run.create(settings, folder) as run, run.ledger.transaction():
+    with RunDirectory.create(settings, folder) as run, run.ledger.transaction():
         judge = settings.judge_of("policy").name
         for t in range(0, generations + 1, every) if played else ():
             _play(run, t, judge, harmful)
@@ -156,7 +156,7 @@ def write_run(
     return folder
 
 
-def _play(run: Run, t: int, judge: str, harmful: bool) -> None:
+def _play(run: RunDirectory, t: int, judge: str, harmful: bool) -> None:
     prompts = [
         Prompt(
             f"p{i}",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.run import recipes
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.types import (
     Judgement,
     Match,
@@ -36,7 +36,7 @@ def write(
     """
     dice = np.random.default_rng(seed)
     settings = recipes.load("sparta_clerks", [f"generations={generations}"])
-    with Run.create(settings, folder) as run, run.ledger.transaction():
+    with RunDirectory.create(settings, folder) as run, run.ledger.transaction():
         for t in range(generations):
             prompts = [
                 Prompt(f"p{t}-{i}", (Message("user", f"What is {i} plus {t}?"),))
@@ -57,7 +57,7 @@ def write(
     return folder
 
 
-def _play(run: Run, t: int, number: int, dice: np.random.Generator) -> None:
+def _play(run: RunDirectory, t: int, number: int, dice: np.random.Generator) -> None:
     judge, clerk = (run.config.judge.name, "clerk")
     words = []
     for i in range(number):

@@ -5,7 +5,7 @@ texts would rather be markup.
 from pathlib import Path
 
 from equipoise.run import recipes
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.types import (
     Judgement,
     Match,
@@ -37,7 +37,7 @@ def write(
         "gpo_clerks", [f"generations={generations}", f"evaluate.every={every}"]
     )
     ages = {"defender": 0, "adversary": 0}
-    with Run.create(settings, folder) as run, run.ledger.transaction():
+    with RunDirectory.create(settings, folder) as run, run.ledger.transaction():
         judge = settings.judge_of("defender").name
         league: dict[str, list[str]] = {name: [] for name in ages}
         for t in range(generations + 1):
@@ -118,7 +118,7 @@ def measured(t: int, ages: dict[str, int], league: dict[str, list[str]]) -> dict
     }
 
 
-def _play(run: Run, t: int, ages: dict[str, int], judge: str) -> None:
+def _play(run: RunDirectory, t: int, ages: dict[str, int], judge: str) -> None:
     prompts = [
         Prompt(f"p{t}-{i}", (Message("user", f"seed {t}-{i}"),), {"harmful": i < 3})
         for i in range(4)

@@ -20,10 +20,10 @@ def export(
     pairs.parquet is in TRL's conversational preference format, prompts.parquet in its
     conversational prompt-only format.
     """
-    from equipoise.run.directory import Run
+    from equipoise.run.directory import RunDirectory
     from equipoise.run.export import export as write
 
-    with Run.read(folder) as opened:
+    with RunDirectory.read(folder) as opened:
         written = write(opened.ledger, to)
     if json:
         show({str(path): rows for path, rows in written.items()})

@@ -44,14 +44,14 @@ def judge(
     from equipoise.judges.base import Judge
     from equipoise.report.terminal import Display
     from equipoise.run import recipes
-    from equipoise.run.directory import Run
+    from equipoise.run.directory import RunDirectory
     from equipoise.run.rejudge import rejudge
 
     if part not in ("train", "held_out", "test"):
         raise ConfigError(f"--part {part}: must be train, held_out or test")
     other = recipes.component(Judge, by, set, "--with")
     with (
-        Run.open(folder) as run,
+        RunDirectory.open(folder) as run,
         Display(console=Console(stderr=json), silent=json) as display,
     ):
         rejudgement = rejudge(run, other, part, generation, display)

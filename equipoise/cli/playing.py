@@ -9,10 +9,10 @@ from equipoise.options import show
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from equipoise.run.directory import Run
+    from equipoise.run.directory import RunDirectory
 
 
-def play_and_print(run: Run, json: bool) -> None:
+def play_and_print(run: RunDirectory, json: bool) -> None:
     """Play the run out under a progress display, then print its result."""
     from rich.console import Console
 
@@ -38,7 +38,7 @@ def play_and_print(run: Run, json: bool) -> None:
         _print(console, run, played.seconds)
 
 
-def _print(console: Console, run: Run, seconds: float) -> None:
+def _print(console: Console, run: RunDirectory, seconds: float) -> None:
     """Before and after, the numbers that matter, and where the report is."""
     from equipoise.report.terminal import before_after, duration, headline
     from equipoise.run.page import changes, headlines

@@ -50,13 +50,13 @@ def rate(
     from equipoise.errors import ConfigError
     from equipoise.ratings.base import Ratings
     from equipoise.run import recipes
-    from equipoise.run.directory import Run
+    from equipoise.run.directory import RunDirectory
     from equipoise.run.rerate import rerate
 
     if of not in ("", "matches", "league"):
         raise ConfigError(f"--of {of}: must be matches or league")
     ratings = recipes.component(Ratings, by, set, "--by") if by else None
-    with Run.read(folder) as run:
+    with RunDirectory.read(folder) as run:
         rerating = rerate(run, ratings, of or None, judge)
     if json:
         show(

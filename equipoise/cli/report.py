@@ -27,11 +27,11 @@ def report(
     """Write the run's report, one HTML file that works offline."""
     from equipoise.report.html import render
     from equipoise.run.beside import measurements_beside
-    from equipoise.run.directory import Run
+    from equipoise.run.directory import RunDirectory
     from equipoise.run.page import page
 
     path = out or folder / "report.html"
-    with Run.read(folder) as run:
+    with RunDirectory.read(folder) as run:
         others = measurements_beside(run, beside)
         path.write_text(render(page(run, beside=others)), encoding="utf-8")
     typer.echo(path)

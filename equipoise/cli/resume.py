@@ -22,9 +22,9 @@ def resume(
     concurrency, addresses.
     """
     from equipoise.cli.playing import play_and_print
-    from equipoise.run.directory import Run
+    from equipoise.run.directory import RunDirectory
 
-    with Run.open(folder.resolve()) as opened:
+    with RunDirectory.open(folder.resolve()) as opened:
         # Relative paths in the configuration mean what they meant at the start.
         os.chdir(opened.ledger.meta("directory"))
         if set:

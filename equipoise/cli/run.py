@@ -25,8 +25,8 @@ def run(
     """Play a recipe, train its learners, and report what came of it."""
     from equipoise.cli.playing import play_and_print
     from equipoise.run import recipes
-    from equipoise.run.directory import Run
+    from equipoise.run.directory import RunDirectory
 
     folder = out or Path("runs") / Path(recipe).stem
-    with Run.create(recipes.load(recipe, set), folder, overwrite) as opened:
+    with RunDirectory.create(recipes.load(recipe, set), folder, overwrite) as opened:
         play_and_print(opened, json)

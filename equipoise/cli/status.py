@@ -9,10 +9,10 @@ from equipoise.options import Json, RunFolder, show
 
 def status(folder: RunFolder, json: Json = False) -> None:
     """Say how far a run is and what it has measured."""
-    from equipoise.run.directory import Run
+    from equipoise.run.directory import RunDirectory
     from equipoise.run.progress import progress
 
-    with Run.read(folder) as run:
+    with RunDirectory.read(folder) as run:
         facts = progress(run)
     if json:
         show(facts)

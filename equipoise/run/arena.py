@@ -20,7 +20,7 @@ from equipoise.players.population import Population
 from equipoise.ratings.base import Ratings
 from equipoise.run.config import RunConfig
 from equipoise.run.contexts import Contexts
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.ledger import Ledger
 from equipoise.run.memory import Memory
 from equipoise.run.monitor import Monitor
@@ -62,7 +62,7 @@ class RunArena:
         self._meetings: dict[tuple[PlayerId, PlayerId, int, str], list[Meeting]] = {}
 
     @classmethod
-    def of(cls, run: Run, monitor: Monitor) -> RunArena:
+    def of(cls, run: RunDirectory, monitor: Monitor) -> RunArena:
         """The arena of a run that nobody learns in: every player is opened from its
         weights on disk.
         """

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from equipoise.errors import RunError
 from equipoise.evaluate.measures import Measurement, Measures
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.history import history, measures_type
 from equipoise.run.reference import at_generation, short_names
 
 
 def measurements_beside(
-    run: Run, references: Sequence[str]
+    run: RunDirectory, references: Sequence[str]
 ) -> dict[str, Measurement[Measures]]:
     """Title -> the measurement of another run, for each of `references`: `RUN` for its
     newest one, or `RUN@GENERATION`.
@@ -27,7 +27,7 @@ def measurements_beside(
     titles = short_names([folder for folder, _ in named])
     measurements = {}
     for title, (folder, generation) in zip(titles, named, strict=True):
-        with Run.read(folder) as other:
+        with RunDirectory.read(folder) as other:
             if measures_type(other) is not measures_type(run):
                 raise RunError(
                     f"{folder}: is measured by '{other.config.evaluate.kind}', and "
@@ -40,7 +40,9 @@ def measurements_beside(
     return measurements
 
 
-def measurement_of(run: Run, generation: int | None = None) -> Measurement[Measures]:
+def measurement_of(
+    run: RunDirectory, generation: int | None = None
+) -> Measurement[Measures]:
     """What the run measured at that generation; None: at the last one that it measured.
 
     Raises RunError where this was not measured.

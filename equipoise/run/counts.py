@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from equipoise.evaluate.records import StageRecord
 from equipoise.run.arena import MEETING
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 
 # The game's name stands before the turns of a record, so that these stay unread.
 IS_MEETING = f"""instr(substr(record, 1, 400), '"game":"{MEETING}"') > 0"""
 
 
-def counts(run: Run, stages: Sequence[StageRecord]) -> dict[str, int | float]:
+def counts(run: RunDirectory, stages: Sequence[StageRecord]) -> dict[str, int | float]:
     """What was played, judged and learned from; a name that ends in "share" is a share."""
     records = run.ledger.counts()
     ((side_by_side,),) = run.ledger.rows(

@@ -28,10 +28,10 @@ from equipoise.run.ledger import Ledger
 from equipoise.run.renamed import renamed
 
 
-class Run:
+class RunDirectory:
     """An open run directory.
 
-    `Run.create` and `Run.open` are context managers that hold the run's lock.
+    `RunDirectory.create` and `RunDirectory.open` are context managers that hold the run's lock.
     """
 
     def __init__(self, folder: Path, config: RunConfig, ledger: Ledger) -> None:
@@ -43,7 +43,7 @@ class Run:
     @contextmanager
     def create(
         cls, config: RunConfig, folder: Path, overwrite: bool = False
-    ) -> Iterator[Run]:
+    ) -> Iterator[RunDirectory]:
         """A new run in `folder`.
 
         Raises RunError when something is there and `overwrite` is false, or it is in
@@ -82,7 +82,7 @@ class Run:
 
     @classmethod
     @contextmanager
-    def open(cls, folder: Path) -> Iterator[Run]:
+    def open(cls, folder: Path) -> Iterator[RunDirectory]:
         """The run in `folder`, locked against a second process.
 
         Raises RunError when it is none, busy or too new.
@@ -93,7 +93,7 @@ class Run:
 
     @classmethod
     @contextmanager
-    def read(cls, folder: Path) -> Iterator[Run]:
+    def read(cls, folder: Path) -> Iterator[RunDirectory]:
         """The run in `folder` for reading only; allowed while another process runs it."""
         path = folder / "config.yaml"
         if not path.is_file():

@@ -11,14 +11,14 @@ import msgspec
 from equipoise.evaluate.measures import History, Measurement, Measures
 from equipoise.evaluate.records import Records, Sample, StageRecord
 from equipoise.matches.roles import Roles
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.types import Judgement, Match, Prompt
 
 SAMPLE = 5_000  # matches that are read; some seconds where many judges vote
 
 
 def history(
-    run: Run, beside: Mapping[str, Measurement[Measures]] | None = None
+    run: RunDirectory, beside: Mapping[str, Measurement[Measures]] | None = None
 ) -> History[Measures]:
     """Everything that was measured of the run; `beside` as `History` has it.
 
@@ -43,12 +43,12 @@ def history(
     )
 
 
-def measures_type(run: Run) -> type[Measures]:
+def measures_type(run: RunDirectory) -> type[Measures]:
     """The record that the run's evaluation makes of a measurement."""
     return run.config.evaluate.measures_in(run.config.game)
 
 
-def records(run: Run, most: int = SAMPLE) -> Records:
+def records(run: RunDirectory, most: int = SAMPLE) -> Records:
     """The run's finished stages, a sample of about `most` matches, and their prompts."""
     stages = [
         StageRecord(key, generation, stage, facts)
@@ -59,7 +59,7 @@ def records(run: Run, most: int = SAMPLE) -> Records:
     return Records(stages, matches, asked)
 
 
-def prompts(run: Run, ids: Collection[str]) -> dict[str, Prompt]:
+def prompts(run: RunDirectory, ids: Collection[str]) -> dict[str, Prompt]:
     """The prompts of these ids."""
     decode = msgspec.json.Decoder(Prompt).decode
     rows = run.ledger.rows("SELECT record FROM prompts")
@@ -67,7 +67,7 @@ def prompts(run: Run, ids: Collection[str]) -> dict[str, Prompt]:
     return {prompt.id: prompt for prompt in every if prompt.id in ids}
 
 
-def sample(run: Run, most: int = SAMPLE) -> Sample:
+def sample(run: RunDirectory, most: int = SAMPLE) -> Sample:
     """About `most` matches and their judgements.
 
     Ids are hashes, so those below a bound are a random sample.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from equipoise.report.elements import Series
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 
 RESTARTED = ("loss", "margin", "accuracy")
 CONTINUED = ("policy_loss", "value_loss", "kl", "grad_norm", "reward")
@@ -14,7 +14,7 @@ CONTINUED = ("policy_loss", "value_loss", "kl", "grad_norm", "reward")
 Line = Mapping[str, Any]  # one line of metrics.jsonl
 
 
-def losses(run: Run) -> Iterator[Series]:
+def losses(run: RunDirectory) -> Iterator[Series]:
     """Loss and margin over all optimizer steps, generation after generation; of policy
     gradients what they log.
     """

@@ -10,7 +10,7 @@ from equipoise.evaluate.measures import History, Measures
 from equipoise.evaluate.records import StageRecord
 from equipoise.report.cards import CardAnswer, MatchCard
 from equipoise.run.arena import MEETING
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.history import measures_type, prompts
 from equipoise.types import Judgement, Match
 
@@ -18,7 +18,7 @@ CARDS = 400  # matches shown, unless a caller wants fewer
 
 
 def match_cards(
-    run: Run,
+    run: RunDirectory,
     history: History[Measures],
     stages: Sequence[StageRecord],
     most: int = CARDS,
@@ -48,7 +48,7 @@ def match_cards(
     return cards, next(filter(None, warnings), "")
 
 
-def _chosen(run: Run, most: int) -> list[Match]:
+def _chosen(run: RunDirectory, most: int) -> list[Match]:
     """As many matches of each split and generation."""
     rows = run.ledger.rows("SELECT DISTINCT split, generation FROM matches")
     parts = sorted(rows, key=lambda part: (part[1], part[0]))
@@ -62,7 +62,7 @@ def _chosen(run: Run, most: int) -> list[Match]:
 
 
 def _judgements(
-    run: Run, stages: Sequence[StageRecord], matches: Sequence[Match]
+    run: RunDirectory, stages: Sequence[StageRecord], matches: Sequence[Match]
 ) -> dict[str, list[Judgement]]:
     """Match -> its judgements, that of the judge that matters first."""
     ids = [match.id for match in matches]
@@ -73,7 +73,7 @@ def _judgements(
     return by_match
 
 
-def _judges(run: Run, stages: Sequence[StageRecord]) -> list[str]:
+def _judges(run: RunDirectory, stages: Sequence[StageRecord]) -> list[str]:
     """The names of those who judged: first those that teach or measure, then any that
     were asked besides.
     """

@@ -37,7 +37,7 @@ from equipoise.report.training_ratings import (
 from equipoise.run import sampled_matches
 from equipoise.run.arena import MEETING
 from equipoise.run.counts import counts, dropped
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.history import SAMPLE, history, measures_type, records
 from equipoise.run.losses import losses
 from equipoise.run.match_cards import CARDS, match_cards
@@ -46,7 +46,7 @@ UNJUDGED = 0.02  # share of the answers above which the page says so first
 
 
 def page(
-    run: Run,
+    run: RunDirectory,
     cards: int = CARDS,
     sample: int = SAMPLE,
     beside: Mapping[str, Measurement[Measures]] | None = None,
@@ -93,7 +93,7 @@ def page(
     )
 
 
-def headlines(run: Run) -> Iterator[Headline]:
+def headlines(run: RunDirectory) -> Iterator[Headline]:
     """The numbers that matter, the newest generation against the start."""
     yield from measures_type(run).headlines(history(run))
     facts = run.ledger.finished("select")
@@ -101,19 +101,19 @@ def headlines(run: Run) -> Iterator[Headline]:
         yield from SelectionRecord.read(facts).headlines()
 
 
-def changes(run: Run) -> list[Change]:
+def changes(run: RunDirectory) -> list[Change]:
     """What was measured at first and now."""
     return list(measures_type(run).changes(history(run)))
 
 
-def _subtitle(run: Run, measured: History[Measures]) -> str:
+def _subtitle(run: RunDirectory, measured: History[Measures]) -> str:
     generation = measured.last.generation if measured.last else 0
     return (
         f"generation {generation} of {run.config.generations}, seed {run.config.seed}"
     )
 
 
-def _selection(run: Run) -> Iterator[Section]:
+def _selection(run: RunDirectory) -> Iterator[Section]:
     """The last test, once it was done."""
     facts = run.ledger.finished("select")
     if facts:
@@ -121,7 +121,7 @@ def _selection(run: Run) -> Iterator[Section]:
 
 
 def _training(
-    run: Run, measured: History[Measures], recorded: Records, size: SampleSize
+    run: RunDirectory, measured: History[Measures], recorded: Records, size: SampleSize
 ) -> Iterator[Section]:
     """How several players that play alike compare in training; in different roles no
     table compares them.
@@ -139,7 +139,7 @@ def _training(
     yield match_ups_section(table, judge, size)
 
 
-def _rating_curves(run: Run, names: Iterable[str]) -> Iterator[Curve]:
+def _rating_curves(run: RunDirectory, names: Iterable[str]) -> Iterator[Curve]:
     """The rating of each player after the matches of each generation; NaN where it met nobody."""
     rated = [
         (
@@ -163,7 +163,9 @@ def _rating_curves(run: Run, names: Iterable[str]) -> Iterator[Curve]:
         )
 
 
-def _judges(run: Run, recorded: Records, size: SampleSize) -> Iterator[Section]:
+def _judges(
+    run: RunDirectory, recorded: Records, size: SampleSize
+) -> Iterator[Section]:
     """What the judges gave; in a finite game a pay-off is no opinion."""
     if run.config.game.payoff_AM() is None:
         sample = recorded.sample
@@ -172,7 +174,7 @@ def _judges(run: Run, recorded: Records, size: SampleSize) -> Iterator[Section]:
         yield from judge_sections(reports, size)
 
 
-def _accounts(run: Run) -> list[Account]:
+def _accounts(run: RunDirectory) -> list[Account]:
     return [
         Account(name, spent.calls, spent.tokens, spent.money)
         for name, spent in run.ledger.accounts().items()
@@ -180,7 +182,7 @@ def _accounts(run: Run) -> list[Account]:
 
 
 def _matches(
-    run: Run,
+    run: RunDirectory,
     measured: History[Measures],
     recorded: Records,
     most: int,

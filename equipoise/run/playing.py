@@ -13,7 +13,7 @@ from typing import Any
 from equipoise.errors import BudgetSpent, EquipoiseError, Stopped
 from equipoise.report.html import render
 from equipoise.run.config import RunConfig
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.loop import league
 from equipoise.run.monitor import Monitor, Silent
 from equipoise.run.page import page
@@ -34,7 +34,7 @@ class Played:
     measured: Sequence[Mapping[str, Any]]
 
 
-def play_out(run: Run, monitor: Monitor | None = None) -> Played:
+def play_out(run: RunDirectory, monitor: Monitor | None = None) -> Played:
     """Play every generation that is not recorded yet, and write the report.
 
     Raises Stopped on Ctrl-C or SIGTERM, and where a budget is spent: nothing recorded
@@ -105,7 +105,7 @@ def _paid_by(values: Any, account: str, path: str = "") -> Iterator[str]:
         yield from _paid_by(value, account, f"{path}.{key}".lstrip("."))
 
 
-def _log_failure(run: Run) -> None:
+def _log_failure(run: RunDirectory) -> None:
     logs = run.folder / "logs"
     logs.mkdir(exist_ok=True)
     now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.history import history
 
 
-def progress(run: Run) -> dict[str, Any]:
+def progress(run: RunDirectory) -> dict[str, Any]:
     """How far the run is, its records, what was spent, and the numbers of its last
     measurement; as plain JSON values.
     """
@@ -41,7 +41,7 @@ def _turn(turns: list[list[str]]) -> dict[str, str]:
     return {"turn": ", ".join(turns[-1])} if takes_turns else {}
 
 
-def _spent(run: Run) -> dict[str, dict[str, Any]]:
+def _spent(run: RunDirectory) -> dict[str, dict[str, Any]]:
     """Account -> its calls, tokens and money."""
     return {
         account: {

@@ -14,7 +14,7 @@ from equipoise.evaluate.agreement import Agreement, agreement_between
 from equipoise.evaluate.judge_report import JudgeReport, judge_report
 from equipoise.judges.base import Judge
 from equipoise.run.arena import MEETING, RunArena
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.monitor import Monitor, Silent
 from equipoise.run.prompt_parts import MADE
 from equipoise.types import Judgement, Match
@@ -40,7 +40,7 @@ class Rejudgement:
 
 
 def rejudge(
-    run: Run,
+    run: RunDirectory,
     judge: Judge,
     split: Literal["train", "held_out", "test"] = "held_out",
     generation: int | None = None,
@@ -70,7 +70,7 @@ def rejudge(
     )
 
 
-def _matches(run: Run, split: str, generation: int | None) -> list[Match]:
+def _matches(run: RunDirectory, split: str, generation: int | None) -> list[Match]:
     """The matches that were played, oldest generation first."""
     played = [
         match
@@ -84,7 +84,11 @@ def _matches(run: Run, split: str, generation: int | None) -> list[Match]:
 
 
 def _judged(
-    run: Run, judge: Judge, split: str, matches: Sequence[Match], monitor: Monitor
+    run: RunDirectory,
+    judge: Judge,
+    split: str,
+    matches: Sequence[Match],
+    monitor: Monitor,
 ) -> list[Judgement]:
     """The judge's judgement of each match, recorded as they come."""
     arena = RunArena.of(run, monitor)
@@ -104,7 +108,7 @@ def _judged(
     return judgements
 
 
-def _own_judge(run: Run, other: Judge, match: Match) -> str:
+def _own_judge(run: RunDirectory, other: Judge, match: Match) -> str:
     """The name of the run's judge: the first that judged this match and is not the other."""
     names = run.ledger.rows("SELECT DISTINCT judge FROM judgements ORDER BY rowid")
     for (name,) in names:

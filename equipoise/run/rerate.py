@@ -16,7 +16,7 @@ from equipoise.payoffs.table import Meeting, tally
 from equipoise.ratings.base import Duel, Rating, Ratings, decided
 from equipoise.ratings.outcomes import outcomes
 from equipoise.run.arena import RunArena
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.duels import duels
 from equipoise.run.monitor import Silent
 
@@ -39,7 +39,7 @@ class Rerating:
 
 
 def rerate(
-    run: Run,
+    run: RunDirectory,
     ratings: Ratings | None = None,
     rated_by: RatedBy | None = None,
     judge: str = "",
@@ -65,7 +65,7 @@ def rerate(
     return _league(run, ratings or run.config.league_ratings)
 
 
-def _by_matches(run: Run, ratings: Ratings, judge: str) -> Rerating:
+def _by_matches(run: RunDirectory, ratings: Ratings, judge: str) -> Rerating:
     """The players' ratings after each generation's matches."""
     duels_by_generation = _duels(run, judge)
     names = list(run.config.players)
@@ -79,7 +79,7 @@ def _by_matches(run: Run, ratings: Ratings, judge: str) -> Rerating:
     return Rerating("matches", ratings.kind, tuple(rated), warning)
 
 
-def _duels(run: Run, judge: str) -> list[list[Duel]]:
+def _duels(run: RunDirectory, judge: str) -> list[list[Duel]]:
     """Generation by generation, the meetings of two different players in training."""
     name = judge or run.config.judge_of(run.config.learning[0]).name
     judged = run.ledger.stages("judge")
@@ -112,7 +112,7 @@ def _cycles_among(names: Sequence[str], last: Sequence[Duel]) -> str:
     return cyclic_warning(cyclic_triples(payoff_NN))
 
 
-def _league(run: Run, ratings: Ratings) -> Rerating:
+def _league(run: RunDirectory, ratings: Ratings) -> Rerating:
     """The ratings of every generation of every player by held-out pay-offs."""
     evaluation = run.config.evaluate
     measured = run.ledger.stages("measure")

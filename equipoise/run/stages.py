@@ -13,7 +13,7 @@ from equipoise.models.resources import Resources
 from equipoise.players.population import Population
 from equipoise.run.arena import RunArena
 from equipoise.run.contexts import Contexts
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.duels import duels
 from equipoise.run.live_learners import LiveLearners
 from equipoise.run.memory import Memory
@@ -31,7 +31,7 @@ class RunStages:
 
     def __init__(
         self,
-        run: Run,
+        run: RunDirectory,
         roster: Roster,
         prompt_parts: PromptParts,
         contexts: Contexts,
@@ -56,7 +56,7 @@ class RunStages:
         self._monitor = monitor
 
     @classmethod
-    def of(cls, run: Run, monitor: Monitor) -> RunStages:
+    def of(cls, run: RunDirectory, monitor: Monitor) -> RunStages:
         """The stages of an open run, with everything that they need."""
         config = run.config
         ledger = run.ledger

@@ -16,7 +16,7 @@ from equipoise.data.logprobs import opponent_logprobs
 from equipoise.evaluate.measures import Measures
 from equipoise.learners.base import OtherPlayer, TrainingBatch
 from equipoise.players.population import Population
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.live_learners import LiveLearners
 from equipoise.run.monitor import Monitor
 from equipoise.run.recorder import Recorder
@@ -31,7 +31,7 @@ class Training:
 
     def __init__(
         self,
-        run: Run,
+        run: RunDirectory,
         roster: Roster,
         population: Population,
         live: LiveLearners,

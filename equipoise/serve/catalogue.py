@@ -22,7 +22,7 @@ from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.players.population import Population
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.serve.engine import Engine, EngineRequest, Refused
 from equipoise.serve.extension import Extension, Wish, offered
 from equipoise.serve.protocol import Problem
@@ -87,7 +87,7 @@ class Catalogue:
 
         `change` gives a player other settings. Raises RunError where there is none.
         """
-        with Run.read(folder) as run:
+        with RunDirectory.read(folder) as run:
             players = {
                 name: change(player) for name, player in run.config.players.items()
             }

@@ -14,7 +14,7 @@ from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.run import recipes
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.extension import Extension
 
@@ -54,7 +54,7 @@ class Source:
         """The run's game; None for a model alone. Raises RunError where there is no run."""
         if self.run is None:
             return None
-        with Run.read(self.run) as run:
+        with RunDirectory.read(self.run) as run:
             return run.config.game
 
     def catalogue(self, extensions: Mapping[str, Extension] | None = None) -> Catalogue:

@@ -1,11 +1,11 @@
 """`equipoise status` of a run in which players learn in turn."""
 
 from equipoise.run import recipes
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 
 
 def test_whose_turn_it_is_is_said_where_turns_alternate(command, tmp_path):
-    with Run.create(recipes.load("gpo_clerks"), tmp_path / "run") as run:
+    with RunDirectory.create(recipes.load("gpo_clerks"), tmp_path / "run") as run:
         for t, names in enumerate((["defender"], ["adversary"])):
             before = command("status", "run", "--json").facts
             assert "turn" not in before  # nobody else has had a turn yet

@@ -16,7 +16,7 @@ from equipoise.evaluate.role_measures import RoleMeasures
 from equipoise.games.base import Ask, Game
 from equipoise.judges.base import Judge
 from equipoise.report.section import Figure
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.types import Judgement, Match, PlayerId, Prompt, View, user
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -255,7 +255,7 @@ def test_a_run_plays_what_was_planned_and_reports_what_was_played(
     assert planned.code == 0, planned.err
     done = command("run", examples, *FEW, "--out", "run", "--json")
     assert done.code == 0, done.err
-    with Run.read(tmp_path / "run") as run:
+    with RunDirectory.read(tmp_path / "run") as run:
         matches = run.ledger.matches("held_out")
         judgements = run.ledger.judgements_of(match.id for match in matches)
     assert planned.facts["counts"]["held_out_matches"] == len(matches) == 3 * 5 * 2

@@ -7,7 +7,7 @@ import pytest
 from equipoise.environments.clerk.assistance_players import customer
 from equipoise.errors import ConfigError
 from equipoise.run import recipes
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.loop import league
 from equipoise.run.monitor import Silent
 from equipoise.run.renamed import renamed
@@ -28,25 +28,25 @@ def earlier(tmp_path):
     """A run that was stopped after its first measure, as the earlier version left it."""
     folder = tmp_path / "run"
     resolved = recipes.load("rock_paper_scissors", TODAY)
-    with Run.create(resolved, folder) as run:
+    with RunDirectory.create(resolved, folder) as run:
         RunStages.of(run, Silent()).measure(0)
     (folder / "config.yaml").write_text(EARLIER.read_text())
     return folder
 
 
 def test_its_runs_open_for_reading(earlier):
-    with Run.read(earlier) as run:
+    with RunDirectory.read(earlier) as run:
         today = recipes.load("rock_paper_scissors", TODAY)
         assert run.config.yaml() == today.yaml()
     assert (earlier / "config.yaml").read_text() == EARLIER.read_text()
 
 
 def test_its_runs_are_resumed(earlier, tmp_path):
-    with Run.open(earlier) as run:
+    with RunDirectory.open(earlier) as run:
         run.allow([])
         league(RunStages.of(run, Silent()), run.config.generations)
         resumed = run.ledger.stages("measure")
-    with Run.create(
+    with RunDirectory.create(
         recipes.load("rock_paper_scissors", TODAY), tmp_path / "new"
     ) as run:
         league(RunStages.of(run, Silent()), run.config.generations)

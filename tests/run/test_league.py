@@ -13,7 +13,7 @@ from equipoise.errors import ConfigError, UserError
 from equipoise.players.population import Population
 from equipoise.run import recipes
 from equipoise.run.arena import MEETING, RunArena
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.duels import duels
 from equipoise.run.loop import league
 from equipoise.run.monitor import Silent
@@ -59,7 +59,7 @@ VALUES = {
 
 
 def play(values: dict, folder) -> None:
-    with Run.create(recipes.build(values, "test"), folder) as run:
+    with RunDirectory.create(recipes.build(values, "test"), folder) as run:
         league(RunStages.of(run, Silent()), run.config.generations)
 
 
@@ -67,7 +67,7 @@ def play(values: dict, folder) -> None:
 def played(tmp_path_factory):
     folder = tmp_path_factory.mktemp("league") / "run"
     play(VALUES, folder)
-    with Run.read(folder) as run:
+    with RunDirectory.read(folder) as run:
         yield run
 
 
@@ -176,7 +176,7 @@ def test_a_judge_that_compares_is_shown_answers_beside_each_other(played, tmp_pa
         "samples": 2,
         "judge": {"kind": "pairwise", "model": COMPARER},
     }
-    with Run.open(folder) as run:
+    with RunDirectory.open(folder) as run:
         run.config = recipes.build({**VALUES, "evaluate": evaluate}, "test")
         before = len([m for m in run.ledger.matches("held_out") if m.game != MEETING])
         arena = RunArena.of(run, Silent())

@@ -2,12 +2,12 @@
 
 import red_team_run
 
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.losses import losses
 
 
 def test_a_learner_that_counts_on_has_one_curve_over_its_own_steps(tmp_path):
-    with Run.read(red_team_run.write(tmp_path / "run")) as run:
+    with RunDirectory.read(red_team_run.write(tmp_path / "run")) as run:
         series = {line.name: line for line in losses(run)}
     reward = series["reward of adversary"]
     assert reward.x == (1, 2, 3, 4) and reward.boundaries == ()

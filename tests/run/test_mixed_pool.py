@@ -7,7 +7,7 @@ import pytest
 from equipoise.errors import ConfigError, Stopped
 from equipoise.judges.base import Judge
 from equipoise.run import recipes
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.loop import league
 from equipoise.run.monitor import Silent
 from equipoise.run.playing import play_out
@@ -75,7 +75,7 @@ def server(openai_server, monkeypatch):
     return openai_server
 
 
-def play(run: Run) -> None:
+def play(run: RunDirectory) -> None:
     league(RunStages.of(run, Silent()), run.config.generations)
 
 
@@ -83,15 +83,17 @@ def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
     folder = tmp_path / "run"
     words = r"9 calls.*resume .*run -s players\.dan\.budget\.calls="
     with (
-        Run.create(recipes.build(values(server.url, 9), "test"), folder) as run,
+        RunDirectory.create(
+            recipes.build(values(server.url, 9), "test"), folder
+        ) as run,
         pytest.raises(Stopped, match=words),
     ):
         play_out(run)
     assert len(server.requests) == 9
-    with Run.open(folder) as run:
+    with RunDirectory.open(folder) as run:
         run.allow(["players.dan.budget.calls=1000"])
         play(run)
-    with Run.read(folder) as run:
+    with RunDirectory.read(folder) as run:
         assert run.config.players["dan"].budget.calls == 1000
         spent = run.ledger.accounts()["tiny"]
         assert spent.calls == len(server.requests) == run.ledger.counts()["replies"]
@@ -124,7 +126,7 @@ def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
 
 
 def test_only_limits_may_change_midway(server, tmp_path):
-    with Run.create(
+    with RunDirectory.create(
         recipes.build(values(server.url, None), "test"), tmp_path / "run"
     ) as run:
         with pytest.raises(ConfigError, match="would change what the run computes"):

@@ -11,7 +11,7 @@ from equipoise.report.section import Cards, Figure, Table, Tiles
 from equipoise.run import recipes, sampled_matches
 from equipoise.run.arena import MEETING
 from equipoise.run.counts import counts
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.history import history, records
 from equipoise.run.match_cards import match_cards
 from equipoise.run.page import headlines, page
@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(folder):
-    with Run.read(folder) as opened:
+    with RunDirectory.read(folder) as opened:
         yield opened
 
 
@@ -148,7 +148,7 @@ def test_a_long_run_is_sampled_and_the_page_says_so(run):
 
 
 def test_a_run_without_these_records_still_reports(tmp_path):
-    with Run.create(recipes.load("sparta_clerks"), tmp_path / "bare") as run:
+    with RunDirectory.create(recipes.load("sparta_clerks"), tmp_path / "bare") as run:
         text = render(page(run))
     assert "no rating of the training matches is recorded" in text
     assert "no two players have met in training matches" in text

@@ -10,7 +10,7 @@ import pytest
 from equipoise.errors import EquipoiseError
 from equipoise.learners.policy_optimizer import PolicyOptimizer
 from equipoise.run import recipes
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.live_learners import LiveLearners
 from equipoise.run.loop import league
 from equipoise.run.stages import RunStages
@@ -89,9 +89,9 @@ def values(**learner) -> dict:
 def go_on(folder: Path, monitor=None, **learner) -> list[dict]:
     """Begin the run, or go on with it, to its end; what was measured."""
     opened = (
-        Run.open(folder)
+        RunDirectory.open(folder)
         if folder.exists()
-        else Run.create(recipes.build(values(**learner), "test"), folder)
+        else RunDirectory.create(recipes.build(values(**learner), "test"), folder)
     )
     with opened as run:
         league(RunStages.of(run, monitor or Monitor()), GENERATIONS)
@@ -200,6 +200,6 @@ def test_an_error_in_an_update_leaves_the_last_sound_generation_to_go_on_from(
         "players/defender/2/model.safetensors",
         "players/defender/.state/2/state.pt",
     } <= set(kept)
-    with Run.open(tmp_path / "run") as run:
+    with RunDirectory.open(tmp_path / "run") as run:
         assert run.ledger.finished("3/learn/defender") is None
     same(tmp_path / "run", go_on(tmp_path / "run"), calm)

@@ -10,7 +10,7 @@ from judge_context import TestContext
 
 from equipoise.errors import ConfigError, DataError, EquipoiseError
 from equipoise.judges.base import Judge
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.ledger import Ledger
 from equipoise.run.monitor import Silent
 from equipoise.run.recipes import build
@@ -164,7 +164,7 @@ def test_a_faulty_template_is_found_before_there_is_a_run(tmp_path):
         pytest.raises(
             DataError, match=r"game.text: .*mine.txt: the placeholder 'seed' is missing"
         ),
-        Run.create(config, tmp_path / "run"),
+        RunDirectory.create(config, tmp_path / "run"),
     ):
         raise AssertionError("no run begins")
     assert not (tmp_path / "run").exists()

@@ -9,7 +9,7 @@ from equipoise.errors import RunError
 from equipoise.models.resources import Resources
 from equipoise.players.endpoint import Endpoint
 from equipoise.run import recipes
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.engine import EngineRequest, Refused
 from equipoise.serve.extension import Extension, Wish
@@ -27,7 +27,9 @@ def folder(tmp_path, model_folder, adapter_folder):
         "policy.lora={r: 2, alpha: 4}",
         "policy.max_new_tokens=8",
     ]
-    with Run.create(recipes.load("quickstart", settings), tmp_path / "run") as run:
+    with RunDirectory.create(
+        recipes.load("quickstart", settings), tmp_path / "run"
+    ) as run:
         for generation in (1, 3):
             shutil.copytree(
                 adapter_folder("llama", generation)[1],
@@ -62,7 +64,7 @@ def test_a_run_offers_every_kept_generation(folder):
         return found
 
     found = asyncio.run(ask())
-    with Run.read(folder) as run:
+    with RunDirectory.read(folder) as run:
         player = run.config.players["policy"]
     for generation in (0, 1, 3):
         weights = folder / "players/policy" / str(generation) if generation else None
@@ -89,7 +91,7 @@ def test_a_mixture_of_what_is_not_kept_is_not_offered(folder):
 
 
 def test_players_that_are_no_language_model_are_not_offered(tmp_path):
-    with Run.create(recipes.load("rock_paper_scissors"), tmp_path / "run"):
+    with RunDirectory.create(recipes.load("rock_paper_scissors"), tmp_path / "run"):
         pass
     with pytest.raises(RunError, match="no player of this run is a language model"):
         Catalogue.of_run(tmp_path / "run")

@@ -89,7 +89,7 @@ def welfare(
         measured_run,
     )
     from equipoise.errors import ConfigError
-    from equipoise.run.directory import Run
+    from equipoise.run.directory import RunDirectory
 
     if not all(map(isfinite, (eps, alpha, *reference))):
         raise ConfigError(
@@ -99,10 +99,10 @@ def welfare(
     folder_a, a = at_generation(run_a, generation_a, "--generation-a")
     folder_b, b = at_generation(run_b, generation_b, "--generation-b")
     title_a, title_b = short_names([folder_a, folder_b])
-    with Run.read(folder_a) as opened_a, Run.read(folder_b) as opened_b:
+    with RunDirectory.read(folder_a) as first, RunDirectory.read(folder_b) as second:
         comparison = compare_runs(
-            measured_run(opened_a, title_a, a),
-            measured_run(opened_b, title_b, b),
+            measured_run(first, title_a, a),
+            measured_run(second, title_b, b),
             ComparisonSettings(eps, alpha, reference),
         )
     show(comparison.facts()) if json else _print(comparison)

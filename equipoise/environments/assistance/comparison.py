@@ -20,7 +20,7 @@ from equipoise.matches.roles import Roles
 from equipoise.payoffs import pareto
 from equipoise.payoffs.intervals import over_seeds
 from equipoise.payoffs.welfare import cobb_douglas
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,9 @@ class Comparison(msgspec.Struct, frozen=True):
         return msgspec.json.decode(msgspec.json.encode(self))
 
 
-def measured_run(run: Run, name: str, generation: int | None = None) -> MeasuredRun:
+def measured_run(
+    run: RunDirectory, name: str, generation: int | None = None
+) -> MeasuredRun:
     """What the run measured at that generation, None for the last one.
 
     Raises RunError for a run of another game, or where this was not measured.
@@ -152,7 +154,7 @@ def measured_run(run: Run, name: str, generation: int | None = None) -> Measured
     return MeasuredRun(name, t, AssistanceMeasures.read(facts_of[t]), settings)
 
 
-def _assistant(run: Run) -> str:
+def _assistant(run: RunDirectory) -> str:
     """The name of the player that is the assistant."""
     schedule = run.config.schedule
     roles = schedule.roles if isinstance(schedule, Roles) else {}

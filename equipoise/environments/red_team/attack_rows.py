@@ -32,7 +32,7 @@ from equipoise.environments.red_team.game import DEFENDER, RedTeam
 from equipoise.environments.red_team.seed_prompts import seed_text
 from equipoise.errors import ConfigError, RunError
 from equipoise.run.config import RunConfig
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.ledger import Ledger
 from equipoise.types import Judgement, Match, Prompt, Turn
 
@@ -40,7 +40,9 @@ CHUNK = 5_000  # matches held in memory at a time
 Row = dict[str, Any]
 
 
-def export_attacks(run: Run, to: Path, parts: Sequence[str], successful: bool) -> int:
+def export_attacks(
+    run: RunDirectory, to: Path, parts: Sequence[str], successful: bool
+) -> int:
     """Write the attacks of these parts into the JSON Lines file `to`; how many they are.
 
     `successful`: only those that got a harmful answer. Raises RunError for another game

@@ -89,10 +89,10 @@ def _facts(
     from equipoise.environments.red_team.cross_play_plan import plan_cross_play
     from equipoise.environments.red_team.cross_play_table import summary
     from equipoise.report.terminal import Display
-    from equipoise.run.directory import Run
+    from equipoise.run.directory import RunDirectory
 
     several = len(folders) > 1
-    opened = Run.read if several else Run.open
+    opened = RunDirectory.read if several else RunDirectory.open
     with ExitStack() as stack:
         runs = [stack.enter_context(opened(folder)) for folder in folders]
         generations = generations or ("last" if several else "measured")

@@ -11,7 +11,7 @@ from equipoise.environments.red_team.seed_prompts import harmful
 from equipoise.errors import RunError
 from equipoise.judges.base import Judge
 from equipoise.matches.roles import Roles
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.types import PlayerId, Prompt
 
 Generations = Literal["last", "measured"]
@@ -42,7 +42,7 @@ class CrossPlayPlan:
     run's; `most` is how many prompts were asked for.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[RunDirectory, ...]
     run_names: tuple[str, ...]
     adversaries: tuple[Entrant, ...]
     defenders: tuple[Entrant, ...]
@@ -70,7 +70,7 @@ class CrossPlayPlan:
 
 
 def plan_cross_play(
-    runs: Sequence[Run],
+    runs: Sequence[RunDirectory],
     generations: Generations,
     most: int,
     judge: Judge | None = None,
@@ -109,7 +109,7 @@ def plan_cross_play(
     )
 
 
-def _check(run: Run) -> None:
+def _check(run: RunDirectory) -> None:
     """Raises RunError for a run of another game, or without roles."""
     config = run.config
     if not isinstance(config.game, RedTeam):
@@ -123,19 +123,22 @@ def _check(run: Run) -> None:
         )
 
 
-def _judge_of(run: Run) -> Judge:
+def _judge_of(run: RunDirectory) -> Judge:
     """The judge that the run measures by, else the defender's."""
     defender = _player_of(run, DEFENDER) or ""
     return run.config.evaluate.judge or run.config.judge_of(defender)
 
 
-def _player_of(run: Run, role: str) -> str | None:
+def _player_of(run: RunDirectory, role: str) -> str | None:
     schedule = run.config.schedule
     return schedule.roles.get(role) if isinstance(schedule, Roles) else None
 
 
 def _entrants(
-    runs: Sequence[Run], names: Sequence[str], role: str, generations: Generations
+    runs: Sequence[RunDirectory],
+    names: Sequence[str],
+    role: str,
+    generations: Generations,
 ) -> list[Entrant]:
     """By run and age; players that start alike take part once at generation 0."""
     entrants: list[Entrant] = []
@@ -157,7 +160,7 @@ def _entrants(
     return entrants
 
 
-def _measured_ages(run: Run, name: str) -> list[int]:
+def _measured_ages(run: RunDirectory, name: str) -> list[int]:
     """The generations of a player that were measured, oldest first.
 
     Raises RunError where there is none.
@@ -170,7 +173,7 @@ def _measured_ages(run: Run, name: str) -> list[int]:
     return sorted({facts["ages"].get(name, 0) for facts in measured})
 
 
-def _run_names(runs: Sequence[Run]) -> list[str]:
+def _run_names(runs: Sequence[RunDirectory]) -> list[str]:
     """What the table calls the runs.
 
     Their folders' names, or whole paths where two have one name. Raises RunError where

@@ -31,10 +31,10 @@ def export_attacks(
     is.
     """
     from equipoise.environments.red_team.attack_rows import export_attacks
-    from equipoise.run.directory import Run
+    from equipoise.run.directory import RunDirectory
 
     parts = ("train", "held_out") if part == "all" else (part,)
-    with Run.read(run) as opened:
+    with RunDirectory.read(run) as opened:
         count = export_attacks(opened, to, parts, successful)
     if json:
         show({str(to): count})

@@ -8,7 +8,7 @@ from equipoise.environments.assistance.measures import AssistanceMeasures
 from equipoise.environments.assistance.sections.match_card import match_card
 from equipoise.evaluate.measures import History
 from equipoise.games.answers import Answers
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.types import (
     Judgement,
     Match,
@@ -25,7 +25,7 @@ from equipoise.types import (
 def cards(tmp_path_factory):
     folder = assistance_run.write_run(tmp_path_factory.mktemp("assistance") / "run")
     history = History(("policy",), (), Assistance())
-    with Run.read(folder) as run:
+    with RunDirectory.read(folder) as run:
         prompts = {prompt.id: prompt for prompt in run.ledger.prompts("held_out", 0)}
         matches = run.ledger.matches("held_out", 0)
         judgements = run.ledger.judgements_of(match.id for match in matches)

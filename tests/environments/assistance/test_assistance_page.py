@@ -7,7 +7,7 @@ from test_html import Page
 from equipoise.environments.assistance.game import WARNING
 from equipoise.report.html import render
 from equipoise.report.section import Cards
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.page import page
 
 
@@ -16,7 +16,7 @@ def collected(tmp_path_factory):
     folder = assistance_run.write_run(
         tmp_path_factory.mktemp("assistance") / "run", sources=("clerk", "wildguard")
     )
-    with Run.read(folder) as run:
+    with RunDirectory.read(folder) as run:
         return page(run)
 
 
@@ -56,6 +56,8 @@ def matches(content):
 def test_harmful_prompts_fold_the_answers_away(collected, tmp_path):
     section, browser = matches(collected)
     assert browser.folded == "" and "block by block" in section.lead
-    with Run.read(assistance_run.write_run(tmp_path / "harm", harmful=True)) as run:
+    with RunDirectory.read(
+        assistance_run.write_run(tmp_path / "harm", harmful=True)
+    ) as run:
         _, browser = matches(page(run))
     assert browser.folded == WARNING

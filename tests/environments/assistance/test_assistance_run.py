@@ -7,7 +7,7 @@ from statistics import fmean
 import pytest
 from small import settings
 
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 
 SMALL = settings(
     generations=1,
@@ -28,19 +28,19 @@ def talked(tmp_path_factory, request):
 
     folder = tmp_path_factory.mktemp("talked") / "run"
     configured = recipes.load("gtalign_talk", [part for part in SMALL if part != "-s"])
-    with Run.create(configured, folder) as run:
+    with RunDirectory.create(configured, folder) as run:
         play_out(run)
     return folder
 
 
 def measures(folder):
-    with Run.read(folder) as run:
+    with RunDirectory.read(folder) as run:
         return [facts for _, _, _, facts, _ in run.ledger.stages("measure")]
 
 
 def test_the_measures_are_means_of_what_is_recorded(talked):
     first = measures(talked)[0]
-    with Run.read(talked) as run:
+    with RunDirectory.read(talked) as run:
         matches = run.ledger.matches("held_out", 0)
         words = run.ledger.judgements_of(match.id for match in matches)
     scores = [words[match.id].scores["assistant"] for match in matches]
@@ -81,7 +81,7 @@ def test_what_beats_a_generation_is_an_earlier_one(talked):
 
 
 def test_a_question_back_was_answered_by_the_user(talked):
-    with Run.read(talked) as run:
+    with RunDirectory.read(talked) as run:
         longer = [
             match for match in run.ledger.matches("held_out") if len(match.turns) == 4
         ]
@@ -105,7 +105,7 @@ def test_rewards_are_normalised_by_source_and_the_pay_off_stays(command, tmp_pat
         "r",
     )
     assert done.code == 0, done.err
-    with Run.read(tmp_path / "r") as run:
+    with RunDirectory.read(tmp_path / "r") as run:
         from equipoise.types import PlayerId
 
         episodes = run.ledger.episodes(PlayerId("assistant", 0))
@@ -150,7 +150,7 @@ def test_a_dead_judge_stops_the_run_and_pays_nobody(command, tmp_path):
     )
     assert done.code != 0
     assert "127.0.0.1:9" in done.err
-    with Run.read(tmp_path / "r") as run:
+    with RunDirectory.read(tmp_path / "r") as run:
         assert run.ledger.counts()["episodes"] == 0
 
 
@@ -166,13 +166,13 @@ def test_the_report_sets_what_was_written_beside_what_it_was_worth(talked):
     from equipoise.report.html import render
     from equipoise.run.page import page
 
-    with Run.read(talked) as run:
+    with RunDirectory.read(talked) as run:
         text = render(page(run))
     assert "What was written against what it was worth" in text
 
 
 def test_an_output_that_cannot_be_read_counts_as_nothing_in_every_rate(talked):
-    with Run.read(talked) as run:
+    with RunDirectory.read(talked) as run:
         matches = run.ledger.matches("held_out", 0)
         words = run.ledger.judgements_of(match.id for match in matches)
     scores = [words[match.id].scores["assistant"] for match in matches]
@@ -186,7 +186,7 @@ def test_an_output_that_cannot_be_read_counts_as_nothing_in_every_rate(talked):
 
 
 def test_an_output_that_cannot_be_read_made_no_right_move(talked):
-    with Run.read(talked) as run:
+    with RunDirectory.read(talked) as run:
         matches = run.ledger.matches("held_out", 0)
         words = run.ledger.judgements_of(match.id for match in matches)
     scores = [words[match.id].scores["assistant"] for match in matches]

@@ -4,14 +4,16 @@ import assistance_run
 import pytest
 
 from equipoise.run import recipes
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 
 
 @pytest.fixture
 def runs(tmp_path):
     assistance_run.write_run(tmp_path / "a", prompts=8)
     assistance_run.write_run(tmp_path / "b", prompts=6, ahead=0.125)
-    with Run.create(recipes.load("rock_paper_scissors", []), tmp_path / "finite"):
+    with RunDirectory.create(
+        recipes.load("rock_paper_scissors", []), tmp_path / "finite"
+    ):
         return tmp_path
 
 

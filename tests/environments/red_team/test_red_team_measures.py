@@ -23,7 +23,7 @@ from equipoise.environments.red_team.training_curves import (
 )
 from equipoise.evaluate.measures import History, Measurement
 from equipoise.evaluate.records import StageRecord
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.history import history, records
 
 AGES = {"defender": 0, "adversary": 0}
@@ -33,7 +33,7 @@ FIRST = red_team_run.measured(0, AGES, NAMES)
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    with Run.read(
+    with RunDirectory.read(
         red_team_run.write(tmp_path_factory.mktemp("red_team") / "run")
     ) as opened:
         yield opened

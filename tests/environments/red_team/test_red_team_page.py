@@ -9,13 +9,13 @@ from test_html import Page
 from equipoise.environments.red_team.game import CONTENT_WARNING
 from equipoise.report.html import render
 from equipoise.report.section import Cards
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.page import page
 
 
 @pytest.fixture(scope="module")
 def content(tmp_path_factory):
-    with Run.read(
+    with RunDirectory.read(
         red_team_run.write(tmp_path_factory.mktemp("red_team") / "run")
     ) as run:
         return page(run)

@@ -18,7 +18,7 @@ from equipoise.environments.red_team.training_curves import Phase
 from equipoise.report.cards import CardAnswer, MatchCard
 from equipoise.report.elements import Curve, Curves
 from equipoise.report.section import Cards, Figure, Tiles
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.history import history, records
 from equipoise.types import Message
 
@@ -117,7 +117,7 @@ def test_attacks_are_folded_away_and_say_what_they_are_a_choice_of():
 
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory):
-    with Run.read(
+    with RunDirectory.read(
         red_team_run.write(tmp_path_factory.mktemp("red_team") / "run")
     ) as run:
         return list(RedTeamMeasures.sections(history(run), records(run)))
