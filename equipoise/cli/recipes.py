@@ -1,22 +1,96 @@
-"""`equipoise recipes`: what can be run by name."""
+"""`equipoise recipes`: what can be run by name, and how it differs from its paper."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
 from equipoise.options import Json, show
 
+if TYPE_CHECKING:
+    from equipoise.run.published import Compared, PublishedComparison
 
-def recipes(json: Json = False) -> None:
-    """List the packaged recipes."""
-    from rich.console import Console
-    from rich.table import Table
 
+def recipes(
+    recipe: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            help="one of them, or a YAML file: where it differs from the paper it names",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the packaged recipes, or print where one of them differs from its paper."""
+    from equipoise.run.published import compare_with_published
     from equipoise.run.recipes import packaged
 
     descriptions = packaged()
-    if json:
-        show(descriptions)
+    if recipe is None:
+        show(descriptions) if json else _print_names(descriptions)
         return
+    compared = compare_with_published(recipe)
+    description = descriptions.get(recipe, "")
+    if json:
+        show({"name": recipe, "description": description, **_facts(compared)})
+    else:
+        typer.echo(f"{recipe}: {description}" if description else recipe)
+        _print_comparison(compared)
+
+
+def _facts(compared: PublishedComparison | None) -> dict[str, Any]:
+    if compared is None:
+        return {"paper": None, "code": None, "differences": [], "same": []}
+    return {
+        "paper": compared.paper,
+        "code": compared.code,
+        "differences": [asdict(element) for element in compared.differences],
+        "same": [asdict(element) for element in compared.same],
+    }
+
+
+def _print_names(descriptions: Mapping[str, str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, description in descriptions.items():
         table.add_row(f"[bold]{name}[/]", description)
     Console().print(table)
+
+
+def _print_comparison(compared: PublishedComparison | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    if compared is None:
+        typer.echo("It follows no paper.")
+        return
+    typer.echo(f"It follows {compared.paper}; its code: {compared.code or 'none'}.")
+    table = Table(pad_edge=False, title="Where it differs", title_justify="left")
+    for column in ("element", "published", "here", "why"):
+        table.add_column(column, overflow="fold")
+    for element in compared.differences:
+        row = (element.element, _value(element.published), _ours(element), element.why)
+        table.add_row(*map(Text, row))
+    console = Console()
+    if compared.differences:
+        console.print(table)
+    same = [f"{element.element} ({_ours(element)})" for element in compared.same]
+    console.print(Text(f"As published: {', '.join(same) or 'nothing listed'}."))
+
+
+def _ours(element: Compared) -> str:
+    value = _value(element.ours)
+    return value if element.setting is None else f"{element.setting} = {value}"
+
+
+def _value(value: Any) -> str:
+    """In plain words: a number short, nothing for null."""
+    if value is None:
+        return "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -57,7 +57,7 @@ def build(
     the fault lies.
     """
     try:
-        return RunConfig.model_validate(_with_defaults(values))
+        return RunConfig.model_validate(with_defaults(values))
     except ValidationError as error:
         raise config_error(error, source, origins or {}) from error
 
@@ -88,7 +88,16 @@ def component(room: type[C], text: str, overrides: Sequence[str], option: str) -
 
 
 def read(recipe: str | Path) -> dict[str, Any]:
-    """The plain values of a recipe, with what it `extends` merged in below it."""
+    """The plain settings of a recipe, with what it `extends` merged in below it."""
+    values = whole(recipe)
+    values.pop("published", None)
+    return values
+
+
+def whole(recipe: str | Path) -> dict[str, Any]:
+    """The settings as `read` gives them, and `published`, what the recipe says of its
+    paper (`run.published`).
+    """
     text = _text(recipe)
     try:
         values = yaml.safe_load(text)
@@ -100,7 +109,7 @@ def read(recipe: str | Path) -> dict[str, Any]:
     if base is None:
         return values
     is_file = str(base).endswith((".yaml", ".yml"))
-    return merge(read(Path(recipe).parent / base if is_file else base), values)
+    return merge(whole(Path(recipe).parent / base if is_file else base), values)
 
 
 def _text(recipe: str | Path) -> str:
@@ -128,7 +137,7 @@ def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
+def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values with `player_defaults` below every player and `learner` below each of
     `learners`, where they are of the same kind; what is null is left out.
     """
