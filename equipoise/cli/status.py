@@ -23,22 +23,25 @@ def status(folder: RunFolder, json: Json = False) -> None:
 def _print(facts: dict[str, Any]) -> None:
     from rich.console import Console
 
-    from equipoise.report.terminal import status_table
+    from equipoise.report.terminal import duration, status_table
 
-    nested = ("records", "spent", "measured")
-    plain = {name: value for name, value in facts.items() if name not in nested}
-    spent = [
-        (
-            f"spent by {account}",
-            f"{values['calls']:,} calls, {values['tokens']:,} tokens, "
-            f"{values['money']:g} in money",
-        )
-        for account, values in facts["spent"].items()
-    ]
     rows = [
-        *plain.items(),
-        *facts["records"].items(),
-        *spent,
-        *facts["measured"].items(),
+        (name, value)
+        for name, value in facts.items()
+        if not isinstance(value, dict | list)
     ]
+    rows += [(line["label"], line["value"]) for line in facts["headlines"]]
+    seconds = facts["records"].pop("seconds")
+    rows += [(name.replace("_", " "), n) for name, n in facts["records"].items()]
+    rows.append(("time", duration(seconds)))
+    for stage, time in facts["time"].items():
+        rows.append((f"  {stage}", duration(time["seconds"])))
+        for part, inside in time.get("parts", {}).items():
+            rows.append((f"    {part}", f"{duration(inside)} of these"))
+    for account, spent in facts["spent"].items():
+        amounts = (
+            f"{spent['calls']:,} calls, {spent['tokens']:,} tokens, "
+            f"{spent['money']:g} in money"
+        )
+        rows.append((f"spent by {account}", amounts))
     Console().print(status_table(rows))

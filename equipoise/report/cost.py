@@ -1,4 +1,6 @@
-"""The section on what a run took: calls and money by account, tokens by player."""
+"""The section on what a run took: time by stage, calls and money by account, tokens by
+player.
+"""
 
 from __future__ import annotations
 
@@ -39,25 +41,54 @@ class Tokens:
         return bool(self.generated or self.read or self.judging)
 
 
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """The seconds that all stages of a name took, `inside` the stage of another name."""
+
+    stage: str
+    seconds: float
+    inside: str = ""
+
+
 def cost_section(
-    accounts: Sequence[Account], tokens: Sequence[Tokens], sample: SampleSize
+    accounts: Sequence[Account],
+    tokens: Sequence[Tokens],
+    sample: SampleSize,
+    durations: Sequence[Duration] = (),
 ) -> Section:
-    """What endpoints were asked for, and the tokens that each player took in play and
-    in judging.
+    """Where the time went, what endpoints were asked for, and the tokens that each
+    player took in play and in judging.
     """
     spent = [usage for usage in tokens if usage.any]
-    if not accounts and not spent:
+    if not accounts and not spent and not durations:
         return Section(
             "cost",
             "Cost",
-            reason="no endpoint was asked, and no player or judge counts tokens",
+            reason="no stage has ended, no endpoint was asked, and no player or judge "
+            "counts tokens",
         )
     tables = []
     if accounts:
         tables.append(_accounts(accounts))
     if spent:
         tables.append(_tokens(spent))
+    if durations:
+        tables.append(_durations(durations))
     return Section("cost", "Cost", tuple(tables), _lead(bool(accounts), sample))
+
+
+def _durations(durations: Sequence[Duration]) -> Table:
+    whole = sum(each.seconds for each in durations if not each.inside)
+    rows = [
+        (
+            f"{each.stage}, inside {each.inside}" if each.inside else each.stage,
+            f"{each.seconds:,.1f}",
+            number(each.seconds / whole, "%") if whole else "–",
+        )
+        for each in durations
+    ]
+    rows.append(("all, each second once", f"{whole:,.1f}", ""))
+    return Table(("stage", "seconds", "share"), tuple(rows), "Time")
 
 
 def _accounts(accounts: Sequence[Account]) -> Table:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from equipoise.evaluate.records import StageRecord
 from equipoise.run.arena import MEETING
 from equipoise.run.directory import RunDirectory
+from equipoise.run.stage_times import stage_times, total_seconds
 
 # The game's name stands before the turns of a record, so that these stay unread.
 IS_MEETING = f"""instr(substr(record, 1, 400), '"game":"{MEETING}"') > 0"""
@@ -32,8 +33,9 @@ def counts(run: RunDirectory, stages: Sequence[StageRecord]) -> dict[str, int | 
         "answers judged": round(answers - unjudged),
         "unjudged share": unjudged / answers if answers else 0.0,
         "pairs": records["pairs"],
+        **({"episodes": records["episodes"]} if records["episodes"] else {}),
         "log-probabilities kept": records["logprobs"],
-        "seconds": round(sum(stage[4] for stage in run.ledger.stages())),
+        "seconds": round(total_seconds(stage_times(run.ledger.stages()))),
     }
 
 

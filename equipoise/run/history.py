@@ -50,13 +50,17 @@ def measures_type(run: RunDirectory) -> type[Measures]:
 
 def records(run: RunDirectory, most: int = SAMPLE) -> Records:
     """The run's finished stages, a sample of about `most` matches, and their prompts."""
-    stages = [
+    matches = sample(run, most)
+    asked = prompts(run, {match.prompt for match in matches.matches})
+    return Records(stage_records(run), matches, asked)
+
+
+def stage_records(run: RunDirectory) -> list[StageRecord]:
+    """The run's finished stages."""
+    return [
         StageRecord(key, generation, stage, facts)
         for key, generation, stage, facts, _ in run.ledger.stages()
     ]
-    matches = sample(run, most)
-    asked = prompts(run, {match.prompt for match in matches.matches})
-    return Records(stages, matches, asked)
 
 
 def prompts(run: RunDirectory, ids: Collection[str]) -> dict[str, Prompt]:

@@ -27,14 +27,25 @@ COUNTED = (
 )
 
 
+WITHIN = "within"  # the fact that names the stage around one that is inside another
+
+
 class FinishedStage(NamedTuple):
-    """A stage that is finished: its key, what it found out, and how long it took."""
+    """A stage that is finished: its key, what it found out, and how long it took.
+
+    `seconds` are its own, without those of the stages inside it.
+    """
 
     key: str
     generation: int
     stage: str
     facts: dict[str, Any]
     seconds: float
+
+    @property
+    def within(self) -> str | None:
+        """The name of the stage that it is inside of."""
+        return self.facts.get(WITHIN)
 
 
 class Birth(NamedTuple):

@@ -18,7 +18,7 @@ from equipoise.evaluate.measures import History, Measurement, Measures
 from equipoise.evaluate.records import Records
 from equipoise.evaluate.selection import SelectionRecord
 from equipoise.payoffs.cycles import cyclic_warning
-from equipoise.report.cost import Account, cost_section
+from equipoise.report.cost import Account, Duration, cost_section
 from equipoise.report.elements import Change, Curve, Headline, SampleSize
 from equipoise.report.league import caution
 from equipoise.report.learning import headline_section, losses_section
@@ -41,6 +41,7 @@ from equipoise.run.directory import RunDirectory
 from equipoise.run.history import SAMPLE, history, measures_type, records
 from equipoise.run.losses import losses
 from equipoise.run.match_cards import CARDS, match_cards
+from equipoise.run.stage_times import stage_times
 
 UNJUDGED = 0.02  # share of the answers above which the page says so first
 
@@ -72,7 +73,10 @@ def page(
         losses_section(list(losses(run))),
         counts_section(totals, dropped(recorded.stages)),
         cost_section(
-            _accounts(run), sampled_matches.tokens(recorded.sample, MEETING), size
+            _accounts(run),
+            sampled_matches.tokens(recorded.sample, MEETING),
+            size,
+            list(_durations(run)),
         ),
         _matches(run, measured, recorded, cards, int(totals["matches"])),
         configuration_section(run.config.yaml()),
@@ -179,6 +183,14 @@ def _accounts(run: RunDirectory) -> list[Account]:
         Account(name, spent.calls, spent.tokens, spent.money)
         for name, spent in run.ledger.accounts().items()
     ]
+
+
+def _durations(run: RunDirectory) -> Iterator[Duration]:
+    """The time of each stage, and of those inside it."""
+    for time in stage_times(run.ledger.stages()).values():
+        yield Duration(time.stage, time.seconds)
+        for part, seconds in time.parts.items():
+            yield Duration(part, seconds, inside=time.stage)
 
 
 def _matches(

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
+from equipoise.run.counts import counts
 from equipoise.run.directory import RunDirectory
-from equipoise.run.history import history
+from equipoise.run.history import history, stage_records
+from equipoise.run.page import headlines
+from equipoise.run.stage_times import StageTime, stage_times
 
 
 def progress(run: RunDirectory) -> dict[str, Any]:
-    """How far the run is, its records, what was spent, and the numbers of its last
-    measurement; as plain JSON values.
+    """How far the run is, what was used and spent, where the time went, and its last
+    measurement; as plain JSON values, under the report's names.
+
+    `headlines` are the report's; `measured` are all numbers of the last measurement.
     """
     stages = run.ledger.stages()
     last = history(run).last
     generation = None if last is None else last.generation
-    records = run.ledger.counts()
-    judged = records["judgements"]
+    times = stage_times(stages)
     return {
         "run": str(run.folder),
         "name": run.config.name,
@@ -27,12 +32,24 @@ def progress(run: RunDirectory) -> dict[str, Any]:
         **_turn(
             [facts["learn"] for _, _, stage, facts, _ in stages if stage == "turn"]
         ),
-        "records": records,
+        "records": _records(run),
+        "time": {name: _time(time) for name, time in times.items()},
         "spent": _spent(run),
-        "unjudged_share": run.ledger.unjudged() / judged if judged else None,
-        "seconds": round(sum(stage[4] for stage in stages), 1),
+        "headlines": [asdict(line) for line in headlines(run)],
         "measured": {} if last is None else last.measures.all_numbers(),
     }
+
+
+def _records(run: RunDirectory) -> dict[str, int | float]:
+    """What the report says was used, by its names as keys."""
+    named = counts(run, stage_records(run))
+    return {name.replace(" ", "_"): value for name, value in named.items()}
+
+
+def _time(time: StageTime) -> dict[str, Any]:
+    """The seconds of a stage, and of each stage inside it."""
+    parts = {name: round(seconds, 1) for name, seconds in time.parts.items()}
+    return {"seconds": round(time.seconds, 1), **({"parts": parts} if parts else {})}
 
 
 def _turn(turns: list[list[str]]) -> dict[str, str]:

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from equipoise import seeds
@@ -21,11 +22,19 @@ from equipoise.matches.base import Planned, Seatings
 from equipoise.matches.play import play
 from equipoise.players.population import Population
 from equipoise.run.config import RunConfig
-from equipoise.run.ledger import Ledger
+from equipoise.run.ledger import WITHIN, Ledger
 from equipoise.run.monitor import Monitor
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, record_id
 
 T = TypeVar("T")
+
+
+@dataclass
+class _OpenStage:
+    """A stage under way, and the seconds of the stages that ended inside it."""
+
+    name: str
+    inside: float = 0.0
 
 
 class Recorder:
@@ -42,16 +51,29 @@ class Recorder:
         self._ledger = ledger
         self._population = population
         self._monitor = monitor
+        self._open: list[_OpenStage] = []  # the stages under way, the outermost first
 
     @contextmanager
     def stage(self, name: str, key: str, t: int) -> Iterator[dict[str, Any]]:
         """Time a stage and mark it finished under `key`, with the facts that are put
         into the dict.
+
+        The seconds are its own: a stage inside it has its own, and names it.
         """
+        outer = self._open[-1] if self._open else None
+        stage = _OpenStage(name)
+        self._open.append(stage)
         started = time.perf_counter()
-        facts = {}
-        yield facts
-        self._ledger.finish(key, t, name, facts, time.perf_counter() - started)
+        facts: dict[str, Any] = {}
+        try:
+            yield facts
+        finally:
+            self._open.pop()
+        seconds = time.perf_counter() - started
+        if outer is not None:
+            outer.inside += seconds
+            facts[WITHIN] = outer.name
+        self._ledger.finish(key, t, name, facts, seconds - stage.inside)
 
     def title(self, stage: str, player: str) -> str:
         """What a monitor calls a stage: with the player's name, where the run has several."""

@@ -18,7 +18,7 @@ def test_status_knows_it_is_finished(command, run):
     facts = command("status", run, "--json").facts
     assert facts["finished"] and facts["generation"] == 3
     assert facts["records"]["matches"] == 24
-    assert facts["unjudged_share"] == 0
+    assert facts["records"]["unjudged_share"] == 0
     shown = command("status", run).out
     assert "exploitability" in shown and "24" in shown
 

@@ -89,7 +89,7 @@ def test_tokens_count_answers_once_and_every_reading(recorded, sections):
     assert sum(usage.answers for usage in usages) == 360
     assert sum(usage.read for usage in usages) == 360 * 12
     assert {usage.judging for usage in usages} == {360 * 64}
-    accounts, _ = blocks(sections["cost"], Table)
+    accounts, *_ = blocks(sections["cost"], Table)
     assert {row[0]: (row[1], row[3]) for row in accounts.rows} == {
         "guest": ("10", "0.004"),
         "house": ("20", "0.008"),
@@ -152,5 +152,8 @@ def test_a_run_without_these_records_still_reports(tmp_path):
         text = render(page(run))
     assert "no rating of the training matches is recorded" in text
     assert "no two players have met in training matches" in text
-    assert "no endpoint was asked, and no player or judge counts tokens" in text
+    assert (
+        "no stage has ended, no endpoint was asked, and no player or judge counts tokens"
+        in text
+    )
     assert "Who judged whom" not in text
