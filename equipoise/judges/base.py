@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean
 from typing import ClassVar, Self
 
 from pydantic import PrivateAttr
@@ -28,6 +29,35 @@ from equipoise.types import (
     record_id,
 )
 
+Grades = dict[str, dict[str, float]]
+"""Who voted -> seat -> what it gave the seat's answer."""
+
+
+def mean_grades(votes: Sequence[Vote]) -> Grades:
+    """The mean of each voter's readable votes on each answer alone.
+
+    Votes that compare two answers, and votes without a value, are no grades.
+    """
+    values: dict[str, dict[str, list[float]]] = {}
+    for vote in votes:
+        if vote.value is not None and not vote.other:
+            by_seat = values.setdefault(vote.by, {})
+            by_seat.setdefault(vote.seat, []).append(vote.value)
+    return {
+        by: {seat: fmean(of_seat) for seat, of_seat in by_seat.items()}
+        for by, by_seat in values.items()
+    }
+
+
+def comparable(grades: Grades) -> Grades:
+    """The grades of those who graded every seat that anybody graded.
+
+    Who graded one of two answers says nothing of their order: means over different
+    judges on either side would compare the judges, not the answers.
+    """
+    seats = set().union(*grades.values())
+    return {by: given for by, given in grades.items() if given.keys() == seats}
+
 
 @dataclass(frozen=True)
 class JudgeContext:
@@ -35,9 +65,9 @@ class JudgeContext:
 
     `seed` is that of everything the judge leaves to chance. `pool` are the players that
     take part now, learners first. `ratings` are the players' by name as they stand
-    before these matches, empty when nobody was rated yet. `resources` keeps what is
-    opened, to be shared and to be closed by the run. `actor` opens a player of the run,
-    or one that only the judge's settings know.
+    before these matches, empty where nobody was rated yet and all start alike.
+    `resources` keeps what is opened, to be shared and to be closed by the run. `actor`
+    opens a player of the run, or one that only the judge's settings know.
     """
 
     game: Game
@@ -128,9 +158,9 @@ class Judge(Component):
             )
         return self._context
 
-    def value(self, vote: Vote) -> float | None:
-        """What a recorded vote counts as, or None."""
-        return vote.value
+    def grades_by_votes(self, votes: Sequence[Vote]) -> Grades:
+        """What each voter gave each seat of one match, by the match's recorded votes."""
+        return mean_grades(votes)
 
     def questions(self, seats: int, pool: int) -> int:
         """The most questions to models that a match of so many seats takes, in a pool

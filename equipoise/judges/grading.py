@@ -5,16 +5,25 @@ That is their settings, the questions, and the score that several grades make.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import ClassVar, Literal, Self
 
+import msgspec
 from pydantic import Field, model_validator
 
 from equipoise import seeds
 from equipoise.component import Settings
-from equipoise.judges.base import Judge, JudgeContext
+from equipoise.judges.base import (
+    Grades,
+    Judge,
+    JudgeContext,
+    comparable,
+    mean_grades,
+)
 from equipoise.judges.last_answers import last_answers, why_unanswered
 from equipoise.judges.question import (
     FAILED,
@@ -31,6 +40,9 @@ from equipoise.players.base import Player
 from equipoise.types import Judgement, Match, PlayerId, Prompt, Turn, Vote
 
 WEIGHTLESS = "none of those who voted has a weight"
+INCOMPLETE = "no judge graded all the answers"
+RELEASED = 5.0
+"""The grade of both answers where SPARTA's released code could not read one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +90,26 @@ class GradeSettings(Settings):
         ge=1,
         description="times that each judge is asked about an answer; the mean counts",
     )
-    unreadable: Literal["missing", "midpoint"] = Field(
+    unreadable: Literal["missing", "midpoint", "as_released"] = Field(
         default="missing",
-        description="a reply without a readable grade is no vote, or counts as (low "
-        "+ high) / 2, as SPARTA's released code has it",
+        description="a reply without a readable grade is no vote (missing), counts as "
+        "(low + high) / 2 (midpoint), or makes all grades that this judge gave to the "
+        "match's answers in that sample 5, as SPARTA's released code has it",
     )
 
     @model_validator(mode="after")
     def _low_below_high(self) -> Self:
         if self.low >= self.high:
             raise ValueError(f"low: must be below high = {self.high:g}")
+        return self
+
+    @model_validator(mode="after")
+    def _released_grade_on_the_scale(self) -> Self:
+        if self.unreadable == "as_released" and not self.low <= RELEASED <= self.high:
+            raise ValueError(
+                f"unreadable: as_released counts as {RELEASED:g}, which lies outside "
+                f"{self.low:g} to {self.high:g}; use midpoint"
+            )
         return self
 
     @property
@@ -181,15 +203,26 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
             self._read,
         )
 
-    def value(self, vote: Vote) -> float | None:
-        """What a vote counts as: its grade, or None where it has none.
-
-        With `unreadable: midpoint`, a reply that could not be read counts as the midpoint.
+    def grades_by_votes(self, votes: Sequence[Vote]) -> Grades:
+        """What each judge gave each answer: the mean of its votes, where unreadable ones
+        count as the setting has it. A judge's move that failed never counts.
         """
-        failed = vote.reason.startswith(FAILED)
-        if vote.value is None and self.unreadable == "midpoint" and not failed:
-            return (self.low + self.high) / 2
-        return vote.value
+        if self.unreadable == "missing":
+            return mean_grades(votes)
+        spoiled = {
+            (vote.by, sample)
+            for vote, sample in _with_samples(votes)
+            if _is_unreadable(vote)
+        }
+        counted: list[Vote] = []
+        for vote, sample in _with_samples(votes):
+            value = vote.value
+            if self.unreadable == "midpoint" and _is_unreadable(vote):
+                value = (self.low + self.high) / 2
+            if self.unreadable == "as_released" and (vote.by, sample) in spoiled:
+                value = None if vote.reason.startswith(FAILED) else RELEASED
+            counted.append(msgspec.structs.replace(vote, value=value))
+        return mean_grades(counted)
 
     def judgement_by_votes(
         self,
@@ -205,9 +238,8 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
             reasons.append("nobody was there to judge")
         for seat in match.seats:
             if seat in voted_on and seat not in scores:
-                reasons += self._why_unscored(
-                    [vote for vote in votes if vote.seat == seat]
-                )
+                on_seat = [vote for vote in votes if vote.seat == seat]
+                reasons += self._why_unscored(on_seat, votes)
         reason = "; ".join(dict.fromkeys(reasons))
         return self.judgement(match, scores or None, reason, votes)
 
@@ -216,27 +248,31 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
     ) -> dict[str, dict[str, float]]:
         """Seat -> {"score": Σ_k w_k s_k / Σ_k w_k}, over judges k of weight w_k > 0.
 
-        s_k is the mean of k's grades of the seat's answer.
+        s_k is the mean of k's grades of the seat's answer; only those count who graded
+        all the answers.
         """
-        grades: dict[str, dict[str, list[float]]] = {}
-        for vote in votes:
-            value = self.value(vote)
-            if value is not None:
-                grades.setdefault(vote.seat, {}).setdefault(vote.by, []).append(value)
+        grades = comparable(self.grades_by_votes(votes))
+        weights = {by: weight(by) for by in grades if weight(by) > 0}
+        total = sum(weights.values())
+        if total <= 0:
+            return {}
+        seats = dict.fromkeys(chain.from_iterable(grades.values()))
         scores: dict[str, dict[str, float]] = {}
-        for seat, by_judge in grades.items():
-            weights = {by: weight(by) for by in by_judge if weight(by) > 0}
-            total = sum(weights.values())
-            if total > 0:
-                means = {by: sum(by_judge[by]) / len(by_judge[by]) for by in weights}
-                weighted = sum(weights[by] * means[by] for by in weights)
-                scores[seat] = {"score": weighted / total}
+        for seat in seats:
+            weighted = sum(weights[by] * grades[by][seat] for by in weights)
+            scores[seat] = {"score": weighted / total}
         return scores
 
-    def _why_unscored(self, votes: Sequence[Vote]) -> list[str]:
-        """Why these votes on one answer make no score; there is one at least."""
-        if any(self.value(vote) is not None for vote in votes):
-            return [WEIGHTLESS]
+    def _why_unscored(
+        self, votes: Sequence[Vote], of_match: Sequence[Vote]
+    ) -> list[str]:
+        """Why these votes on one answer make no score; there is one at least.
+
+        `of_match` are all votes on the match's answers.
+        """
+        grades = self.grades_by_votes(of_match)
+        if any(votes[0].seat in given for given in grades.values()):
+            return [WEIGHTLESS if comparable(grades) else INCOMPLETE]
         return [brief_reason(vote.reason) for vote in votes]
 
     def _quotes(self, answer: AnswerToGrade) -> Quotes:
@@ -248,3 +284,16 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
 
     def _read(self, reply: str, code: str) -> float | Unread:
         return read_score(reply, self.low, self.high, code)
+
+
+def _with_samples(votes: Sequence[Vote]) -> Iterator[tuple[Vote, int]]:
+    """Each vote with its place among its judge's votes on that answer."""
+    places: Counter[tuple[str, str]] = Counter()
+    for vote in votes:
+        yield vote, places[vote.by, vote.seat]
+        places[vote.by, vote.seat] += 1
+
+
+def _is_unreadable(vote: Vote) -> bool:
+    """Whether the judge replied, but without a grade that could be read."""
+    return vote.value is None and not vote.reason.startswith(FAILED)

@@ -19,6 +19,9 @@ Scores = dict[str, float]  # seat -> a member's score
 class Panel(Judge):
     """Scores each seat by the scores of its members, where `at_least` of them have one.
 
+    Means and medians are of the members that scored every seat that any member scored:
+    else two seats would be compared by different judges.
+
         mean, median:   of the members' scores s_k, or with `standardise` of
                         (s_k − mean_k) / sd_k, with the mean and the deviation of
                         member k over all answers that are judged together
@@ -128,7 +131,10 @@ class Panel(Judge):
         member_scores: Sequence[Scores],
     ) -> Judgement:
         """The panel's judgement of `match`, by the judgements of its members by name."""
-        combine = self._majority if self.how == "majority" else self._average
+        combine = self._majority
+        if self.how != "majority":
+            combine = self._average
+            member_scores = on_all_seats(member_scores)
         scores = {
             seat: {"score": value}
             for seat in match.seats
@@ -172,6 +178,12 @@ class Panel(Judge):
                 worse = sum(lead < 0 for lead in leads)
                 wins.append(0.5 if better == worse else float(better > worse))
         return fmean(wins) if wins else None
+
+
+def on_all_seats(member_scores: Sequence[Scores]) -> list[Scores]:
+    """The scores of those members that scored every seat that any member scored."""
+    seats = set().union(*member_scores)
+    return [scores for scores in member_scores if scores.keys() == seats]
 
 
 def standardised(member_scores: Sequence[Scores]) -> list[Scores]:

@@ -13,6 +13,7 @@ import msgspec
 from pydantic import Field
 
 from equipoise.errors import ConfigError
+from equipoise.judges.base import comparable
 from equipoise.judges.grading import WEIGHTLESS, GradingJudge, answers_to_grade
 from equipoise.types import Judgement, Match, PlayerId, Prompt, Vote
 
@@ -24,7 +25,8 @@ class Peers(GradingJudge):
     pool judges whose name is at no seat of the match; that takes three players. With
     `who: self`, the players of the match judge all its answers, their own included. A peer
     with a rating of 0 or less has no weight. Where one of those who voted on an answer is
-    not rated, all of them weigh the same.
+    not rated, all of them weigh the same. A peer that graded only some of the answers
+    counts for none of them.
     """
 
     kind: Literal["peers"] = "peers"
@@ -83,7 +85,8 @@ class Peers(GradingJudge):
         """
         votes = judgement.votes
         scores = self.scores(votes, self._weight(votes, ratings))
-        graded = {vote.seat for vote in votes if self.value(vote) is not None}
+        counted = comparable(self.grades_by_votes(votes)).values()
+        graded = set(chain.from_iterable(counted))
         reasons = [
             reason
             for reason in judgement.reason.split("; ")

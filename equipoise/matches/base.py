@@ -33,7 +33,8 @@ class MatchContext:
 
     players: everybody in this generation, learners first
     history: the learners' earlier generations, newest first
-    ratings: player name -> training rating before these matches; empty at first
+    ratings: player name -> training rating before these matches; at first what
+        players start with, empty where that is alike
     mixture, win_rate: of the league as last measured, player -> weight at equilibrium
         and (first, second) -> P(first beats second); empty at first
     learners: those of `players` who learn; empty: all of them

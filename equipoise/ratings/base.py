@@ -61,6 +61,10 @@ class Ratings(Component):
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
         """Ratings of every player that appears in `outcomes`, highest first."""
 
+    def initial_ratings(self, names: Sequence[str]) -> dict[str, float]:
+        """The ratings of `names` before the first generation; {} where all start alike."""
+        return {}
+
     def training_ratings(
         self, names: Sequence[str], generations: Sequence[Sequence[Duel]], seed: int = 0
     ) -> list[Rating]:

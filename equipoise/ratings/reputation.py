@@ -64,7 +64,7 @@ class Reputation(Ratings):
     until: int = Field(
         7,
         ge=1,
-        description="iteration (from 1) whose static or dynamic weights later ones keep",
+        description="iteration (from 0) whose static or dynamic weights later ones keep",
     )
     initial: Literal["fair"] | dict[str, float] = Field(
         "fair",
@@ -90,6 +90,11 @@ class Reputation(Ratings):
     min_deviation: float = Field(0.1, gt=0, description="points, the least σ")
     rating_floor: float = Field(10.0, gt=0, description="points, the least reputation")
     window: int = Field(10, ge=2, description="newest changes that σ is computed from")
+    fresh_changes: bool = Field(
+        False,
+        description="each iteration computes σ from its own changes alone, as SPARTA's "
+        "released code does; σ stays as it was until there are two",
+    )
     epsilon: float = Field(
         0.01, ge=0, description="the least gap factor, a probability"
     )
@@ -175,9 +180,10 @@ class Reputation(Ratings):
     ) -> list[Rating]:
         """Reputations of `names` after all `generations` of duels, highest first.
 
-        A generation is an iteration: reputations, deviations and changes are carried
-        over, n starts again, and the static or dynamic weights follow from the ends of
-        the iterations before; `weights` takes precedence over them. The interval is the
+        A generation is an iteration: reputations and deviations are carried over, and
+        the changes unless `fresh_changes`; n starts again, and the static or dynamic
+        weights follow from the ends of the iterations before; `weights` takes
+        precedence over them. The interval is the
         middle 95 % of the ends of `resamples` bootstrap samples of the last
         generation's duels, kept in their order, from that generation's start, widened
         to hold the value: it is the chance in these duels, given the start. A player
@@ -188,11 +194,11 @@ class Reputation(Ratings):
         ends: list[Mapping[str, float]] = []
         duels: list[Duel] = []
         weights: Mapping[str, float] = self.weights
-        for iteration, generation in enumerate(generations, 1):
+        for iteration, generation in enumerate(generations):
             factors = player_weights(self.scores, iteration, ends, self.until)
             weights = {**factors, **self.weights}
             duels = [duel for duel in generation if duel[2]]
-            start = replace(state, duels=0)
+            start = self._next_iteration(state)
             state = self._after(start, duels, weights)
             ends.append(state.ratings)
         samples = self._resampled(start, duels, weights, seed)
@@ -205,6 +211,17 @@ class Reputation(Ratings):
                 low, high = np.quantile(values, [0.025, 0.975]).tolist()
             rated.append(Rating(name, value, min(low, value), max(high, value)))
         return sorted(rated, key=lambda rating: -rating.value)
+
+    def _next_iteration(self, state: State) -> State:
+        """The state at the start of the iteration after `state`."""
+        changes = dict.fromkeys(state.ratings, ()) if self.fresh_changes else None
+        return replace(state, duels=0, changes=changes or state.changes)
+
+    def initial_ratings(self, names: Sequence[str]) -> dict[str, float]:
+        """The reputations of `names` before the first duel, which already rule the
+        first matching. Raises as `init`.
+        """
+        return dict(self.init(names).ratings)
 
     def _resampled(
         self,
@@ -318,17 +335,17 @@ def player_weights(
     previous_ratings: Sequence[Mapping[str, float]],
     until: int = 7,
 ) -> dict[str, float]:
-    """Factors on the players' own scores in `iteration` (from 1): 0.0, 0.1, 0.2 … for
-    the lowest-rated, 1 for the rest.
+    """Factors on the players' own scores in `iteration` (from 0): 0.0, 0.1, 0.2 … for
+    max(0, iteration − 1) of the lowest-rated, 1 for the rest.
 
-    `previous_ratings[t − 1]`: name -> reputation at the end of iteration t, for 1 …
-    iteration − 1. dynamic: the t − 1 lowest at the end of iteration t − 1, lowest
-    first. static: from iteration 2 on, each iteration adds the lowest at the end of the
-    iteration before that has no factor yet, in the order in which they were added.
-    After iteration `until` nothing changes. normal: 1 for all. Equal ratings go by
-    name. Before the first end no names are known: {}, which is 1 for all. Raises
-    ConfigError for an unknown kind or too few previous ratings. Source: SPARTA, arXiv
-    2506.04721.
+    `previous_ratings[t]`: name -> reputation at the end of iteration t, for 0 …
+    iteration − 1; the end of iteration 0, which no factor reads, may be left out.
+    dynamic: the iteration − 1 lowest at the end of the iteration before, lowest first.
+    static: from iteration 2 on, each adds the lowest at the end of the iteration before
+    that has no factor yet, in the order in which they were added. After iteration
+    `until` nothing changes. normal: 1 for all. Equal ratings go by name. Where no names
+    are known: {}, which is 1 for all. Raises ConfigError for an unknown kind or too few
+    previous ratings. Source: SPARTA, arXiv 2506.04721, and its released code.
     """
     if kind not in get_args(Scores):
         raise ConfigError(
@@ -338,10 +355,11 @@ def player_weights(
     if len(previous_ratings) < iteration - 1:
         raise ConfigError(
             f"reputation: iteration {iteration} needs the ratings at the end of "
-            f"{iteration - 1} iterations; there are {len(previous_ratings)}"
+            f"iterations 1 to {iteration - 1}; there are {len(previous_ratings)}"
         )
-    ends = previous_ratings[: max(0, iteration - 1)]
-    weights = dict.fromkeys(ends[-1], 1.0) if ends else {}
+    weights = dict.fromkeys(previous_ratings[-1], 1.0) if previous_ratings else {}
+    without_first = len(previous_ratings) == iteration - 1
+    ends = previous_ratings if without_first else previous_ratings[1:iteration]
     ends = ends[: until - 1]
     lowest: list[str] = []
     if kind == "dynamic":

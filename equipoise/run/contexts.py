@@ -66,7 +66,12 @@ class Contexts:
         return Measures.read(facts) if facts else None
 
     def training_ratings(self, t: int) -> dict[str, float]:
-        """The players' ratings before the matches of generation t, by name; empty at first."""
+        """The players' ratings before the matches of generation t, by name: at first
+        those that they start with, empty where they start alike.
+        """
+        if t == 0:
+            names = list(self._config.players)
+            return self._config.training_ratings.initial_ratings(names)
         rated = self._ledger.finished(f"{t - 1}/rate")
         if rated is None:
             return {}

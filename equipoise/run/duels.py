@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from statistics import fmean
 
+from equipoise.judges.base import Grades, mean_grades
 from equipoise.ratings.base import Duel
 from equipoise.run.ledger import Ledger
 from equipoise.types import Judgement, PlayerId, Vote
 
-VoteValue = Callable[[Vote], float | None]
+GradesOf = Callable[[Sequence[Vote]], Grades]
 
 
 def duels(
@@ -19,20 +20,20 @@ def duels(
     judge: str,
     t: int,
     utility: str,
-    value: VoteValue = lambda vote: vote.value,
+    grades_of: GradesOf = mean_grades,
 ) -> list[Duel]:
     """The meetings of two different players in generation t, in order, with what each
     voter gave both.
 
-    `judge` by its name in the ledger; `value` says what a vote counts as. A judge
-    without votes counts as one voter, by its scores. A meeting that nobody scored is a
-    duel without scores.
+    `judge` by its name in the ledger; `grades_of` says what a match's votes count as. A
+    judge without votes counts as one voter, by its scores. Who graded one answer only
+    counts for neither. A meeting that nobody scored is a duel without scores.
     """
     matches = ledger.matches("train", t)
     judgements = ledger.judgements_of((match.id for match in matches), judge)
     meetings = []
     for match in matches:
-        by_voter = _by_voter(judgements.get(match.id), utility, value)
+        by_voter = _by_voter(judgements.get(match.id), utility, grades_of)
         for (a, first), (b, second) in combinations(match.seats.items(), 2):
             if first.name != second.name:
                 scores = {
@@ -44,20 +45,17 @@ def duels(
     return meetings
 
 
-def _by_voter(
-    judgement: Judgement | None, utility: str, value: VoteValue
-) -> dict[str, dict[str, float]]:
-    """voter -> seat -> what it gave the seat: its mean vote, or the judge's score."""
+def _by_voter(judgement: Judgement | None, utility: str, grades_of: GradesOf) -> Grades:
+    """voter -> seat -> what it gave the seat: its grade, or the judge's score."""
     if judgement is None:
         return {}
     votes = [vote for vote in judgement.votes if not vote.other]
     if not votes:
         return {judgement.judge: judgement.by_seat(utility)}
     points: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for vote in votes:
-        counted = value(vote)
-        if counted is not None:
-            points[PlayerId.parse(vote.by).name][vote.seat].append(counted)
+    for by, given in grades_of(votes).items():
+        for seat, grade in given.items():
+            points[PlayerId.parse(by).name][seat].append(grade)
     return {
         voter: {seat: fmean(values) for seat, values in by_seat.items()}
         for voter, by_seat in points.items()

@@ -141,6 +141,7 @@ def _train(config: RunConfig, split: PromptSplit) -> _Training:
             learners + others,
             [past for learner in learners for past in _past(learner)],
             seeds.child(config.seed, "seats", t),
+            config.training_ratings.initial_ratings(list(config.players)),
             learners=learners,
         )
         seatings = config.schedule.seatings(split.parts[t], context)

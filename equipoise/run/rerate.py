@@ -11,6 +11,7 @@ import numpy as np
 from equipoise import seeds
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluate.held_out import HeldOut
+from equipoise.judges.base import mean_grades
 from equipoise.payoffs.cycles import cyclic_triples, cyclic_warning
 from equipoise.payoffs.table import Meeting, tally
 from equipoise.ratings.base import Duel, Rating, Ratings, decided
@@ -81,7 +82,10 @@ def _by_matches(run: RunDirectory, ratings: Ratings, judge: str) -> Rerating:
 
 def _duels(run: RunDirectory, judge: str) -> list[list[Duel]]:
     """Generation by generation, the meetings of two different players in training."""
-    name = judge or run.config.judge_of(run.config.learning[0]).name
+    teachers = {
+        each.name: each for each in map(run.config.judge_of, run.config.learning)
+    }
+    name = judge or next(iter(teachers))
     judged = run.ledger.stages("judge")
     known = {facts["judge"] for _, _, _, facts, _ in judged if facts.get("judge")}
     if name not in known:
@@ -91,7 +95,10 @@ def _duels(run: RunDirectory, judge: str) -> list[list[Duel]]:
     played = sorted(
         {t for key, t, *_ in run.ledger.stages("play") if key == f"{t}/play"}
     )
-    by_generation = [duels(run.ledger, name, t, run.config.utility) for t in played]
+    grades_of = teachers[name].grades_by_votes if name in teachers else mean_grades
+    by_generation = [
+        duels(run.ledger, name, t, run.config.utility, grades_of) for t in played
+    ]
     if not any(by_generation):
         raise RunError(
             f"{run.folder}: no two different players met in training; try --of league"

@@ -128,7 +128,7 @@ class RunStages:
                 judge = next(iter(judges.values()))
                 utility = self._config.utility
                 by_generation = [
-                    duels(self._ledger, judge.name, g, utility, judge.value)
+                    duels(self._ledger, judge.name, g, utility, judge.grades_by_votes)
                     for g in range(t + 1)
                 ]
                 seed = seeds.child(self._config.seed, "standing", t)

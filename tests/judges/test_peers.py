@@ -1,6 +1,8 @@
+import msgspec
 import pytest
 from judge_context import TestContext
 
+from equipoise.data.pairs import BestWorst
 from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge
 from equipoise.players.base import Player
@@ -30,6 +32,8 @@ def judge_context(ratings=None, **replies):
             **(
                 {"call": f"{__name__}:fond_of_four"}
                 if reply == "four"
+                else {"call": f"{__name__}:{reply}"}
+                if reply.startswith("silent_")
                 else {"text": reply}
             ),
         }
@@ -152,6 +156,57 @@ def test_one_readable_vote_is_enough_and_none_is_missing():
     assert [vote.value for vote in one.votes] == [None, None, 5, 5]
     assert none.scores is None
     assert none.reason == "the judge's verdict could not be read"
+
+
+def silent_on_five(view, seed):
+    return "2" if "Four." in view.messages[0].content else "Hm."
+
+
+def silent_on_four(view, seed):
+    return "Hm." if "Four." in view.messages[0].content else "2"
+
+
+def one_sided(**settings):
+    """c gives both answers 8, d gives the first 2 and nothing readable to the second."""
+    ratings = {"a": 100, "b": 100, "c": 30, "d": 10}
+    table = judge_context(ratings, a="1", b="2", c="8", d="silent_on_five")
+    seated = Judge.build({"kind": "peers", "text": "rubric_compact", **settings})
+    return seated.at(table), match("a", "b")
+
+
+def test_who_graded_one_answer_only_counts_for_neither():
+    seated, duel = one_sided()
+    (judgement,) = seated.judge([duel], {"p": PROMPT})
+    assert judgement.scores == {"1": {"score": 8}, "2": {"score": 8}}
+    assert [vote.value for vote in judgement.votes] == [8, 8, 2, None]
+    later = {"a": 1, "b": 1, "c": 10, "d": 30}
+    assert seated.weighed(judgement, later).scores == judgement.scores
+    pairs, dropped = BestWorst().make([duel], [judgement])
+    assert (pairs, dropped) == ([], {"tie": 1})
+
+
+def test_as_released_both_answers_of_an_unread_judge_count_five():
+    seated, duel = one_sided(unreadable="as_released")
+    (judgement,) = seated.judge([duel], {"p": PROMPT})
+    assert judgement.scores == {
+        seat: {"score": pytest.approx((30 * 8 + 10 * 5) / 40)} for seat in ("1", "2")
+    }
+    assert seated.grades_by_votes(judgement.votes)["d@0"] == {"1": 5, "2": 5}
+
+
+def test_as_released_only_the_unread_sample_counts_five():
+    seated, duel = one_sided(unreadable="as_released")
+    (judgement,) = seated.judge([duel], {"p": PROMPT})
+    first, second = [vote for vote in judgement.votes if vote.by == "d@0"]
+    votes = [first, second, first, msgspec.structs.replace(second, value=4, reason="")]
+    assert seated.grades_by_votes(votes) == {"d@0": {"1": 3.5, "2": 4.5}}
+
+
+def test_no_judge_of_both_answers_leaves_none():
+    table = judge_context(a="1", b="2", c="silent_on_five", d="silent_on_four")
+    (judgement,) = judge(table, match("a", "b"))
+    assert judgement.scores is None
+    assert judgement.reason == "no judge graded all the answers"
 
 
 def test_the_players_of_the_match_may_judge_it_themselves():

@@ -146,9 +146,23 @@ def test_an_unreadable_reply_is_missing_or_by_choice_the_midpoint():
     )
     assert midpoint.scores == {"1": {"score": 7}, "2": {"score": 5.5}}
     assert midpoint.votes[1].value is None
+    (released,) = judge(
+        "moody", match("good", "bad"), text="rubric_compact", unreadable="as_released"
+    )
+    assert released.scores == {"1": {"score": 5}, "2": {"score": 5}}
+    with pytest.raises(ValidationError, match="5, which lies outside 0 to 1"):
+        Judge.build(
+            {
+                "kind": "rubric",
+                "model": {"kind": "scripted", "text": "1"},
+                "low": 0,
+                "high": 1,
+                "unreadable": "as_released",
+            }
+        )
 
 
-@pytest.mark.parametrize("unreadable", ["missing", "midpoint"])
+@pytest.mark.parametrize("unreadable", ["missing", "midpoint", "as_released"])
 def test_a_judge_that_fails_gives_no_number(unreadable):
     (judgement,) = judge("broken", match("good"), unreadable=unreadable)
     assert judgement.scores is None

@@ -14,6 +14,7 @@ from equipoise.errors import ConfigError, DataError
 from equipoise.ratings.base import Duel, Outcome, Ratings
 from equipoise.ratings.reputation import (
     Reputation,
+    State,
     gap_factor,
     player_weights,
     weighted_means,
@@ -199,38 +200,102 @@ def test_kind_may_name_the_scores():
         Reputation(rating_flor=3)
 
 
-def test_weights_by_hand():
-    ends = [
-        {"a": 1, "b": 2, "c": 3, "d": 4},
-        {"a": 1, "b": 4, "c": 2, "d": 3},
-        {"a": 4, "b": 1, "c": 2, "d": 3},
-    ]
-    ones = dict.fromkeys("abcd", 1.0)
-    assert player_weights("normal", 4, ends) == player_weights("static", 1, []) | ones
-    assert player_weights("static", 3, ends) == ones | {"a": 0.0, "c": 0.1}
-    assert player_weights("static", 4, ends) == ones | {"a": 0.0, "c": 0.1, "b": 0.2}
-    assert player_weights("dynamic", 4, ends) == ones | {"b": 0.0, "c": 0.1, "d": 0.2}
-    assert player_weights("static", 4, ends, until=2) == ones | {"a": 0.0}
-    assert player_weights("dynamic", 4, ends, until=3) == player_weights(
-        "dynamic", 3, ends
-    )
+HANDICAPPED = (0, 0, 1, 2, 3, 4, 5, 6, 6, 6)
+"""How many players are handicapped in each loop, from loop 0; METHODS, section 2."""
+
+ENDS = [
+    {"a": 9, "b": 1, "c": 5, "d": 7},  # of loop 0, which no handicap reads
+    {"a": 1, "b": 2, "c": 3, "d": 4},
+    {"a": 1, "b": 4, "c": 2, "d": 3},
+    {"a": 4, "b": 1, "c": 2, "d": 3},
+    {"a": 4, "b": 1, "c": 2, "d": 3},
+]
+A, AC = {"a": 0.0}, {"a": 0.0, "c": 0.1}
+ACB, ACBD = {**AC, "b": 0.2}, {**AC, "b": 0.2, "d": 0.3}
+BCD = {"b": 0.0, "c": 0.1, "d": 0.2}
+BY_HAND = {
+    "static": [{}, {}, A, AC, ACB, ACBD],
+    "dynamic": [{}, {}, A, AC, BCD, {**BCD, "a": 0.3}],
+    "normal": [{}] * 6,
+}
+
+
+@pytest.mark.parametrize("kind", BY_HAND)
+@pytest.mark.parametrize("loop", range(6))
+def test_weights_by_hand(kind, loop):
+    weights = player_weights(kind, loop, ENDS[:loop])
+    assert weights == (dict.fromkeys("abcd", 1.0) if loop else {}) | BY_HAND[kind][loop]
+    if loop:
+        assert player_weights(kind, loop, ENDS[1:loop]).items() <= weights.items()
+
+
+def test_what_weights_cannot_be():
+    ends = ENDS[1:4]
     with pytest.raises(
-        ConfigError, match="needs the ratings at the end of 4 iterations; there are 3"
+        ConfigError, match="needs the ratings at the end of iterations 1 to 4; there"
     ):
         player_weights("dynamic", 5, ends)
     with pytest.raises(ConfigError, match="unknown kind of scores 'dynmic'"):
         player_weights("dynmic", 1, [])  # type: ignore[arg-type]
 
 
-def test_weights_stop_changing_at_iteration_seven():
-    ends = [{f"p{i}": (i * 7 + 3 * t) % 10 for i in range(10)} for t in range(9)]
-    for kind in ("static", "dynamic"):
-        assert len([w for w in player_weights(kind, 7, ends).values() if w < 1]) == 6
-        assert (
-            player_weights(kind, 10, ends)
-            == player_weights(kind, 7, ends)
-            != player_weights(kind, 6, ends)
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+def test_so_many_are_handicapped_in_each_loop(kind):
+    ends = [{f"p{i}": (i * 7 + 3 * t) % 10 for i in range(10)} for t in range(10)]
+    loops = [player_weights(kind, loop, ends[:loop]) for loop in range(10)]
+    assert [sum(w < 1 for w in loop.values()) for loop in loops] == list(HANDICAPPED)
+    for loop in loops:
+        handicaps = sorted(weight for weight in loop.values() if weight < 1)
+        assert handicaps == [place / 10 for place in range(len(handicaps))]
+    assert loops[9] == loops[8] == loops[7] != loops[6]
+    assert player_weights(kind, 7, ends[:7], until=3) == loops[3]
+
+
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+def test_a_run_handicaps_as_the_loops_do(kind):
+    """The ends of a run's loops, computed anew one loop at a time with the loop's
+    weights written out by a rule of its own.
+    """
+    generations = [random_duels(40, seed) for seed in range(6)]
+    ends, state, frozen = [], Reputation(kind=kind).init("abcde"), []
+    for loop, duels in enumerate(generations):
+        lowest = sorted("abcde", key=lambda name: state.ratings[name])
+        if loop >= 2 and kind == "static":
+            frozen += [name for name in lowest if name not in frozen][:1]
+        if loop >= 2 and kind == "dynamic":
+            frozen = lowest[: loop - 1]
+        weights = {name: place / 10 for place, name in enumerate(frozen)}
+        rating = Reputation(scores=kind, weights=weights)
+        state = State(state.ratings, state.deviations, state.changes)
+        for duel in duels:
+            state = rating.update(state, duel)
+        ends.append(dict(state.ratings))
+    for loop in range(6):
+        rated = Reputation(kind=kind, resamples=40).training_ratings(
+            "abcde", generations[: loop + 1]
         )
+        assert {r.name: r.value for r in rated} == pytest.approx(ends[loop])
+
+
+def test_fresh_changes_begin_anew_with_each_iteration():
+    first = [Duel("a", "b", {"c": (9, 1)})] * 3
+    second = [Duel("a", "b", {"c": (2, 3)})]
+    kept, fresh = (
+        Reputation(resamples=40, fresh_changes=fresh).training_ratings(
+            "abc", [first, second, second]
+        )
+        for fresh in (False, True)
+    )
+    state = Reputation().init("abc")
+    for duel in first:
+        state = Reputation().update(state, duel)
+    for _ in range(2):
+        state = State(
+            state.ratings, state.deviations, dict.fromkeys("abc", ()), duels=0
+        )
+        state = Reputation().update(state, second[0])
+    assert {r.name: r.value for r in fresh} == dict(state.ratings)
+    assert {r.name: r.value for r in fresh} != {r.name: r.value for r in kept}
 
 
 def test_an_unfair_start_has_the_mean_and_spread_of_reputations():
@@ -273,26 +338,6 @@ def test_generations_carry_on_and_start_their_count_again():
     assert (
         rated["e"].high > rated["e"].low and rated["e"].value > 100 > rated["a"].value
     )
-
-
-def test_training_ratings_weighs_by_the_ends_before():
-    first, second = random_duels(80, 2), random_duels(80, 3)
-    rating = Reputation(scores="static", resamples=40)
-    end = {r.name: r.value for r in rating.training_ratings("abcde", [first])}
-    weights = player_weights("static", 2, [end])
-    weighted = Reputation(scores="static", weights=weights, resamples=40)
-    # the first generation's weights are those of the settings, so only the second may
-    # differ
-    state = rating.init("abcde")
-    for duel in first:
-        state = rating.update(state, duel)
-    state = type(state)(state.ratings, state.deviations, state.changes, 0)
-    for duel in second:
-        state = weighted.update(state, duel)
-    assert {
-        r.name: r.value for r in rating.training_ratings("abcde", [first, second])
-    } == dict(state.ratings)
-    assert weights[min(end, key=end.__getitem__)] == 0.0
 
 
 def test_who_had_no_duel_keeps_its_value_without_an_interval():
