@@ -22,6 +22,15 @@ Recipe = Annotated[
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run directory")]
 Set = Annotated[list[str], override("a setting: loss=dpo")]
+Push = Annotated[
+    str,
+    typer.Option(
+        metavar="ORG/NAME",
+        help="upload the result to this repository of the Hugging Face hub, under its "
+        "own login (`hf auth login`); a new one is private",
+        show_default=False,
+    ),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="print facts as JSON, and nothing else")
 ]

@@ -15,7 +15,9 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks a hub, or waits for one
 pytest_plugins = [
     "tiny_models",
     "openai_server",
+    "fixtures.adapter_run",
     "fixtures.commands",
+    "fixtures.hub",
     "fixtures.servers",
     "fixtures.report_pages",
 ]

@@ -44,6 +44,7 @@ VERBS = (
     "rate",
     "judge",
     "export",
+    "merge",
     "new_model",
     "sft",
     "traces",

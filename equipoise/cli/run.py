@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -28,5 +29,9 @@ def run(
     from equipoise.run.directory import RunDirectory
 
     folder = out or Path("runs") / Path(recipe).stem
-    with RunDirectory.create(recipes.load(recipe, set), folder, overwrite) as opened:
+    settings = [part for text in set for part in ("-s", text)]
+    command = shlex.join(["equipoise", "run", recipe, *settings, "--out", str(folder)])
+    with RunDirectory.create(
+        recipes.load(recipe, set), folder, overwrite, command
+    ) as opened:
         play_and_print(opened, json)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -44,6 +44,26 @@ def packaged_models() -> dict[str, Path]:
 def packaged_adapters() -> dict[str, Path]:
     """Adapters that come with the package, by name, with their folders."""
     return _folders("ADAPTERS")
+
+
+class PublishedName(NamedTuple):
+    """What a model is called elsewhere: `hub` is its repository on a hub, if it has one."""
+
+    name: str
+    hub: str | None = None
+    packaged: bool = False
+
+
+def published_name(model: str, folder: Path = Path()) -> PublishedName:
+    """A model's name without where it lies on this machine; relative paths are relative
+    to `folder`.
+    """
+    if model in packaged_models():
+        return PublishedName(model, packaged=True)
+    path = folder / Path(model).expanduser()
+    if Path(model).is_absolute() or model.startswith((".", "~")) or path.exists():
+        return PublishedName(path.resolve().name)
+    return PublishedName(model, "/".join(model.split("/")[:2]))
 
 
 def _folders(table: str) -> dict[str, Path]:

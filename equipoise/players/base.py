@@ -77,6 +77,11 @@ class Player(Component):
     learns: bool = False
 
     @property
+    def base_model(self) -> str | None:
+        """The model that it started from; None where it is none."""
+        return None
+
+    @property
     def start(self) -> Path | None:
         """The folder of generation 0's weights, where they are not the model's own."""
         return None

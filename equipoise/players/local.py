@@ -108,6 +108,11 @@ class Local(Player):
         return self
 
     @property
+    def base_model(self) -> str:
+        """The model as configured, without any adapter."""
+        return self.model
+
+    @property
     def start(self) -> Path | None:
         """The adapter's folder. Raises ModelError where there is none."""
         return None if self.adapter is None else resolve_adapter(self.adapter)

@@ -54,6 +54,16 @@ class Prompts(Component):
         description="start over, newly shuffled, when the prompts run out (else: an error)",
     )
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its data are called, without where they lie: files, data sets, or its kind."""
+        return (str(self.kind),)
+
+    @property
+    def hub_ids(self) -> tuple[str, ...]:
+        """Those of its data sets that lie on a hub."""
+        return ()
+
     @abstractmethod
     def load(self, folder: Path = Path()) -> PromptSource:
         """Every prompt of the source; a part of its own that the source lacks is drawn

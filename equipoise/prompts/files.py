@@ -39,6 +39,18 @@ class Files(RowPrompts):
         None, description="the source's own test, given likewise"
     )
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its files, or the patterns that give them."""
+        return tuple(
+            dict.fromkeys(
+                Path(text).name
+                for paths in (self.path, self.held_out_path, self.test_path)
+                if paths is not None
+                for text in ([paths] if isinstance(paths, str) else paths)
+            )
+        )
+
     def load(self, folder: Path = Path()) -> PromptSource:
         """Every row of `path`, and of `held_out_path` and `test_path` where given;
         duplicates are still in.

@@ -39,6 +39,18 @@ class Hub(RowPrompts):
         description="a commit, tag or branch of the set; by default its main branch",
     )
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The set's id, or a local folder's name."""
+        return self.hub_ids or (Path(self.id).name,)
+
+    @property
+    def hub_ids(self) -> tuple[str, ...]:
+        """The set's id, unless it is a folder here."""
+        folder = Path(self.id).expanduser()
+        is_folder = folder.is_absolute() or folder.is_dir()
+        return () if is_folder else (self.id,)
+
     def load(self, folder: Path = Path()) -> PromptSource:
         """Every row of the split, and of the held-out and the test split where named;
         duplicates are still in.

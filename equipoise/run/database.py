@@ -1,6 +1,7 @@
 """The SQLite file of a run (WAL): one process writes; anyone may read.
 
-    meta        schema number; the directory the run was started in
+    meta        schema number; the directory the run was started in, the command that did
+                it, the version of Equipoise
     prompts     what was played, and to which split and generation it belongs
     matches     every match with its turns
     judgements  what each judge made of a match; `judged`: whether it has scores
@@ -125,10 +126,16 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def meta(self, key: str) -> str:
-        """What is noted of the run under `key`."""
+    def meta(self, key: str, absent: str | None = None) -> str:
+        """What is noted of the run under `key`, or `absent` where nothing is.
+
+        Raises TypeError where nothing is noted and `absent` is None.
+        """
         query = "SELECT value FROM meta WHERE key = ?"
-        return self._db.execute(query, (key,)).fetchone()[0]
+        row = self._db.execute(query, (key,)).fetchone()
+        if row is None and absent is not None:
+            return absent
+        return row[0]
 
     # -- writing
 

@@ -3,7 +3,7 @@
 config.yaml     the resolved configuration
 ledger.sqlite   every record
 players/NAME/GENERATION/   a standard PEFT adapter or save_pretrained model, or policy.json
-                           of a tabular player
+                           of a tabular player; README.md is its model card
 metrics.jsonl   one line a measurement, each with the stage that wrote it
 report.html     written when the run ends, or by `equipoise report`
 logs/           what went wrong, with tracebacks
@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from equipoise import __version__
 from equipoise.component import FREE
 from equipoise.errors import ConfigError, RunError
 from equipoise.run import recipes
@@ -42,9 +43,13 @@ class RunDirectory:
     @classmethod
     @contextmanager
     def create(
-        cls, config: RunConfig, folder: Path, overwrite: bool = False
+        cls,
+        config: RunConfig,
+        folder: Path,
+        overwrite: bool = False,
+        command: str = "",
     ) -> Iterator[RunDirectory]:
-        """A new run in `folder`.
+        """A new run in `folder`; `command` is what the user gave to make it.
 
         Raises RunError when something is there and `overwrite` is false, or it is in
         use.
@@ -73,7 +78,12 @@ class RunDirectory:
         draft.mkdir(parents=True)
         try:
             (draft / "config.yaml").write_text(config.yaml(), encoding="utf-8")
-            Ledger.create(draft / "ledger.sqlite", directory=str(Path.cwd())).close()
+            Ledger.create(
+                draft / "ledger.sqlite",
+                directory=str(Path.cwd()),
+                command=command,
+                version=__version__,
+            ).close()
             draft.rename(folder)
         finally:
             shutil.rmtree(draft, ignore_errors=True)

@@ -17,6 +17,7 @@ from equipoise.run.directory import RunDirectory
 from equipoise.run.duels import duels
 from equipoise.run.live_learners import LiveLearners
 from equipoise.run.memory import Memory
+from equipoise.run.model_card import write_cards
 from equipoise.run.monitor import Monitor
 from equipoise.run.prompt_parts import MADE, PromptParts
 from equipoise.run.recorder import Recorder
@@ -192,6 +193,7 @@ class RunStages:
                 measures = self._config.evaluate.measure(self._arena, t)
                 facts.update(measures.facts(ages))
                 self._run.metric(key, generation=t, **measures.numbers())
+        write_cards(self._run, learners)
         measures = Measures.read(self._ledger.finished(key) or {})
         self._monitor.numbers(**measures.watched())
 

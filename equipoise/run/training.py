@@ -18,6 +18,7 @@ from equipoise.learners.base import OtherPlayer, TrainingBatch
 from equipoise.players.population import Population
 from equipoise.run.directory import RunDirectory
 from equipoise.run.live_learners import LiveLearners
+from equipoise.run.model_card import write_cards
 from equipoise.run.monitor import Monitor
 from equipoise.run.recorder import Recorder
 from equipoise.run.roster import Roster
@@ -61,6 +62,7 @@ class Training:
                 else:
                     facts.update(self._train(key, examples, learner, t))
                 self._ledger.add_player(newborn, learner, trainer.kind, facts)
+                write_cards(self._run, [newborn])
         self._live.drop_old_states(learner.name)
         if self._config.keep != "all":
             self._population.forget(learner.name, self._config.keep, self._best())

@@ -1,0 +1,52 @@
+"""`equipoise merge RUN/players/NAME/N --to DIR`: an adapter and its base as one whole model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from equipoise.options import Json, Push, show
+
+
+def merge(
+    generation: Annotated[
+        Path,
+        typer.Argument(
+            metavar="GENERATION", help="an adapter's folder, RUN/players/NAME/N"
+        ),
+    ],
+    to: Annotated[Path, typer.Option(help="the folder to write the whole model into")],
+    base: Annotated[
+        str,
+        typer.Option(
+            help="the base model, where it lies elsewhere now: a folder or hub id",
+            show_default="the run's",
+        ),
+    ] = "",
+    dtype: Annotated[
+        str,
+        typer.Option(
+            help="of the weights: auto (the base's), float32, bfloat16 or float16"
+        ),
+    ] = "auto",
+    push: Push = "",
+    json: Json = False,
+) -> None:
+    """Merge a generation that is an adapter into its base model.
+
+    The result needs neither PEFT nor the run; tokenizer and model card come along.
+    """
+    from equipoise.run.merging import checked_dtype
+    from equipoise.run.merging import merge as write
+    from equipoise.run.publishing import hub_repository
+
+    kind = checked_dtype(dtype)
+    repository = hub_repository(push, "model") if push else None
+    write(generation, to, base=base or None, dtype=kind)
+    address = repository and repository.upload(to)
+    if json:
+        show({"model": str(to), "pushed": address})
+    else:
+        typer.echo(address or to)
