@@ -106,7 +106,7 @@ class Database:
         database = cls(_connect(path), path)
         try:
             schema = database.meta("schema")
-        except (sqlite3.DatabaseError, TypeError) as error:
+        except sqlite3.DatabaseError as error:
             raise RunError(f"{path}: not an Equipoise ledger ({error})") from error
         if schema != str(SCHEMA):
             raise RunError(
@@ -126,16 +126,11 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def meta(self, key: str, absent: str | None = None) -> str:
-        """What is noted of the run under `key`, or `absent` where nothing is.
-
-        Raises TypeError where nothing is noted and `absent` is None.
-        """
+    def meta(self, key: str, absent: str = "") -> str:
+        """What is noted of the run under `key`, or `absent` where nothing is."""
         query = "SELECT value FROM meta WHERE key = ?"
         row = self._db.execute(query, (key,)).fetchone()
-        if row is None and absent is not None:
-            return absent
-        return row[0]
+        return row[0] if row else absent
 
     # -- writing
 

@@ -10,7 +10,7 @@ from typing import get_args
 from pydantic import TypeAdapter, ValidationError
 
 from equipoise.errors import ConfigError, ModelError, RunError
-from equipoise.models.adapters import Lora, packaged_models
+from equipoise.models.adapters import packaged_models
 from equipoise.models.loading import Dtype, load_config, load_model, load_tokenizer
 from equipoise.models.quiet import quiet
 from equipoise.players.local import Local
@@ -63,7 +63,7 @@ def merge(
         card = model_card(run, player, merged=True)
     with quiet():
         merged = load_model(
-            model, generation, settings.lora or Lora(), dtype="float32", device="cpu"
+            model, generation, settings.lora, dtype="float32", device="cpu"
         ).merge_and_unload()
         tokenizer = load_tokenizer(
             str(generation) if (generation / "tokenizer.json").is_file() else model
@@ -94,5 +94,5 @@ def _base(run: RunDirectory, model: str) -> str:
     """The run's base model; a relative folder or file is one of the directory that the
     run was started in.
     """
-    place = Path(run.ledger.meta("directory", ""), model)
+    place = Path(run.ledger.meta("directory"), model)
     return str(place) if model not in packaged_models() and place.exists() else model

@@ -130,7 +130,7 @@ def without_folders(value: Any) -> Any:
 def _base(run: RunDirectory, player: PlayerId) -> PublishedName | None:
     """The model that the player started from; None for a player that is no model."""
     model = run.config.players[player.name].base_model
-    folder = Path(run.ledger.meta("directory", ""))
+    folder = Path(run.ledger.meta("directory"))
     return None if model is None else published_name(model, folder)
 
 
@@ -217,7 +217,7 @@ def _body(
     adapter: bool,
     merged: bool,
 ) -> Iterator[str]:
-    version = run.ledger.meta("version", "")
+    version = run.ledger.meta("version")
     maker = f"[Equipoise]({PROJECT}) {version}".rstrip()
     yield f"# {player} of {run.config.name}"
     yield (
@@ -287,7 +287,7 @@ def _settings(run: RunDirectory, player: PlayerId) -> str:
 
 def _command(run: RunDirectory) -> str:
     """What made the run, as far as it is recorded; its configuration always is."""
-    recorded = run.ledger.meta("command", "")
+    recorded = run.ledger.meta("command")
     return without_folders(recorded) or "equipoise run config.yaml"
 
 
