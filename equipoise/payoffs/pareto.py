@@ -56,8 +56,8 @@ def hypervolume(points_N2: ArrayLike, reference_2: ArrayLike) -> float:
 class ParetoSummary:
     """One of two runs that are compared.
 
-    coverage      share of its points within ε × range, in both coordinates, of a point
-                  on the joint front
+    coverage      share of its points that fall short of a point on the joint front by
+                  ε × range at most, in both coordinates
     regret        mean over its points of the nearest such point's larger shortfall, as
                   a share of the range
     nash_welfare  mean of √(u + 1e-9)·√(l + 1e-9), negatives at 0
@@ -77,8 +77,12 @@ class ParetoSummary:
 
 @dataclass(frozen=True, slots=True)
 class ParetoComparison:
-    """Two runs' points for the same inputs: how many of each outcome, (min, max) over
-    both runs together, and each run's summary.
+    """Two runs' points for the same inputs: at how many of them one run dominates the
+    other alone, and at how many neither does (`incomparable`); (min, max) over both
+    runs together, and each run's summary.
+
+    `equal` counts those of the incomparable whose two points are the same and do not
+    dominate each other, as with an ε above 0 they do.
     """
 
     first_dominates: int
@@ -97,10 +101,10 @@ def compare(
     """Two runs' points (user, llm), row n of both for the same input.
 
     b ε-dominates a when b ≥ a − ε in both coordinates and b > a − ε in one; where each
-    dominates the other the two are incomparable, and where they are the same they are
-    equal. The joint front is that of all points together. eps: ε, for dominance in
-    units of the pay-off, for coverage as a share of the joint range; alpha: the user's
-    weight in `cobb_douglas`. Where all points agree in a coordinate its spread is 0.
+    dominates the other, or neither the other, the two are incomparable. The joint front
+    is that of all points together. eps: ε, for dominance in units of the pay-off, for
+    coverage as a share of the joint range; alpha: the user's weight in `cobb_douglas`.
+    Where all points agree in a coordinate its spread is 0.
     Raises ValueError for wrong shapes, values that are not finite, or points that do
     not pair up. Source: GTAlign (arXiv 2510.08872), the published comparison of two
     runs.
@@ -116,12 +120,11 @@ def compare(
         raise ValueError(
             f"eps must be at least 0 and alpha in [0, 1]; they are {eps} and {alpha}"
         )
-    equal_N = np.all(first_N2 == second_N2, axis=1)
-    first_N = _dominates(first_N2, second_N2, eps) & ~equal_N
-    second_N = _dominates(second_N2, first_N2, eps) & ~equal_N
+    first_N = _dominates(first_N2, second_N2, eps)
+    second_N = _dominates(second_N2, first_N2, eps)
     wins = int((first_N & ~second_N).sum())
     losses = int((second_N & ~first_N).sum())
-    equal = int(equal_N.sum())
+    same_N = np.all(first_N2 == second_N2, axis=1)
     both_N2 = np.concatenate([first_N2, second_N2])
     low_2, high_2 = both_N2.min(axis=0), both_N2.max(axis=0)
     front_F2 = both_N2[front(both_N2)]
@@ -129,8 +132,8 @@ def compare(
     return ParetoComparison(
         first_dominates=wins,
         second_dominates=losses,
-        equal=equal,
-        incomparable=len(first_N2) - wins - losses - equal,
+        equal=int((same_N & ~first_N).sum()),
+        incomparable=len(first_N2) - wins - losses,
         range_user=(float(low_2[0]), float(high_2[0])),
         range_llm=(float(low_2[1]), float(high_2[1])),
         first=_summary(first_N2, front_F2, range_2, eps, alpha),
@@ -154,7 +157,7 @@ def _summary(
     # Without a range there is no shortfall either.
     unit_2 = np.where(range_2 > 0, range_2, 1.0)
     shortfall_NF2 = front_F2[None] - points_N2[:, None]
-    near_N = np.all(np.abs(shortfall_NF2) <= eps * range_2, axis=2).any(axis=1)
+    near_N = np.all(shortfall_NF2 <= eps * range_2, axis=2).any(axis=1)
     regret_N = np.maximum(shortfall_NF2 / unit_2, 0.0).max(axis=2).min(axis=1)
     user_N, llm_N = (np.maximum(points_N2, 0.0) + TINY).T
     spread_user, spread_llm = (np.ptp(points_N2, axis=0) / unit_2).tolist()

@@ -103,10 +103,40 @@ def test_comparing_the_other_way_round(points, eps, seed):
         two.first_dominates,
     )
     assert one.first == two.second and one.second == two.first
-    assert (
-        one.first_dominates + one.second_dominates + one.equal + one.incomparable
-        == len(points)
-    )
+    assert one.first_dominates + one.second_dominates + one.incomparable == len(points)
+
+
+@settings(max_examples=60)
+@given(grid, st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 99))
+def test_counts_and_coverage_by_their_definitions(points, eps, seed):
+    other = [tuple(p) for p in np.random.default_rng(seed).permutation(points)]
+    told = compare(points, other, eps)
+
+    def dominates(b, a):
+        enough = [x >= y - eps for x, y in zip(b, a, strict=True)]
+        more = [x > y - eps for x, y in zip(b, a, strict=True)]
+        return all(enough) and any(more)
+
+    pairs = list(zip(points, other, strict=True))
+    wins = [dominates(a, b) and not dominates(b, a) for a, b in pairs]
+    losses = [dominates(b, a) and not dominates(a, b) for a, b in pairs]
+    assert (told.first_dominates, told.second_dominates) == (sum(wins), sum(losses))
+    assert told.incomparable == len(points) - sum(wins) - sum(losses)
+    same = sum(a == b for a, b in pairs)
+    assert told.equal == (same if eps == 0 else 0)
+    both = [*points, *other]
+    best = [both[n] for n in front(both)]
+    wide = [eps * (max(p[i] for p in both) - min(p[i] for p in both)) for i in (0, 1)]
+    near = [
+        any(all(f[i] - p[i] <= wide[i] for i in (0, 1)) for f in best) for p in points
+    ]
+    assert told.first.coverage == pytest.approx(sum(near) / len(points))
+
+
+def test_coverage_asks_how_far_a_point_falls_short_and_not_how_far_it_is_beyond():
+    """(0.8, 0.49) is near no point of the front, and hardly below (0.2, 0.54)."""
+    told = compare([(1, 0.5), (0.2, 0.54)], [(0.8, 0.49), (0.2, 0)], eps=0.1)
+    assert told.second.coverage == 0.5
 
 
 def test_known_comparisons():
@@ -118,11 +148,11 @@ def test_known_comparisons():
         told.second_dominates,
         told.equal,
         told.incomparable,
-    ) == (1, 1, 1, 1)
+    ) == (1, 1, 1, 2)
     near = compare([(0.5, 0.5)], [(0.52, 0.49)], 0.05)
     assert (near.equal, near.incomparable) == (0, 1)  # each ε-dominates the other
     same = compare([(0.5, 0.5)], [(0.5, 0.5)], 0.05)
-    assert same.equal == 1
+    assert (same.equal, same.incomparable) == (0, 1)  # so do equal points
     assert (same.first.coverage, same.first.regret, same.first.spread) == (1, 0, 0)
     assert compare(
         [(0.25, 1)], [(0.25, 1)], alpha=1.0

@@ -2,7 +2,8 @@
 and what it adds to serving.
 
 `parse(text)` takes an output apart, `reward(parsed, quality_user, quality_llm,
-variant)` gives its utilities; both are loaded when they are first used.
+variant)` gives its utilities, `named_on_frontier(analyze, front)` says whether its
+<analyze> names an action of the frontier; they are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -12,11 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from equipoise.environments.assistance.blocks import parse
+    from equipoise.environments.assistance.named_actions import named_on_frontier
     from equipoise.environments.assistance.utilities import reward
 
-__all__ = ["parse", "reward"]
+__all__ = ["named_on_frontier", "parse", "reward"]
 
-_HOMES = {"parse": "blocks", "reward": "utilities"}
+_HOMES = {
+    "named_on_frontier": "named_actions",
+    "parse": "blocks",
+    "reward": "utilities",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -158,7 +158,10 @@ def _remarks(comparison: Comparison) -> list[tuple[str, str]]:
     remarks = [
         (f"{first} dominates", f"at {dominance.first_dominates} prompts"),
         (f"{second} dominates", f"at {dominance.second_dominates} prompts"),
-        ("equal, incomparable", f"{dominance.equal}, {dominance.incomparable}"),
+        (
+            "neither",
+            f"{dominance.incomparable} prompts, {dominance.equal} of them equal",
+        ),
     ]
     left_out = ((first, prompts.only_first), (second, prompts.only_second))
     for title, count in left_out:

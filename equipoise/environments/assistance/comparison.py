@@ -44,7 +44,10 @@ class SharedPrompts(msgspec.Struct, frozen=True):
 
 
 class Dominance(msgspec.Struct, frozen=True):
-    """At how many prompts which run does better by one side and no worse by the other."""
+    """At how many prompts which run does better by one side and no worse by the other,
+    and at how many neither does (`incomparable`); `equal` as in
+    `payoffs.pareto.ParetoComparison`.
+    """
 
     first_dominates: int
     second_dominates: int

@@ -51,7 +51,9 @@ class AssistanceJudge(Judge):
     variant: Variant = Field(
         "corrected",
         description="corrected; as_released: as the published code pays, harmful "
-        "prompts too; frontier: the second published reward, with a judge of the choice",
+        "prompts too; frontier: the second published reward, which pays for naming an "
+        "action of the frontier; choice: the corrected one, which pays for choosing an "
+        "outcome there",
     )
     terms: RewardTerms | None = Field(
         None, description="weights and windows of the reward; null: the variant's"
@@ -168,7 +170,7 @@ class AssistanceJudge(Judge):
         return by_match
 
     def _choices(self, responses: Iterable[JudgedResponse]) -> dict[str, Judgement]:
-        """The judgements of the judge of choices, by the response's match, where the
+        """The judgements of the judge of <analyze>, by the response's match, where the
         reward has them.
         """
         judge = self._judges.get(FRONTIER)
@@ -205,7 +207,7 @@ class AssistanceJudge(Judge):
             last,
             grades.get("user", grades.get("score")),
             grades.get("score"),
-            "corrected",
+            self.variant,
             frontier=on_frontier,
             terms=self.reward_terms,
             earlier=earlier,

@@ -31,7 +31,7 @@ class JudgedResponse:
         return self.answers[-1]
 
     def choice(self) -> tuple[Match, Prompt]:
-        """The same for the judge of choices: the move is the whole output."""
+        """The same for the judge of <analyze>: the move is the whole output."""
         identity = record_id("choice", self.match.id)
         prompt = self.prompt
         renamed = Prompt(identity, prompt.messages, prompt.facts, prompt.source)

@@ -1,4 +1,7 @@
-"""Which action a response is: it answers, asks back, or does both. By rule, from its form alone."""
+"""Which action a response is: it answers, asks back, or does both; and what it asks.
+
+By rule, from its form alone.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,25 @@ _COURTESY = re.compile(
 )
 
 
+def questions_in(response: str) -> list[str]:
+    """The sentences that ask something: those with a question's mark, and requests to
+    clarify.
+    """
+    sentences = [
+        sentence.strip()
+        for line in response.splitlines()
+        for sentence in _SENTENCE.findall(line)
+    ]
+    return [sentence for sentence in sentences if _is_question(sentence)]
+
+
+def _is_question(sentence: str) -> bool:
+    marked = sentence.rstrip("*_\"')”’ ").endswith("?")
+    return any(map(str.isalnum, sentence)) and (
+        marked or bool(_REQUEST.search(sentence))
+    )
+
+
 def response_action(response: str) -> str:
     """The action that a response is: "CQ" only asks, "AQ" says something and asks, "DA"
     asks nothing.
@@ -37,7 +59,7 @@ def response_action(response: str) -> str:
             plain = sentence.strip()
             if not any(map(str.isalnum, plain)):
                 continue
-            if plain.rstrip("*_\"')”’ ").endswith("?") or _REQUEST.search(plain):
+            if _is_question(plain):
                 asks = True
             elif not _COURTESY.fullmatch(plain) and not (listed and asks):
                 states = True

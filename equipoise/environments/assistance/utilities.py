@@ -6,7 +6,9 @@
     B(n; a, b) = σ(s·(n − a)) · σ(s·(b − n)): about 1 inside [a, b], 0 far outside
 
 Source: GTAlign (arXiv 2510.08872), section 4 and its released code. A second published
-variant asks a judge besides whether <analyze> names an action on the true frontier.
+variant pays the model besides where <analyze> names an action of the true frontier:
+
+    llm = ε + 0.35·Q_llm + 0.05·B + 0.2·format + 0.2·matrix + 0.2·named
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from pydantic import Field, field_validator
 
 from equipoise.component import Settings
 from equipoise.environments.assistance.blocks import ParsedOutput
+from equipoise.environments.assistance.named_actions import named_on_frontier
 from equipoise.environments.assistance.payoff_matrix import PayoffMatrix
 
-Variant = Literal["corrected", "as_released", "frontier"]
+Variant = Literal["corrected", "as_released", "frontier", "choice"]
 Window = tuple[float, float]
 
 
@@ -58,7 +61,8 @@ class RewardTerms(Settings):
     llm_frontier: float = Field(
         0.0,
         ge=0,
-        description="weight of a choice on the matrix's frontier, as a judge says",
+        description="weight of what <analyze> says of the matrix's frontier, as a "
+        "judge grades it",
     )
     round_cost: float = Field(
         0.0, ge=0, description="taken off the user's utility for each further turn"
@@ -86,12 +90,15 @@ class RewardTerms(Settings):
         return window
 
 
+_FIRST = RewardTerms.model_validate({})
+_SECOND = RewardTerms.model_validate(
+    {"llm_quality": 0.35, "llm_length": 0.05, "llm_frontier": 0.2}
+)
 VARIANTS: dict[str, RewardTerms] = {
-    "corrected": RewardTerms.model_validate({}),
-    "as_released": RewardTerms.model_validate({}),
-    "frontier": RewardTerms.model_validate(
-        {"llm_quality": 0.35, "llm_length": 0.05, "llm_frontier": 0.2}
-    ),
+    "corrected": _FIRST,
+    "as_released": _FIRST,
+    "frontier": _SECOND,
+    "choice": _SECOND,
 }
 
 
@@ -123,13 +130,13 @@ def reward(
     where one of them is missing.
 
     An output without a response or a readable matrix is worth 0 to both, whatever a
-    judge gave it. In the published variants a missing quality counts as 0, as in their
-    code: on a harmful prompt that may *pay* the user.
+    judge gave it. A quality that no judge gave is missing in every variant: the
+    published code has 0 in its place, which on a harmful prompt *pays* the user.
 
-    Args: frontier: the judge's grade of the choice, 0, ½ or 1. terms: in place of the
-    variant's. earlier: the assistant's outputs before this one in the same match; their
-    length and waiting count, but only the last output's form does. Raises ValueError
-    for an unknown variant.
+    Args: frontier: the grade of <analyze>, 0, ½ or 1; None: by the text rule
+    `named_on_frontier`. terms: in place of the variant's. earlier: the assistant's
+    outputs before this one in the same match; their length and waiting count, but only
+    the last output's form does. Raises ValueError for an unknown variant.
     """
     if variant not in VARIANTS:
         raise ValueError(
@@ -138,13 +145,12 @@ def reward(
     terms = terms or VARIANTS[variant]
     if not readable(parsed):
         return Reward(0.0, 0.0, {})
-    needed = [quality_user, quality_llm, *([frontier] if terms.llm_frontier else [])]
-    if variant == "corrected" and None in needed:
+    if quality_user is None or quality_llm is None:
         return None
-    parts = {"quality_user": quality_user or 0.0, "quality_llm": quality_llm or 0.0}
+    parts = {"quality_user": quality_user, "quality_llm": quality_llm}
     parts |= _form([*earlier, parsed], terms)
     if terms.llm_frontier:
-        parts["frontier"] = frontier or 0.0
+        parts["frontier"] = _named(parsed) if frontier is None else frontier
     user = (
         terms.epsilon
         + terms.user_quality * parts["quality_user"]
@@ -179,6 +185,15 @@ def _form(outputs: Sequence[ParsedOutput], terms: RewardTerms) -> dict[str, floa
         "format": float(last.well_formed and last.matrix is not None),
         "matrix": 0.0 if last.matrix is None else matrix_contrast(last.matrix),
     }
+
+
+def _named(parsed: ParsedOutput) -> float:
+    """Whether <analyze> names an action of the matrix's frontier, by the text rule."""
+    if parsed.matrix is None:
+        return 0.0
+    from equipoise.environments.assistance.written_game import pareto
+
+    return named_on_frontier(parsed.analyze, pareto(parsed.matrix))
 
 
 def readable(parsed: ParsedOutput) -> bool:

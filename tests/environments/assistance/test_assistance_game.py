@@ -2,7 +2,9 @@
 asked what.
 """
 
+import json
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,12 +12,14 @@ import pytest
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.conversation import assistant_answers, is_vague
 from equipoise.environments.assistance.game import Assistance
+from equipoise.environments.assistance.named_actions import named_on_frontier
 from equipoise.environments.assistance.utilities import (
     VARIANTS,
     RewardTerms,
     matrix_contrast,
     reward,
 )
+from equipoise.environments.assistance.written_game import pareto
 from equipoise.errors import DataError
 from equipoise.matches.base import Planned
 from equipoise.matches.play import play
@@ -56,13 +60,13 @@ def test_the_released_reward(golden):
             assert found.welfare == pytest.approx(expected["score"], abs=1e-9)
 
 
-def test_a_missing_judgement_is_missing_where_it_is_corrected_and_nothing_in_the_released_code():
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_missing_judgement_is_missing_in_every_variant(variant):
+    """The released code has 0 in its place, which pays the user of a harmful prompt."""
     parsed = parse(GOOD % "19")
-    assert reward(parsed, None, None) is None
-    assert reward(parsed, 1.0, None) is None
-    assert reward(parsed, None, None, "as_released") == reward(
-        parsed, 0.0, 0.0, "as_released"
-    )
+    assert reward(parsed, None, None, variant) is None
+    assert reward(parsed, 1.0, None, variant) is None
+    assert reward(parsed, None, 1.0, variant) is None
 
 
 def test_an_output_that_cannot_be_read_is_worth_nothing_whatever_was_said_of_it():
@@ -74,6 +78,23 @@ def test_an_output_that_cannot_be_read_is_worth_nothing_whatever_was_said_of_it(
         found = reward(parse(text), 1.0, 1.0)
         assert found is not None
         assert (found.user, found.llm, found.welfare) == (0.0, 0.0, 0.0)
+
+
+SECOND = json.loads(Path(__file__).with_name("second_variant.json").read_text())
+
+
+@pytest.mark.parametrize("case", SECOND, ids=[case["note"] for case in SECOND])
+def test_the_second_variant_by_vectors_computed_apart(case):
+    """From the formulas of the paper, by a program that knows nothing of this one."""
+    parsed = parse(case["output"])
+    assert named_on_frontier(parsed.analyze, pareto(parsed.matrix)) == case["named"]
+    qualities = case["quality_user"], case["quality_llm"]
+    by_rule = reward(parsed, *qualities, "frontier")
+    by_judge = reward(parsed, *qualities, "frontier", frontier=case["named"])
+    assert by_rule == by_judge
+    assert by_rule.user == pytest.approx(case["user"], abs=1e-12)
+    assert by_rule.llm == pytest.approx(case["llm"], abs=1e-12)
+    assert by_rule.welfare == pytest.approx(case["welfare"], abs=1e-12)
 
 
 def test_the_second_variant_pays_for_a_choice_on_the_frontier():
@@ -255,6 +276,6 @@ def test_a_template_without_the_question_is_refused(tmp_path):
 def test_an_unknown_variant_is_named():
     with pytest.raises(
         ValueError,
-        match="unknown variant 'published'; known: corrected, as_released, frontier",
+        match="unknown variant 'published'; known: corrected, as_released, frontier, choice",
     ):
         reward(parse(GOOD % "19"), 1.0, 1.0, "published")  # type: ignore[arg-type]

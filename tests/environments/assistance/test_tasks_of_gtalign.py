@@ -326,6 +326,39 @@ def test_an_answer_with_a_question_counts_as_set(follow_up, ambiguous, clear):
         assert found == {"score": worth, "asks": 1}
 
 
+MEANINGS = """There are multiple meanings of the question.
+Meaning 0: Who has calculated the most digits of pi in 2016?; Answer 0: Peter Trueb
+Meaning 1: Who has calculated the most digits of pi in 2011?; Answer 1: Kondo"""
+PI = {"request": "Who has calculated the most digits of pi?", "meanings": MEANINGS}
+
+
+@pytest.mark.parametrize(
+    ("text", "ambiguous", "clear"),
+    [
+        ("How are you today?", 0, 0),
+        ("Would you like some tea?", 0, 0),
+        ("Which year do you mean?", 1, 0),
+        ("Do you want the digits by hand or by machine?", 1, 0),
+        ("It was Peter Trueb. How are you today?", 0, 0),
+        ("It was Peter Trueb.", 0, 1),
+        ("In 2016 it was Peter Trueb, in 2011 Kondo.", 1, 1),
+        ("If you mean by hand, Shanks. If you mean by machine, Trueb.", 1, 1),
+    ],
+)
+def test_a_question_back_is_about_the_question_and_several_readings_are_good(
+    text, ambiguous, clear
+):
+    for label, worth in ((True, ambiguous), (False, clear)):
+        (found,) = rule("ambiguity", {"ambiguous": label, **PI}, text)
+        assert found["score"] == worth, (label, text)
+
+
+def test_without_known_meanings_several_readings_are_told_by_their_words():
+    text = "If you mean the chair, it was blue; if you mean the book, it was green."
+    (found,) = rule("ambiguity", {"ambiguous": True, "request": "What colour?"}, text)
+    assert (found["score"], found["right_action"]) == (1, 1)
+
+
 def test_silence_is_neither_a_question_nor_an_answer():
     for label in (True, False):
         assert rule("ambiguity", {"ambiguous": label}, " ")[0]["score"] == 0
@@ -440,7 +473,32 @@ def test_a_model_may_grade_writing_high_and_bleu_pay_the_user_little(
     ],
 )
 def test_a_choice_is_held_against_the_frontier(analyze, grade):
+    assert rule("choice", {}, output(analyze))[0] == {"score": grade}
+
+
+@pytest.mark.parametrize(
+    ("analyze", "grade"),
+    [
+        ("DQ_DA and DQ_AQ are on the frontier. Choose DQ_AQ.", 1),
+        ("The best choice is VQ_DA.", 1),  # the action counts, not the question
+        ("DQ_AQ is on the frontier, but I choose VQ_CQ.", 0.5),
+        ("I answer directly.", 0.5),
+        ("I choose to clarify: DQ_CQ.", 0),
+        ("Nothing stands out.", 0),
+        ("", 0),
+    ],
+)
+def test_as_published_it_is_naming_that_counts(analyze, grade):
     assert rule("frontier", {}, output(analyze))[0] == {"score": grade}
+
+
+@pytest.mark.parametrize("kind", ["frontier", "choice"])
+def test_without_an_analysis_nobody_is_asked(kind, openai_server, grader):
+    whole = output("x")
+    text = whole.replace("<analyze>x</analyze>", "")
+    judge = Judge.build({"kind": kind, "by": "llm", "grader": grader})
+    word = judged(judge, prompt("x", {}), text)
+    assert word.scores["s0"] == {"score": 0} and openai_server.requests == []
 
 
 def test_without_a_matrix_there_is_no_frontier():
@@ -453,10 +511,13 @@ def test_without_a_matrix_there_is_no_frontier():
     )
 
 
-def test_the_grader_of_choices_sees_the_matrix_and_its_frontier(openai_server, grader):
+@pytest.mark.parametrize("kind", ["frontier", "choice"])
+def test_the_grader_of_analyses_sees_the_matrix_and_its_frontier(
+    kind, openai_server, grader
+):
     openai_server.answer = says(0.5)
     judged(
-        Judge.build({"kind": "frontier", "by": "llm", "grader": grader}),
+        Judge.build({"kind": kind, "by": "llm", "grader": grader}),
         prompt("x", {}),
         output("VQ_AQ."),
     )
@@ -479,10 +540,11 @@ def test_each_task_has_a_judge_under_all_its_names():
 
 
 def test_the_published_rewards_keep_what_was_published():
-    corrected, *published = (
+    corrected, ours, *published = (
         task_judges(variant=variant)
-        for variant in ("corrected", "as_released", "frontier")
+        for variant in ("corrected", "choice", "as_released", "frontier")
     )
+    assert ours == {**corrected, FRONTIER: Judge.build("choice")}
     assert (corrected["medium"].bleu, corrected["wildguard"].variant) == (
         "words",
         "corrected",

@@ -1,5 +1,5 @@
-"""The judge of questions that may be ambiguous: is the user asked back when that is
-needed, and only then?
+"""The judge of questions that may be ambiguous: is the user asked back, or answered for
+several readings, when that is needed, and only then?
 """
 
 from __future__ import annotations
@@ -9,19 +9,25 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from equipoise.environments.assistance.readings import asks_about, gives_several
 from equipoise.environments.assistance.response_action import response_action
 from equipoise.environments.assistance.tasks.task_judge import Grade, TaskJudge
 from equipoise.judges.grading import AnswerToGrade
 from equipoise.judges.question import Quotes
+from equipoise.judges.quoting import transcript
 from equipoise.types import Prompt
 
 
 class Ambiguity(TaskJudge):
-    """1 where an ambiguous question is met by asking back and a clear one by an answer, else 0.
+    """1 where an ambiguous question is met by asking back about it, or by an answer for
+    several of its readings, and a clear one by an answer; else 0.
 
-    By the rule, what the response does is read from its form, not from its sense:
+    By the rule, what the response does is read from its words, not from its sense:
     whether the answer is right, or the question back a good one, only a model can say.
-    An empty response does neither. `asks` is 1 where the response asks something.
+    A question back counts where it asks for a meaning, or shares a word of substance
+    with the question or its meanings: "How are you today?" does neither. An empty
+    response is neither. `asks` is 1 where the response asks something. Source: GTAlign
+    (arXiv 2510.08872), the table of tasks.
     """
 
     needs_label: ClassVar[bool] = True
@@ -41,7 +47,7 @@ class Ambiguity(TaskJudge):
     def grade_by_rule(self, answers: Sequence[tuple[Prompt, str]]) -> list[Grade]:
         """1 or 0 of each (prompt, answer)."""
         return [
-            float(bool(text.strip()) and self._suits(text, self._is_ambiguous(prompt)))
+            float(bool(text.strip()) and self._suits(prompt, text))
             for prompt, text in answers
         ]
 
@@ -67,8 +73,13 @@ class Ambiguity(TaskJudge):
         return quotes
 
     def utilities(self, prompt: Prompt, text: str, grade: float) -> dict[str, float]:
-        """{"score": grade, "asks": 1 where the response asks something}."""
-        return {"score": grade, "asks": float(response_action(text) != "DA")}
+        """{"score": grade, "asks": 1 where the response asks something}, and
+        {"right_action": 1} where it answers an ambiguous question for several readings.
+        """
+        utilities = {"score": grade, "asks": float(response_action(text) != "DA")}
+        if self._is_ambiguous(prompt) and gives_several(text, _meanings(prompt)):
+            utilities["right_action"] = 1.0
+        return utilities
 
     def _is_ambiguous(self, prompt: Prompt) -> bool:
         """Whether to ask back now: at a later turn, once the user has been asked, an
@@ -76,12 +87,26 @@ class Ambiguity(TaskJudge):
         """
         return bool(self.fact(prompt)) and _turn(prompt) == 1
 
-    def _suits(self, text: str, ambiguous: bool) -> bool:
-        """Whether the response is right for an ambiguous question, or for a clear one."""
+    def _suits(self, prompt: Prompt, text: str) -> bool:
+        """Whether the response is right for the question, ambiguous or clear."""
         action = response_action(text)
-        if action == "AQ":
-            return self.follow_up == "both" or (self.follow_up == "asks") == ambiguous
-        return (action == "CQ") == ambiguous
+        if not self._is_ambiguous(prompt):
+            follow_up = self.follow_up != "asks"
+            return action == "DA" or (action == "AQ" and follow_up)
+        meanings = _meanings(prompt)
+        if gives_several(text, meanings):
+            return True
+        may_ask = action == "CQ" or (action == "AQ" and self.follow_up != "answers")
+        return may_ask and asks_about(text, _question(prompt), meanings)
+
+
+def _question(prompt: Prompt) -> str:
+    """What was asked, without the instructions of a game."""
+    return str(prompt.facts.get("request") or transcript(prompt.messages))
+
+
+def _meanings(prompt: Prompt) -> str:
+    return str(prompt.facts.get("meanings") or "")
 
 
 def _turn(prompt: Prompt) -> int:

@@ -8,9 +8,10 @@ tasks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from equipoise.environments.assistance.tasks.task_judge import By
+from equipoise.environments.assistance.utilities import Variant
 from equipoise.judges.base import Judge
 from equipoise.players.base import Player
 
@@ -28,7 +29,9 @@ ALIASES: Mapping[str, str] = {
     "ambig-qa": "ambig_qa",
     "abg-coqa": "abg_coqa",
 }
-FRONTIER = "<analyze>"  # in place of a data source: the judge of choices, which no row can name
+# In place of a data source, which no row can name: the judge of what <analyze> says.
+FRONTIER = "<analyze>"
+PUBLISHED = ("as_released", "frontier")  # the variants of the reward
 RELEASED: Mapping[str, Mapping[str, Any]] = {
     "safety": {"variant": "as_released"},
     "writing": {"bleu": "characters"},
@@ -38,24 +41,26 @@ RELEASED: Mapping[str, Mapping[str, Any]] = {
 def task_judges(
     by: By = "rule",
     grader: Player | None = None,
-    variant: Literal["corrected", "as_released", "frontier"] = "corrected",
+    variant: Variant = "corrected",
 ) -> dict[str, Judge]:
     """Data source -> its judge, other spellings of its name included, and under
-    FRONTIER the judge of choices.
+    FRONTIER the judge of <analyze>.
 
     Args: by: rule, or llm with `grader`. variant: of the reward; in the published two
     (`as_released`, `frontier`) BLEU counts characters, and a harmful request pays the
-    user wherever the grade is below 1. Raises pydantic's ValidationError for by: llm
-    without a grader.
+    user wherever the grade is below 1; in `choice` it is the outcome chosen that is
+    judged in <analyze>, in the others what is named there. Raises pydantic's
+    ValidationError for by: llm without a grader.
     """
     known = {
         source: task_judge(kind, by, grader, variant) for source, kind in TASKS.items()
     }
     others = {alias: known[source] for alias, source in ALIASES.items()}
-    return {**known, **others, FRONTIER: task_judge("frontier", by, grader, variant)}
+    analysis = "choice" if variant == "choice" else "frontier"
+    return {**known, **others, FRONTIER: task_judge(analysis, by, grader, variant)}
 
 
-def task_judge(kind: str, by: By, grader: Player | None, variant: str) -> Judge:
+def task_judge(kind: str, by: By, grader: Player | None, variant: Variant) -> Judge:
     """The judge of this kind of task with its default settings in this variant of the reward."""
-    settings = {} if variant == "corrected" else RELEASED.get(kind, {})
+    settings = RELEASED.get(kind, {}) if variant in PUBLISHED else {}
     return Judge.build({"kind": kind, "by": by, "grader": grader, **settings})

@@ -1,17 +1,23 @@
-"""The judge of choices: does <analyze> name an outcome that the written matrix has
-nothing better for both than?
+"""The judges of <analyze>: does it name an action of the true frontier, as published;
+or, ours, does its choice lie there?
 """
 
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from equipoise.environments.assistance.blocks import parse
-from equipoise.environments.assistance.payoff_matrix import action_of, write_matrix
+from equipoise.environments.assistance.blocks import ParsedOutput, parse
+from equipoise.environments.assistance.named_actions import named_on_frontier
+from equipoise.environments.assistance.payoff_matrix import (
+    PayoffMatrix,
+    action_of,
+    write_matrix,
+)
 from equipoise.environments.assistance.tasks.task_judge import Grade, TaskJudge
 from equipoise.environments.assistance.written_game import pareto
 from equipoise.judges.grading import AnswerToGrade
@@ -21,29 +27,31 @@ from equipoise.types import Prompt
 ACTION = re.compile(r"\b(?:[DV]Q_)?(AQ|CQ|DA)\b")
 
 
-class Frontier(TaskJudge):
-    """Grades the choice of a whole output: 1 where the chosen cell lies on the matrix's
-    Pareto frontier, else ½ where a cell with the same answer (DA, CQ or AQ) does, else
-    0.
+class AnalysisJudge(TaskJudge):
+    """Grades what an output's <analyze> says of the matrix that it wrote: 0, ½ or 1.
 
     The move is all four blocks. An output without a readable matrix is unjudged; one
-    whose <analyze> chooses nothing is graded 0. Source: GTAlign (arXiv 2510.08872), the
-    reward's second published variant.
+    without <analyze> is graded 0, and nobody is asked about it.
     """
 
     grades: ClassVar[tuple[float, ...]] = (0.0, 0.5, 1.0)
 
-    kind: Literal["frontier"] = "frontier"
-    text: str = Field(
-        "frontier", description="the question's template: a file, or a packaged one"
-    )
     reference_fact: str | None = Field(
         None, max_length=0, description="the reference is the output's own matrix"
     )
 
+    @abstractmethod
+    def grade_of(self, parsed: ParsedOutput, matrix: PayoffMatrix) -> float:
+        """The grade by the rule, of an output with this matrix."""
+
     def grade_by_rule(self, answers: Sequence[tuple[Prompt, str]]) -> list[Grade]:
         """0, ½ or 1 of each (prompt, whole output)."""
-        return [choice_grade(text) for _, text in answers]
+        grades: list[Grade] = []
+        for _, text in answers:
+            parsed = parse(text)
+            assert parsed.matrix is not None
+            grades.append(self.grade_of(parsed, parsed.matrix))
+        return grades
 
     def why_ungradable(self, prompt: Prompt, text: str) -> str:
         """Why the output has no frontier; "" where it has one."""
@@ -51,8 +59,12 @@ class Frontier(TaskJudge):
             return "there is no pay-off matrix that could be read"
         return ""
 
+    def plain_grade(self, prompt: Prompt, text: str) -> float | None:
+        """0 of an output without <analyze>."""
+        return None if parse(text).analyze else 0.0
+
     def gold(self, prompt: Prompt, text: str) -> str:
-        """The matrix, and the cells on its frontier."""
+        """The matrix, and the outcomes on its frontier."""
         matrix = parse(text).matrix
         assert matrix is not None
         return f"{write_matrix(matrix)}\nOn the frontier: {', '.join(pareto(matrix))}"
@@ -63,19 +75,48 @@ class Frontier(TaskJudge):
         return {**super().quotes(answer), "answer": ("answer", analyze)}
 
 
-def choice_grade(output: str) -> float:
-    """1, ½ or 0 of an output with a readable matrix, as in `Frontier`."""
-    parsed = parse(output)
-    assert parsed.matrix is not None
-    best = pareto(parsed.matrix)
-    choice = parsed.chosen
-    if choice in best:
-        return 1.0
-    if choice is not None:
-        action = action_of(choice)
-    else:
-        actions = ACTION.findall(parsed.analyze or "")
-        if not actions:
-            return 0.0
-        action = actions[-1]
-    return 0.5 if action in map(action_of, best) else 0.0
+class Frontier(AnalysisJudge):
+    """As published: 1 where <analyze> clearly names at least one action of the true
+    frontier, ½ where it only implies one or stresses wrong ones more, else 0.
+
+    Source: GTAlign (arXiv 2510.08872), the reward's second published variant; by the
+    rule, `named_on_frontier`.
+    """
+
+    kind: Literal["frontier"] = "frontier"
+    text: str = Field(
+        "frontier", description="the question's template: a file, or a packaged one"
+    )
+
+    def grade_of(self, parsed: ParsedOutput, matrix: PayoffMatrix) -> float:
+        """As `named_on_frontier` says."""
+        return named_on_frontier(parsed.analyze, pareto(matrix))
+
+
+class Choice(AnalysisJudge):
+    """Ours: 1 where the outcome that <analyze> chooses lies on the matrix's frontier,
+    else ½ where an outcome with the same action does, else 0.
+
+    To list the frontier rightly and then to choose another outcome is worth nothing
+    here; as published it may be worth 1.
+    """
+
+    kind: Literal["choice"] = "choice"
+    text: str = Field(
+        "choice", description="the question's template: a file, or a packaged one"
+    )
+
+    def grade_of(self, parsed: ParsedOutput, matrix: PayoffMatrix) -> float:
+        """By the outcome chosen, or the action that is named last where none is."""
+        best = pareto(matrix)
+        choice = parsed.chosen
+        if choice in best:
+            return 1.0
+        if choice is not None:
+            action = action_of(choice)
+        else:
+            actions = ACTION.findall(parsed.analyze or "")
+            if not actions:
+                return 0.0
+            action = actions[-1]
+        return 0.5 if action in map(action_of, best) else 0.0

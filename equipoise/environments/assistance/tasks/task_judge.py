@@ -145,6 +145,12 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
             )
         return ""
 
+    def plain_grade(self, prompt: Prompt, text: str) -> float | None:
+        """The grade of an answer about which nobody need be asked, by rule or by model;
+        None of any other.
+        """
+        return None
+
     def fact(self, prompt: Prompt) -> Any:
         """The prompt's fact named `reference_fact`; None where it has none."""
         return prompt.facts.get(str(self.reference_fact))
@@ -180,14 +186,16 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         return [self._judgement(match, by_match[match.id]) for match in matches]
 
     def _graded(self, answers: Sequence[AnswerToGrade]) -> list[GradedAnswer]:
-        """All of them, those first that cannot be graded."""
+        """All of them, those first about which nobody is asked."""
         graded, gradable = [], []
         for answer in answers:
-            reason = self.why_ungradable(answer.prompt, answer.text)
-            if reason:
-                graded.append(GradedAnswer(answer, [reason]))
-            else:
+            plain: Grade | None = self.why_ungradable(answer.prompt, answer.text)
+            if not plain:
+                plain = self.plain_grade(answer.prompt, answer.text)
+            if plain is None:
                 gradable.append(answer)
+            else:
+                graded.append(GradedAnswer(answer, [plain]))
         if not gradable:
             return graded
         by = self._graded_by_model if self.by == "llm" else self._graded_by_rule

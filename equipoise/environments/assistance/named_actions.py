@@ -1,0 +1,125 @@
+"""Which actions a text names as good, and whether an action of the Pareto frontier is
+one of them: by rule, from labels and a few turns of phrase.
+
+Source: GTAlign (arXiv 2510.08872), the reward's second published variant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from equipoise.environments.assistance.payoff_matrix import ACTIONS
+
+# Hints that name no label: what an action is, in words.
+HINTS = {
+    "AQ": re.compile(
+        r"\b(?:follow[- ]?up|answer\w*\b[^.;\n]*\b(?:and|then|plus)\b[^.;\n]*\b(?:ask|question))",
+        re.IGNORECASE,
+    ),
+    "CQ": re.compile(
+        r"\b(?:clarif\w+|ask\w* (?:back|the user|for|which|what)|question back)",
+        re.IGNORECASE,
+    ),
+    "DA": re.compile(
+        r"\b(?:direct(?:ly)? (?:answer|respon|reply)\w*"
+        r"|(?:answer|respond|reply)\w*(?: \w+){0,2} (?:directly|at once|outright))",
+        re.IGNORECASE,
+    ),
+}
+_LABEL = re.compile(
+    rf"(?<![A-Za-z0-9])(?:[DV]Q\W*_?\W*)?({'|'.join(ACTIONS)})(?![A-Za-z0-9_])",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(r"[.;\n]+|,?\s+\b(?:but|while|whereas|although|though)\b\s*", re.I)
+# Between two labels of one list: "DA, CQ and AQ".
+_LISTING = re.compile(r"[\s,/&+*_`'\"()|]*(?:(?:and|or|as well as)[\s*_`'\"(]*)?", re.I)
+# What turns the label after it down: "over DA", "DA beats CQ", "not AQ".
+_AGAINST_NEXT = re.compile(
+    r"\b(?:over|rather than|instead of|than|beats?|outdo(?:es)?|dominates?|avoid\w*|"
+    r"reject\w*|exclud\w*|rul\w+ out|neither|nor|not(?! dominated| only))\b"
+    r"(?!.*\b(?:by|is|are)\b)",
+    re.IGNORECASE,
+)
+# And the label before it: "DA is dominated", "CQ falls out".
+_AGAINST_LAST = re.compile(
+    r"\s*(?:\w+\s+){0,3}?(?<!non-)(?<!not )(?<!never )"
+    r"(?:dominated|beaten|outdone|worse|worst|inferior|rejected|excluded|ruled out|"
+    r"falls? out|loses?|off the front(?:ier)?|"
+    r"not (?:on|in|part|optimal|efficient|best|chosen|worth|good)|"
+    r"(?:isn|aren)['’]t (?:on|in|part|optimal|efficient|best|chosen|worth|good))\b",
+    re.IGNORECASE,
+)
+_CHOICE = re.compile(
+    r"\b(?:choos\w*|chose\w*|choice|pick\w*|select\w*|recommend\w*|best|optimal|"
+    r"optimum|prefer\w*|strategy|go(?:ing)? (?:for|with))\b",
+    re.IGNORECASE,
+)
+
+
+def named_on_frontier(analyze: str | None, front: Sequence[str]) -> float:
+    """Whether <analyze> names an action of the true frontier: 1, ½ or 0.
+
+        1   at least one action of the frontier is clearly named; others that are named
+            besides, or are missing, are tolerated
+        ½   one is only implied, in words without its label, or overshadowed: named, but
+            actions off the frontier alone are chosen
+        0   otherwise: none is named, those named are turned down, or there is no block
+
+    front: the frontier's outcomes, "DQ_DA", of which the action counts, or actions.
+    Labels are found in either case; an action counts whatever the question's type
+    beside it. By rule, so only some turns of phrase are understood. Source: GTAlign
+    (arXiv 2510.08872), the released reward's judge of <analyze>.
+    """
+    right = {cell.rpartition("_")[2].upper() for cell in front}
+    named, chosen = _named(analyze or "")
+    if chosen & right or (named & right and not chosen):
+        return 1.0
+    if named & right or _implied(analyze or "", right):
+        return 0.5
+    return 0.0
+
+
+def _named(text: str) -> tuple[set[str], set[str]]:
+    """(the actions named and not turned down, those of them that are chosen)."""
+    named: set[str] = set()
+    chosen: set[str] = set()
+    for clause in _CLAUSE.split(text):
+        kept = set(_kept(clause))
+        named |= kept
+        if _CHOICE.search(clause):
+            chosen |= kept
+    return named, chosen
+
+
+def _kept(clause: str) -> Iterator[str]:
+    """The actions that a clause names and does not turn down."""
+    labels = list(_LABEL.finditer(clause))
+    end = 0
+    for group in _lists(clause, labels):
+        before = clause[end : group[0].start()]
+        end = group[-1].end()
+        turned_down = _AGAINST_NEXT.search(before) or _AGAINST_LAST.match(clause[end:])
+        if not turned_down:
+            yield from (label[1].upper() for label in group)
+
+
+def _lists(clause: str, labels: Sequence[re.Match[str]]) -> list[list[re.Match[str]]]:
+    """The labels, those of one list together."""
+    groups: list[list[re.Match[str]]] = []
+    for label in labels:
+        if groups and _LISTING.fullmatch(clause[groups[-1][-1].end() : label.start()]):
+            groups[-1].append(label)
+        else:
+            groups.append([label])
+    return groups
+
+
+def _implied(text: str, actions: Collection[str]) -> bool:
+    """Whether a clause without labels says in words what one of the actions is."""
+    clauses = [clause for clause in _CLAUSE.split(text) if not _LABEL.search(clause)]
+    return any(
+        HINTS[action].search(clause) and not _AGAINST_LAST.search(clause)
+        for action in actions
+        for clause in clauses
+    )
