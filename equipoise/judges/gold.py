@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.mathematics import looks_mathematical
 from equipoise.judges.multiple_choice import Choice, options_of
 from equipoise.judges.pointwise import Pointwise, Verdict
 from equipoise.judges.rules import Exact, Math, Refusal
-from equipoise.types import Prompt
+from equipoise.types import Judgement, Match, Prompt
 
 # The task_type of prompts whose answers only a model can compare.
 UNCHECKED = "reward_model"
@@ -24,7 +25,8 @@ class Gold(Pointwise):
     Choice is for prompts with `choices` and for answers that are true or false, Math for
     answers that look like mathematics, Exact for the others. A prompt with neither fact is
     unjudged. So is one whose `task_type` is reward_model: its `answer` is one good answer
-    among many, to which no rule can compare another.
+    among many, to which no rule can compare another. Such prompts go to `otherwise`, where
+    it is given; its scores are of its own scale.
     """
 
     kind: Literal["gold"] = "gold"
@@ -41,6 +43,50 @@ class Gold(Pointwise):
     exact: Exact = Field(
         default_factory=Exact, description="for prompts with any other `answer`"
     )
+
+    otherwise: Judge | None = Field(
+        None,
+        description="judges the prompts that no rule can: a rubric, a reward_model, …",
+    )
+
+    @field_validator("otherwise")
+    @classmethod
+    def _scores_alone(cls, otherwise: Judge | None) -> Judge | None:
+        if otherwise is not None and otherwise.compares:
+            raise ValueError(
+                f"'{otherwise.kind}' compares answers, and gold scores each alone; "
+                "name a judge that does, like rubric or reward_model"
+            )
+        return otherwise
+
+    def at(self, judge_context: JudgeContext) -> Self:
+        """A copy that works in `judge_context`, `otherwise` too."""
+        seated = super().at(judge_context)
+        if self.otherwise is None:
+            return seated
+        otherwise = self.otherwise.at(judge_context)
+        return seated.model_copy(update={"otherwise": otherwise})
+
+    def questions(self, seats: int, pool: int) -> int:
+        """Those of `otherwise`, as if no rule could judge any prompt."""
+        return 0 if self.otherwise is None else self.otherwise.questions(seats, pool)
+
+    def judge(
+        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
+    ) -> list[Judgement]:
+        """One judgement per match, in order; `prompts` by id."""
+        if self.otherwise is None:
+            return super().judge(matches, prompts)
+        by_rule = [match for match in matches if self.rule(prompts[match.prompt])]
+        others = [match for match in matches if not self.rule(prompts[match.prompt])]
+        judgements = {each.match: each for each in super().judge(by_rule, prompts)}
+        for match, other in zip(
+            others, self.otherwise.judge_checked(others, prompts), strict=True
+        ):
+            judgements[match.id] = self.judgement(
+                match, other.scores, other.reason, other.votes
+            )
+        return [judgements[match.id] for match in matches]
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
         """A verdict for each (prompt, text), in order.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -49,9 +49,11 @@ class Prompts(Component):
     test: int = Field(
         0, ge=0, description="at most this many prompts are set aside for a last test"
     )
-    reuse: bool = Field(
+    reuse: bool | Literal["same"] = Field(
         False,
-        description="start over, newly shuffled, when the prompts run out (else: an error)",
+        description="true: start over, newly shuffled, when the prompts run out, and "
+        "play all there are where these are fewer than per_generation; same: every "
+        "generation plays the same prompts; false: too few prompts are an error",
     )
 
     @property

@@ -12,6 +12,8 @@
         GTAlign's schema, in `gtalign`
     task rows: a question, its options and answer, …
         in `tasks`
+    {"Story", "Gold Label", "Country", "Value", "Rule-of-Thumb"}
+        NormAd's schema, in `norms`
     "text", ["text"]
         a bare text, or a list with a text
     any columns, with `prompt_column` naming one
@@ -32,6 +34,7 @@ from equipoise.component import nearest
 from equipoise.errors import DataError
 from equipoise.prompts.base import Prompts
 from equipoise.prompts.gtalign import PromptText, is_gtalign, read_gtalign
+from equipoise.prompts.norms import Norm, is_norm, norm_question
 from equipoise.prompts.tasks import with_prompt
 from equipoise.prompts.values import plain, read_chat, type_name
 from equipoise.types import Message, Prompt, record_id
@@ -49,6 +52,11 @@ class RowPrompts(Prompts):
         description="the part of a GTAlign row: its `prompt` with all instructions, the bare "
         "`chat` that led to it, or the `single` request that the ground truth answers",
     )
+    norm: Norm = Field(
+        "country",
+        description="what a NormAd row is asked with: its `country`, its `value` (and "
+        "country), or its `rule_of_thumb`",
+    )
     cut_at: int | None = Field(
         None,
         ge=1,
@@ -61,7 +69,7 @@ class RowPrompts(Prompts):
         The DataError for a malformed row begins with its `where`.
         """
         prompts = [
-            to_prompt(row, where, source, self.text, self.prompt_column)
+            to_prompt(row, where, source, self.text, self.prompt_column, self.norm)
             for where, row in rows
         ]
         if self.cut_at is None:
@@ -75,6 +83,7 @@ def to_prompt(
     source: str,
     text: PromptText = "prompt",
     column: str | None = None,
+    norm: Norm = "country",
 ) -> Prompt:
     """The prompt of a row.
 
@@ -100,7 +109,11 @@ def to_prompt(
             "which this row does not have; use text: prompt"
         )
     else:
-        row = with_prompt(row, where) if column is None else row
+        if column is None:
+            is_task = not is_norm(row)
+            row = (
+                with_prompt(row, where) if is_task else norm_question(row, where, norm)
+            )
         messages, facts = _columns(row, where, column)
         source = row["dataset"] if isinstance(row.get("dataset"), str) else source
     return Prompt(_identity(messages), messages, facts, source)

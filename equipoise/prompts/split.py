@@ -11,11 +11,14 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from equipoise import seeds
 from equipoise.errors import DataError
 from equipoise.prompts.base import Prompts, PromptSource
 from equipoise.types import Prompt
+
+Reuse = bool | Literal["same"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class PromptSplit:
         """The number of prompts that were dropped because the source had them already."""
         return self.dropped.get("duplicate", 0)
 
-    def check(self, reuse: bool = False) -> None:
+    def check(self, reuse: Reuse = False) -> None:
         """Raises AssertionError when two parts share a text (with `reuse`, training
         parts may), or a part holds a text twice.
         """
@@ -87,7 +90,7 @@ def split(
     held_out: int,
     test: int = 0,
     seed: int,
-    reuse: bool = False,
+    reuse: Reuse = False,
 ) -> PromptSplit:
     """Disjoint parts of `per_generation` prompts; at most `held_out` and `test` prompts
     are kept apart by content.
@@ -95,9 +98,10 @@ def split(
     The held-out part and the test are the source's own where it has them, and all of
     those are kept out of training; else they are drawn from `training`, the held-out
     part first. A text in both of the source's own parts stays in the test. With
-    `reuse`, a new order begins when the prompts run out; no part holds a prompt twice.
-    Raises DataError when there are too few prompts, or when the held-out part or the
-    test is empty but should not be.
+    `reuse`, a new order begins when the prompts run out, and a part holds all prompts
+    where there are fewer than `per_generation`; with "same", all parts are alike. No
+    part holds a prompt twice. Raises DataError when there are too few prompts, or when
+    the held-out part or the test is empty but should not be.
     """
     dropped: Counter[str] = Counter()
     pool, apart, tested = _kept_apart(source, held_out, test, seed, dropped)
@@ -105,21 +109,21 @@ def split(
         raise DataError(_empty("held-out part", held_out, dropped))
     if test > 0 and not tested:
         raise DataError(_empty("test", test, dropped))
-    needed = per_generation if reuse else generations * per_generation
+    needed = 1 if reuse else generations * per_generation
     if len(pool) < needed:
-        size = f"{generations} generations × {per_generation} prompts"
+        size = f"{generations} generations × {per_generation} prompts need {needed}"
         advice = (
-            "lower prompts.per_generation, or set prompts.reuse: true to start over"
+            "; lower prompts.per_generation, or set prompts.reuse: true to start over"
         )
         if reuse:
-            size = f"{per_generation} prompts a generation"
-            advice = "lower prompts.per_generation"
+            size, advice = "nothing is left to train on", ""
         kept_apart = len(apart) + len(tested)
         present = _present(len(pool), kept_apart, dropped)
-        raise DataError(
-            f"too few prompts: {size} need {needed}, but {present}; {advice}"
-        )
-    parts = _parts(pool, generations, per_generation, seed)
+        raise DataError(f"too few prompts: {size}, but {present}{advice}")
+    most = min(per_generation, len(pool)) if reuse else per_generation
+    parts = _parts(pool, 1 if reuse == "same" else generations, most, seed)
+    if reuse == "same":
+        parts = parts * generations
     result = PromptSplit(parts, apart[:held_out], tested[:test], {**+dropped})
     result.check(reuse)
     return result

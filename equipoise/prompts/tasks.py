@@ -4,6 +4,8 @@ What the prompt is:
 
     {"question", "choices": {"A": text, …} | [text, …], "answer": letter | place}
         the question and the lettered options
+    {"question", "options": {"A": text, …}, "answer_idx": letter, "answer": text}
+        MedQA: likewise
     {"question" | "problem" | "input", …}
         that text
     {"instruction", "input"?, …}
@@ -49,12 +51,22 @@ def with_prompt(row: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     if key is None:
         return row
     task = {"prompt": held.pop(key)} | held
+    if key == "question" and "options" in task and "choices" not in task:
+        task = _with_choices(task)
     if key == "instruction" and "input" in task:
         task["prompt"] = _joined(task["prompt"], task.pop("input"), where)
     task = _with_answer(task, key)
     if key == "question" and "choices" in task:
         return _with_options(task, where)
     return _with_listed_options(task)
+
+
+def _with_choices(task: dict[str, Any]) -> dict[str, Any]:
+    """MedQA's `options` as `choices`, and the letter of its answer as `answer`."""
+    task["choices"] = task.pop("options")
+    if "answer_idx" in task:
+        task["answer"] = task.pop("answer_idx")
+    return task
 
 
 def _joined(instruction: Any, context: Any, where: str) -> str:

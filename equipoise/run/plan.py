@@ -238,12 +238,23 @@ def _new_tokens(player: Player) -> int:
     return player.max_new_tokens if isinstance(player, Local | Endpoint) else 0
 
 
+def _few(dealt: int, wanted: int) -> tuple[str, ...]:
+    """A note where a generation plays fewer prompts than were asked for."""
+    if dealt >= wanted:
+        return ()
+    return (
+        f"prompts: every generation plays all {dealt} that there are, not the {wanted} "
+        "of prompts.per_generation",
+    )
+
+
 def _dealt(config: RunConfig) -> tuple[PromptSplit, tuple[str, ...]]:
     """The prompts as the run will deal them, and notes; blank prompts where the source
     is not there yet.
     """
     try:
-        return load_split(config.prompts, config.generations, config.seed), ()
+        split = load_split(config.prompts, config.generations, config.seed)
+        return split, _few(len(split.parts[0]), config.prompts.per_generation)
     except DataError as error:
         note = f"the prompts cannot be loaded yet, so blank ones are assumed ({error})"
     source = config.prompts

@@ -2,13 +2,17 @@
 without one are unjudged.
 """
 
+import json
 import string
 
 import pytest
+from judge_context import TestContext
+from pydantic import ValidationError
 
+from equipoise.judges.base import Judge
 from equipoise.judges.gold import Gold
 from equipoise.prompts.files import Files
-from equipoise.types import Prompt, user
+from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
 
 # file, or files that are judged together -> rows without a right answer
 FILES = {
@@ -131,3 +135,90 @@ def test_numbers_and_formulas():
         [(Prompt("p", (user("?"),), {"answer": gold}), text) for gold, text, _ in rows]
     )
     assert verdicts == [{"score": float(score)} for *_, score in rows]
+
+
+GRADER = {"kind": "scripted", "call": f"{__name__}:long_is_good"}
+OPEN = {
+    "kind": "rubric",
+    "model": GRADER,
+    "text": "rubric_compact",
+    "reference_fact": "completion",
+}
+
+
+def long_is_good(view, seed):
+    return "9" if "two words" in view.messages[0].content else "2"
+
+
+def answered(prompt, *texts):
+    turns = tuple(
+        Turn(str(i), View(prompt.messages), Move(text)) for i, text in enumerate(texts)
+    )
+    seats = {turn.seat: PlayerId("policy") for turn in turns}
+    return Match(f"m{prompt.id}", 0, "train", "answers", prompt.id, seats, 0, turns)
+
+
+def test_prompts_that_no_rule_can_judge_go_to_another_judge():
+    checked = Prompt("a", (user("1 + 1?"),), {"answer": "2"})
+    written = Prompt("b", (user("Write!"),), {"completion": "Some words."})
+    context = TestContext()
+    gold = Judge.build({"kind": "gold", "otherwise": OPEN}).at(context)
+    matches = [answered(written, "two words", "one"), answered(checked, "2", "3")]
+    judgements = gold.judge(matches, {"a": checked, "b": written})
+    assert [judgement.match for judgement in judgements] == ["mb", "ma"]
+    assert judgements[0].scores == {"0": {"score": 9}, "1": {"score": 2}}
+    assert judgements[1].scores == {"0": {"score": 1}, "1": {"score": 0}}
+    assert {judgement.judge for judgement in judgements} == {gold.name}
+    assert len(context.asked) == 2 == gold.questions(2, 5)
+    assert "Some words." in context.asked[0][1].messages[0].content
+
+
+def test_another_judge_scores_alone():
+    comparing = {"kind": "pairwise", "model": {"kind": "scripted", "text": "1"}}
+    with pytest.raises(ValidationError, match="'pairwise' compares answers"):
+        Judge.build({"kind": "gold", "otherwise": comparing})
+
+
+# a file of SPARTA's, or of the data set it took -> a row, a right and a wrong answer
+SPARTA_ROWS = {
+    "country_value_dataset.json#train": (
+        {"train": {"7": {"instruction": "Value: care.\nIs it fine?.\n Choose from:"
+        "'Yes', 'No', 'Neutral'", "label": "neutral"}}, "test": {"8": {}}},
+        "Neutral",
+        "No",
+    ),
+    "rule_of_thumb_dataset.json#train": (
+        {"train": {"7": {"instruction": "Rule: share.\nIs it fine?.\n Choose from:"
+        "'Yes', 'No', 'Neutral'", "label": "yes"}}, "test": {"8": {}}},
+        "Yes, it is.",
+        "Neutral",
+    ),
+    "medqa.json#dev": (
+        {"name": "medqa", "task_type": "multiple_choice", "test": [{}], "dev": [
+            {"id": 0, "question": "Which?", "choices": {"A": "Rest", "B": "Tea"},
+            "answer": "B"}]},
+        "B. Tea",
+        "A",
+    ),
+    "US_train.json": (
+        [{"question": "Which?", "options": {"A": "Rest", "B": "Tea"}, "answer": "Tea",
+        "answer_idx": "B", "meta_info": "step1"}],
+        "The answer is B.",
+        "Rest",
+    ),
+    "alpaca_data_processed.json": (
+        [{"instruction": "Name a colour.", "input": "", "output": "Blue."}],
+        "two words",
+        "one",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPARTA_ROWS)
+def test_the_sets_of_sparta_are_read_and_judged(name, tmp_path):
+    rows, right, wrong = SPARTA_ROWS[name]
+    (tmp_path / name.partition("#")[0]).write_text(json.dumps(rows))
+    (prompt,) = Files(path=name).load(tmp_path).training
+    gold = Judge.build({"kind": "gold", "otherwise": OPEN}).at(TestContext())
+    (judgement,) = gold.judge([answered(prompt, right, wrong)], {prompt.id: prompt})
+    assert judgement.score("0", "score") > judgement.score("1", "score")

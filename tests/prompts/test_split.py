@@ -43,20 +43,21 @@ def test_parts_are_disjoint_and_nothing_is_lost(texts, seed, reuse):
         )
     except DataError:
         distinct = {content(prompt) for prompt in pool}
-        assert len(distinct) < 5 + (4 if reuse else 12) or len(
+        assert len(distinct) < 5 + (1 if reuse else 12) or len(
             {p.id for p in pool}
         ) > len(distinct)
         return
-    assert [len(part) for part in result.parts] == [4, 4, 4] and len(
-        result.held_out
-    ) == 5
+    size = len(result.parts[0])
+    assert size == 4 or (reuse and size < 4)
+    assert [len(part) for part in result.parts] == [size] * 3
+    assert len(result.held_out) == 5
     kept_apart = {content(prompt) for prompt in result.held_out}
     assert not kept_apart & {
         content(prompt) for part in result.parts for prompt in part
     }
     ids = [prompt.id for part in result.parts for prompt in part]
     assert reuse or len(set(ids)) == 12
-    assert all(len({prompt.id for prompt in part}) == 4 for part in result.parts)
+    assert all(len({prompt.id for prompt in part}) == size for part in result.parts)
 
 
 def test_the_order_of_the_rows_does_not_matter_but_the_seed_does():
@@ -100,6 +101,29 @@ def test_reuse_plays_every_prompt_before_any_again():
     assert len({tuple(prompt.id for prompt in part) for part in result.parts}) == 5
 
 
+@pytest.mark.parametrize("reuse", [True, "same"])
+def test_a_generation_plays_all_there_are_where_these_are_few(reuse):
+    pool = numbered(7)
+    result = split(
+        PromptSource(pool),
+        generations=3,
+        per_generation=1000,
+        held_out=2,
+        seed=0,
+        reuse=reuse,
+    )
+    ids = {prompt.id for prompt in pool} - {prompt.id for prompt in result.held_out}
+    assert [{prompt.id for prompt in part} for part in result.parts] == [ids] * 3
+
+
+def test_the_same_prompts_in_every_generation():
+    asked = {"generations": 4, "per_generation": 3, "held_out": 2, "seed": 5}
+    result = split(PromptSource(numbered(40)), reuse="same", **asked)
+    fresh = split(PromptSource(numbered(40)), reuse=False, **asked)
+    assert result.parts == [fresh.parts[0]] * 4
+    assert result.held_out == fresh.held_out
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
@@ -108,8 +132,8 @@ def test_reuse_plays_every_prompt_before_any_again():
             "3 generations × 4 prompts need 12, but 8 are there (held out: 2)",
         ),
         (
-            {"generations": 3, "per_generation": 9, "reuse": True},
-            "9 prompts a generation need 9, but 8 are there",
+            {"generations": 3, "per_generation": 9, "reuse": True, "held_out": 10},
+            "nothing is left to train on, but 0 are there (held out: 10)",
         ),
         (
             {"generations": 1, "per_generation": 1, "held_out": 20},

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from equipoise.errors import DataError
+from equipoise.judges.gold import Gold
 from equipoise.prompts.files import Files
 from equipoise.prompts.rows import to_prompt
 
@@ -36,6 +37,17 @@ ROWS = {
         {"question": "Where?", "choices": CHOICES},
         OPTIONS,
         {"choices": CHOICES},
+    ),
+    "medqa": (
+        {
+            "question": "Where?",
+            "options": CHOICES,
+            "answer": "Paris",
+            "answer_idx": "B",
+            "meta_info": "step1",
+        },
+        OPTIONS,
+        {"choices": CHOICES, "answer": "B", "meta_info": "step1"},
     ),
     "question": ({"question": "1 + 1?", "answer": "2"}, "1 + 1?", {"answer": "2"}),
     "question, solved": (
@@ -103,6 +115,52 @@ def test_what_a_row_asks(name):
         and prompt.facts == facts
         and prompt.source == "file"
     )
+
+
+NORM = {
+    "Country": "egypt",
+    "Value": "respect for elders",
+    "Rule-of-Thumb": "Greet the eldest first.",
+    "Story": "Mona greeted her aunt last.",
+    "Explanation": "…",
+    "Gold Label": "no",
+}
+CONTEXTS = {
+    "country": "Country: egypt",
+    "value": "Country: egypt\n\nValue: respect for elders",
+    "rule_of_thumb": "Rule of thumb: Greet the eldest first.",
+}
+
+
+@pytest.mark.parametrize("norm", CONTEXTS)
+def test_a_story_is_asked_with_its_context(norm):
+    prompt = to_prompt(NORM, "here", "file", norm=norm)
+    asked = prompt.messages[0].content
+    assert asked == (
+        f"{CONTEXTS[norm]}\n\nMona greeted her aunt last.\n\n"
+        "Is this socially acceptable?\nChoose from: 'Yes', 'No', 'Neutral'"
+    )
+    assert prompt.facts["choices"] == ["Yes", "No", "Neutral"]
+    scores = [
+        verdict["score"]
+        for verdict in Gold().scores(
+            [(prompt, text) for text in ("No.", "Yes, it is.")]
+        )
+    ]
+    assert scores == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"Gold Label": "maybe"}, "Gold Label: is 'Maybe', none of 'Yes', 'No'"),
+        ({"Country": None}, "Country: must be a text, this is null"),
+    ],
+)
+def test_a_malformed_story_is_named(change, words):
+    with pytest.raises(DataError, match=r"rows\.jsonl:7") as caught:
+        to_prompt({**NORM, **change}, "rows.jsonl:7", "")
+    assert words in str(caught.value)
 
 
 BAD_ROWS = {
