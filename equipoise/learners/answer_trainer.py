@@ -31,6 +31,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from equipoise.errors import ConfigError, EquipoiseError
 from equipoise.learners.checkpoints import COMPLETE
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
+from equipoise.models.device import choose_device
 from equipoise.models.output_head import AnswerHead
 from equipoise.models.packing import PromptAnswers, pack, shares_prompts
 
@@ -362,7 +363,7 @@ def arguments(
         save_total_limit=2,  # while the newest is being written, the one before is whole
         remove_unused_columns=False,
         dataloader_pin_memory=False,
-        use_cpu=device == "cpu",
+        use_cpu=choose_device(device).type == "cpu",
         disable_tqdm=True,
         log_level="error",
         report_to=list(report_to) or "none",
