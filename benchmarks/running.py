@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from equipoise.run.directory import RunDirectory
@@ -37,6 +40,29 @@ def share_of_cores(jobs: int) -> dict[str, str]:
     """The environment of one of so many processes that run side by side."""
     threads = max(1, len(os.sched_getaffinity(0)) // jobs)
     return os.environ | {"OMP_NUM_THREADS": str(threads)}
+
+
+def provenance() -> dict[str, Any]:
+    """What a raw result carries beside its figures: commit, command, day and machine."""
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--exclude", "*"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    return {
+        "commit": commit,
+        "command": " ".join(["python", "-m", *_module_and_arguments()]),
+        "date": datetime.date.today().isoformat(),
+        "machine": f"{len(os.sched_getaffinity(0))} cores of {platform.machine()}",
+        "python": platform.python_version(),
+    }
+
+
+def _module_and_arguments() -> list[str]:
+    """As it was called, but for folders of this machine: of these the last name."""
+    arguments = [Path(a).name if Path(a).is_absolute() else a for a in sys.argv[1:]]
+    return [f"benchmarks.{Path(sys.argv[0]).stem}", *arguments]
 
 
 def recorded(run: RunDirectory, stage: str) -> list[dict[str, Any]]:

@@ -148,10 +148,22 @@ def load_model(
     kind = _dtype(dtype, target, lambda: load_config(model))
     folder = model if weights is None else str(weights)
     base = _load_whole(folder, kind, target, attention)
+    head = base.get_output_embeddings()
+    if head is not None:
+        head.register_forward_pre_hook(_contiguous)
     if not trainable:
         # Where weights need gradients, torch multiplies by them in another order.
         return base.requires_grad_(False)
     return base if lora is None else add_adapter(base, lora).eval()
+
+
+def _contiguous(head: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The head's input in one piece.
+
+    The last position of a batch of prompts is a view with gaps, for which torch would
+    copy the whole head once a row before it multiplies.
+    """
+    return (arguments[0].contiguous(), *arguments[1:])
 
 
 def load_classifier(

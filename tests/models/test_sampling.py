@@ -18,6 +18,7 @@ from transformers.generation.logits_process import (
 
 from equipoise.errors import ModelError
 from equipoise.models import token_choice
+from equipoise.models.loading import load_model
 from equipoise.models.sampling import sample
 from equipoise.models.token_choice import SamplingSettings, choose
 from equipoise.seeds import uniform
@@ -330,3 +331,20 @@ def test_what_is_impossible_never_comes(number, vocabulary):
             logits_BV, torch.tensor([number], dtype=torch.float64), choice
         )
         assert token_B.tolist() == [vocabulary // 2] and logprob_B.tolist() == [0.0]
+
+
+def test_a_batch_of_prompts_does_not_copy_the_head() -> None:
+    """The last positions are a strided view, which torch would multiply row by row."""
+    model = load_model("builtin")
+    vocabulary = model.config.vocab_size
+    prompts = [[1, 2, 3], [4, 5, 6]]
+    with torch.profiler.profile(record_shapes=True) as profile:
+        sample(model, prompts, [0, 1], [2, 2], PLAIN, stop_ids=[], pad_id=0)
+    shapes = [
+        shape
+        for event in profile.events()
+        if event.name == "aten::bmm"
+        for shape in event.input_shapes
+    ]
+    assert shapes, "attention multiplies batches"
+    assert not [shape for shape in shapes if vocabulary in shape]

@@ -1,0 +1,101 @@
+"""Greedy answers of a generation, and what they are worth beside the score of a judge.
+
+Each answer's length in tokens, whether it was cut, the share of its 4-grams of words
+that it repeats, its mean log-probability a token under the untrained start, and the
+cosine of question and answer by a sentence encoder: an instruction that is followed by
+gibberish is no gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.environments.instructions.judge import FollowsInstructions
+from equipoise.models.resources import Resources
+from equipoise.models.text_encoder import TextEncoder
+from equipoise.players.local import Local
+from equipoise.types import Move, Prompt, View
+
+QUALITIES = ("tokens", "cut", "repetition", "start_logprob", "relevance")
+
+
+def greedy_answers(
+    player: Local, weights: Path | None, prompts: Sequence[Prompt], tokens: int
+) -> list[Move]:
+    """The most likely answer to each prompt, of at most `tokens` tokens."""
+    greedy = player.model_copy(update={"temperature": 0.0, "max_new_tokens": tokens})
+    resources = Resources()
+    actor = greedy.open(weights, resources)
+    views = [View(prompt.messages) for prompt in prompts]
+    moves = actor.act(views, [0] * len(views))
+    actor.close()
+    resources.clear()
+    return moves
+
+
+def judged(
+    player: Local, prompts: Sequence[Prompt], moves: Sequence[Move], encoder: str
+) -> list[dict[str, Any]]:
+    """One row an answer: prompt, text, the judge's utilities, and `QUALITIES`.
+
+    Utilities are absent where a checker failed; the reason stands in `unjudged`.
+    """
+    judge = FollowsInstructions()
+    texts = [move.text for move in moves]
+    start_logprob = _start_logprobs(player, prompts, texts)
+    relevance = _relevance(encoder, prompts, texts)
+    rows: list[dict[str, Any]] = []
+    for i, (prompt, move) in enumerate(zip(prompts, moves, strict=True)):
+        verdict = judge.score(prompt, move.text)
+        utilities = {"unjudged": verdict} if isinstance(verdict, str) else dict(verdict)
+        rows.append(
+            {
+                "prompt": prompt.id,
+                "text": move.text,
+                "instructions": len(prompt.facts["instruction_id_list"]),
+                "tokens": len(move.token_ids or ()),
+                "cut": float(move.finish == "length"),
+                "repetition": repetition(move.text),
+                "start_logprob": start_logprob[i],
+                "relevance": relevance[i],
+                **utilities,
+            }
+        )
+    return rows
+
+
+def repetition(text: str, length: int = 4) -> float:
+    """The share of a text's runs of `length` words that stood in it before."""
+    words = text.lower().split()
+    runs = [tuple(words[i : i + length]) for i in range(len(words) - length + 1)]
+    return 1 - len(set(runs)) / len(runs) if runs else 0.0
+
+
+def _start_logprobs(
+    player: Local, prompts: Sequence[Prompt], texts: Sequence[str]
+) -> list[float]:
+    """Nats a token under the untrained start, the end token included."""
+    resources = Resources()
+    actor = player.open(player.start, resources)
+    totals = actor.logprobs([prompt.messages for prompt in prompts], texts)
+    actor.close()
+    resources.clear()
+    return [total / count for total, count in totals]
+
+
+def _relevance(
+    encoder: str, prompts: Sequence[Prompt], texts: Sequence[str]
+) -> list[float]:
+    """The cosine of each question and its answer, in [−1, 1]."""
+    model = TextEncoder.load(encoder)
+    questions = [
+        prompt.facts.get("question") or prompt.messages[-1].content
+        for prompt in prompts
+    ]
+    question_BD = model.embed(questions)
+    answer_BD = model.embed(texts)
+    return np.einsum("bd,bd->b", question_BD, answer_BD).tolist()
