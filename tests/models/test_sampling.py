@@ -339,7 +339,9 @@ def test_a_batch_of_prompts_does_not_copy_the_head() -> None:
     vocabulary = model.config.vocab_size
     prompts = [[1, 2, 3], [4, 5, 6]]
     with torch.profiler.profile(record_shapes=True) as profile:
-        sample(model, prompts, [0, 1], [2, 2], PLAIN, stop_ids=[], pad_id=0)
+        sample(
+            model, prompts, [0, 1], [2, 2], PLAIN, stop_ids=[], pad_id=0, batch_size=2
+        )
     shapes = [
         shape
         for event in profile.events()
