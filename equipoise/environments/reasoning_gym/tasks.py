@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
+from equipoise import seeds
 from equipoise.component import nearest
 from equipoise.errors import ConfigError
 from equipoise.judges.pointwise import Pointwise, Verdict
@@ -35,8 +36,8 @@ class TaskPrompts(Prompts):
 
     kind: Literal["reasoning_gym"] = "reasoning_gym"
     task: Tasks = Field(
-        description="a task's name, a list of names, or name: {its settings}; "
-        "`equipoise doctor` names none: the library's gallery shows them",
+        description="a task's name, a list of names, or name: {its settings}, as the "
+        "library's gallery has them",
     )
     count: int = Field(2000, ge=1, description="prompts to train on")
     style: str | None = Field(
@@ -80,7 +81,8 @@ class TaskPrompts(Prompts):
         drawn = {
             "task": name,
             "settings": self.task[name],
-            "seed": self.seed,
+            # the library counts up from a seed, so neighbours would share tasks
+            "seed": seeds.child(self.seed, name) % 2**31,
             "size": -(-total // len(names)),
             "index": number // len(names),
         }
