@@ -25,6 +25,11 @@ def by_length(view: View, seed: int) -> str:
     return verdict(view, f'"score": {min(10, 1 + len(text) // 4)}')
 
 
+def full_marks(view: View, seed: int) -> str:
+    """1 for everything."""
+    return verdict(view, '"score": 1')
+
+
 def prefers_longer(view: View, seed: int) -> str:
     """A, B or tie, by length."""
     found = blocks(view)

@@ -82,6 +82,12 @@ class PolicyGradientSettings(Settings):
     clip_high: float | None = Field(
         None, gt=0, description="the same upwards, where it differs"
     )
+    dual_clip: float | None = Field(
+        None,
+        gt=1,
+        description="bounds the loss of a bad token that has become likely, in units of "
+        "its advantage; null: no bound",
+    )
     value_clip: float = Field(
         0.2,
         gt=0,
@@ -171,6 +177,9 @@ class PolicyGradientSettings(Settings):
             )
         if self.critic_model is not None and self.critic != "model":
             raise ValueError("critic_model: is read by critic: model only")
+        high = self.clip if self.clip_high is None else self.clip_high
+        if self.dual_clip is not None and self.dual_clip <= 1 + high:
+            raise ValueError(f"dual_clip: must exceed 1 + the upper clip, {1 + high:g}")
         if self.kl_target is not None and not self.kl:
             raise ValueError("kl_target: adapts the weight `kl`, which is 0")
         return self

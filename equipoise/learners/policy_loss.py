@@ -33,8 +33,15 @@ def policy_loss(
     """
     old_BT, advantage_BT = batch.old_BT, batch.advantage_BT
     logprob_BT = torch.where(batch.mask_BT, tokens.logprob_BT, old_BT)
-    clip = (settings.clip, settings.clip_high)
-    terms_BT = {"policy_loss": losses.clipped(logprob_BT, old_BT, advantage_BT, *clip)}
+    surrogate_BT = losses.clipped(
+        logprob_BT,
+        old_BT,
+        advantage_BT,
+        settings.clip,
+        settings.clip_high,
+        dual_clip=settings.dual_clip,
+    )
+    terms_BT = {"policy_loss": surrogate_BT}
     if settings.kl and settings.kl_in == "loss":
         divergence_BT = kl_estimators.k3(logprob_BT, batch.reference_BT)
         terms_BT["kl_loss"] = kl_weight * divergence_BT
@@ -49,6 +56,13 @@ def policy_loss(
         )
         sums["value_loss"] = (error_BT * even_BT).sum()
         loss = loss + sums["value_loss"]
-    clipped_BT = losses.is_clipped(logprob_BT, old_BT, advantage_BT, *clip)
+    clipped_BT = losses.is_clipped(
+        logprob_BT,
+        old_BT,
+        advantage_BT,
+        settings.clip,
+        settings.clip_high,
+        dual_clip=settings.dual_clip,
+    )
     sums["clip_share"] = (clipped_BT.float() * even_BT).sum()
     return loss, {name: value.detach() for name, value in sums.items()}

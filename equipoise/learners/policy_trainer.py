@@ -133,13 +133,16 @@ class PolicyTrainer:
         generation older then.
 
         Returns what sums the update up: `reward`, `kl` (nats an answer), `policy_loss`,
-        `clip_share`, `grad_norm`, … Raises EquipoiseError when a loss, a gradient or
-        the KL is no longer sound, or if another policy sampled the moves; the trainer
-        must not be used then.
+        `clip_share`, `grad_norm`, … and, where moves are compared by group, `alone`,
+        the share of those without company. Raises EquipoiseError when a loss, a
+        gradient or the KL is no longer sound, or if another policy sampled the moves;
+        the trainer must not be used then.
         """
         started = time.perf_counter()
         batch = self.prepared(episodes, turns)
         facts = self._assessed(batch)
+        if self.settings.estimator.by_group:
+            facts["alone"] = batch.alone
         self._estimate(batch)
         steps = [
             self._step(batch.select(batch.by_prompt(rows)))

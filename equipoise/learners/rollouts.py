@@ -60,6 +60,12 @@ class RolloutBatch:
         return sum(map(len, self.prompts)) + sum(map(len, self.answers))
 
     @property
+    def alone(self) -> float:
+        """The share of moves that no other move of their group can be compared with."""
+        sizes = self.group_B.unique(return_counts=True)[1]
+        return (sizes == 1).sum().item() / len(self)
+
+    @property
     def longest(self) -> int:
         """The most tokens that a prompt and its answer have together."""
         pairs = zip(self.prompts, self.answers, strict=True)

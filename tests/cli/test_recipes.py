@@ -24,6 +24,7 @@ OWN = {
 }
 TASKS = (
     "gtalign",
+    "gtalign_as_released",
     "gtalign_math_hard",
     "gtalign_ambig_qa",
     "gtalign_medium",
@@ -108,11 +109,13 @@ def arguments(name, rows) -> list[str]:
     if name in OWN:
         return OWN[name]
     if name in TASKS:
+        grader = {"kind": "scripted", "call": "graders:full_marks"}
         small = settings(game__text="assistance_compact", learner__critic="head")
         return [
             *TALK,
             *small,
             *settings(players__assistant=ASSISTANT, prompts__path=rows(TASK_ROWS)),
+            *(settings(judge__grader=grader) if name.endswith("_as_released") else []),
         ]
     if name.startswith("gtalign_"):
         return [

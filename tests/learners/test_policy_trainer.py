@@ -10,7 +10,9 @@ import torch
 from trl_losses import trl_grpo
 
 from equipoise.errors import ConfigError, EquipoiseError, NoSignal
+from equipoise.learners.policy_forward import TokenNumbers
 from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.learners.policy_loss import policy_loss
 from equipoise.learners.policy_trainer import PolicyTrainer
 from equipoise.learners.rollouts import rollout_batch
 from equipoise.losses import kl as kls
@@ -357,6 +359,29 @@ def test_moves_without_company_in_their_group_teach_nothing(make, estimator):
     ]
     with pytest.raises(NoSignal, match=r"game\.answers"):
         learn(policy_trainer, (alone, turns))
+
+
+def test_how_many_moves_have_no_company_is_said(make):
+    policy_trainer = make(estimator="group_relative")
+    episodes, turns = played(policy_trainer)
+    apart = [msgspec.structs.replace(episodes[0], group="own"), *episodes[1:]]
+    assert learn(policy_trainer, (apart, turns))["alone"] == 1 / len(episodes)
+
+
+def test_the_bound_on_bad_tokens_is_in_the_loss(make):
+    """Where a bad token has become five times as likely, its loss is 3 in place of 5."""
+    policy_trainer = make(estimator="batch", dual_clip=3.0)
+    batch = batch_of(policy_trainer, played(policy_trainer))
+    batch.advantage_BT = -torch.ones_like(batch.advantage_BT)
+    likelier = TokenNumbers(batch.old_BT + math.log(5), None, None)
+    weight_BT = batch.mask_BT / batch.mask_BT.sum()
+    numbers = [
+        policy_loss(settings, 0.0, batch, likelier, weight_BT, weight_BT)[0].item()
+        for settings in (policy_trainer.settings, make(estimator="batch").settings)
+    ]
+    assert numbers == pytest.approx([3, 5], rel=1e-4)
+    with pytest.raises(ValueError, match="dual_clip: must exceed"):
+        make(estimator="batch", dual_clip=1.1)
 
 
 # -- adapters

@@ -85,7 +85,7 @@ def test_a_recipe_has_the_block_of_the_one_it_extends(tmp_path):
 
 
 def test_the_command_prints_both_sides(command, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "400")
     compared = compare_with_published("gtalign")
     lines = command("recipes", "gtalign")
     assert lines.code == 0 and compared.paper in lines.out
