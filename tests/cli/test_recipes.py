@@ -80,6 +80,20 @@ RED_TEAM_RECIPES = {  # recipes for a game of roles that ask for models, a guard
     **dict.fromkeys(("gpo", "gpo_no_diversity", "rlhf"), BOTH),
     "self_play": [*settings(players__policy=RED_TEAM), *GUARDED],
 }
+POOL = {  # members that learned to grade
+    name: {"adapter": f"builtin/{name}"} for name in ("sums", "asker", "novice")
+}
+OF_POOL = settings(
+    players=POOL,
+    player_defaults__model="builtin/pool",
+    player_defaults__max_new_tokens=12,
+    player_defaults__max_length=256,
+    judge__text="rubric_compact",
+    max_unjudged=1.0,
+    prompts__per_generation=6,
+    prompts__held_out=4,
+    learner__batch_size=4,
+)
 PLAYERS = {
     "mnpo": settings(players__policy=TINY),
     "mnpo_as_released": settings(players__policy=TINY),
@@ -99,7 +113,10 @@ PLAYERS = {
         prompts__held_out=4,
         learner__batch_size=4,
     ),
+    "sparta_as_released": OF_POOL,
+    "sparta_self_rewarding": OF_POOL,
 }
+JUDGED_BY_NAME = ("mnpo_heterogeneous", *(name for name in PLAYERS if "sparta" in name))
 
 
 def arguments(name, rows) -> list[str]:
@@ -137,9 +154,7 @@ def arguments(name, rows) -> list[str]:
             players__policy={**TINY, "max_length": 256, "temperature": 1.5},
         )
         return [*SMALL, *few]
-    own_judge = (
-        [] if name in ("sparta", "mnpo_heterogeneous") else settings(judge="exact")
-    )
+    own_judge = [] if name in JUDGED_BY_NAME else settings(judge="exact")
     return [
         *SMALL,
         *own_judge,
@@ -161,6 +176,8 @@ def test_a_recipe_resolves_to_itself(name, rows):
 LIKE_OTHERS = (
     "mnpo_as_released",
     "sparta_clerks",
+    "sparta_as_released",
+    "sparta_self_rewarding",
     "gpo_no_diversity",
     "rlhf",
     *TASKS[1:],

@@ -13,7 +13,8 @@ from equipoise.prompts.base import PromptSource
 from equipoise.prompts.blank import Blank
 from equipoise.prompts.files import Files
 from equipoise.prompts.rows import to_prompt
-from equipoise.prompts.split import PromptSplit, content, split
+from equipoise.prompts.split import PromptSplit, content, load_split, split
+from equipoise.run import recipes
 
 
 def prompts(*texts: str):
@@ -306,3 +307,26 @@ def test_a_leak_of_the_test_is_caught():
         dataclasses.replace(good, test=good.parts[0][:1]).check()
     with pytest.raises(AssertionError, match="the test would hold held-out"):
         dataclasses.replace(good, test=good.held_out[:1]).check()
+
+
+SPARTA_SETS = [
+    "gsm8k_questions.json",
+    "math_easy.jsonl",
+    "math_medium.jsonl",
+    "com2.json",
+    "truthfulqa.jsonl",
+    "knowledge_crosswords.json",
+    "culture_country.json#train",
+    "alpacaeval_scored.json#dev",
+]
+
+
+@pytest.mark.parametrize("recipe", ["sparta", "sparta_as_released"])
+@pytest.mark.parametrize("name", SPARTA_SETS)
+def test_the_recipe_deals_its_own_sets(data, recipe, name):
+    settings = recipes.read(recipe)["prompts"]
+    held_out = {"held_out": 50, "path": str(data / "sparta" / name)}
+    result = load_split(Files.model_validate({**settings, **held_out}), 8, 0)
+    ids = [{prompt.id for prompt in part} for part in result.parts]
+    assert len(ids) == 8 and 0 < len(ids[0]) <= 1000
+    assert ids == [ids[0]] * 8, "all that there are, or the same"
