@@ -8,8 +8,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs#   set up to run
 TESTS := $(VENV)/.tests# set up to test
+DOCS := $(VENV)/.docs#   set up to build the site
 
-.PHONY: quickstart smollm2 test slow check bench world clean
+.PHONY: quickstart smollm2 test slow check bench docs world clean
 
 quickstart: $(RUNS)  ## train the built-in tiny model against its own past, and report
 	$(BIN)/equipoise run quickstart --out runs/quickstart --overwrite
@@ -34,6 +35,10 @@ check: $(TESTS)       ## style, types, the import law and plain names
 bench: $(TESTS)       ## every benchmark, short settings (see docs/lab.md for the long ones)
 	$(BIN)/python -m benchmarks
 
+docs: $(DOCS)         ## the site, below build/docs; a warning is an error
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -c docs . build/docs
+	@echo build/docs/docs/index.html
+
 world: $(RUNS)       ## rebuild the packaged tiny models of the built-in world from their seeds
 	$(BIN)/python -m equipoise.environments.clerk.build
 	$(BIN)/python -m equipoise.environments.clerk.build_pool
@@ -48,10 +53,14 @@ $(RUNS): pyproject.toml constraints.txt
 	touch $@
 
 $(TESTS): $(RUNS)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,endpoints,serve,trackers,gguf,instructions,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,endpoints,serve,trackers,gguf,instructions,docs,dev]'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[reasoning]' 2>/dev/null || \
 		echo "reasoning-gym builds a part of itself and found no C compiler: its tests are skipped"
 	touch $@
 
+$(DOCS): $(RUNS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache
+	rm -rf $(VENV) build .pytest_cache .ruff_cache

@@ -1,0 +1,87 @@
+"""The docs site: the pages as they lie in the repository, and the API from docstrings.
+
+`make docs` builds it; a warning is an error. Sources are read from the root of the
+repository, so that a link between pages is the same file here, in an editor and on a
+code host.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from sphinx.util.rst import escape
+
+ROOT = Path(__file__).resolve().parents[1]
+META = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PAGES = (".md", ".rst")
+LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)(#[^)]*)?\)")
+
+project = "Equipoise"
+author = "The Equipoise developers"
+release = META["version"]
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+root_doc = "docs/index"
+include_patterns = ["*.md", "docs/*.md", "docs/api.rst"]
+exclude_patterns = [".*", "runs", "build", "dist"]
+html_theme = "furo"
+html_title = "Equipoise"
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+
+
+def link_to_code(app: Any, page: str, source: list[str]) -> None:
+    """Links to what is no page (code, folders) lead to the project's code host."""
+    folder = (ROOT / page).parent
+
+    def address(link: re.Match[str]) -> str:
+        target = (folder / link[1]).resolve()
+        if target.suffix in PAGES or not target.exists():
+            return link[0]
+        place = target.relative_to(ROOT).as_posix()
+        return f"]({META['urls']['Homepage']}/blob/main/{place})"
+
+    source[0] = LINK.sub(address, source[0])
+    if page == root_doc:
+        source[0] += contents(source[0])
+
+
+def contents(index: str) -> str:
+    """The site's navigation: the pages that each section of the index links to."""
+    trees = []
+    for section in index.split("\n## ")[1:]:
+        title, _, text = section.partition("\n")
+        links = [link[1] for link in LINK.finditer(text)]
+        pages = [link.rpartition(".")[0] for link in links if link.endswith(PAGES)]
+        trees.append(
+            "\n".join(
+                ["```{toctree}", ":hidden:", f":caption: {title}", "", *pages, "```"]
+            )
+        )
+    return "\n\n" + "\n\n".join(trees) + "\n"
+
+
+def as_written(
+    app: Any, what: str, name: str, part: Any, options: Any, lines: list[str]
+) -> None:
+    """A docstring is plain text with equations and shapes: a first sentence, and the
+    rest as it stands.
+    """
+    end = lines.index("") if "" in lines else len(lines)
+    first = [escape(line) for line in lines[:end]]
+    rest = [f"   {line}" for line in lines[end + 1 :]]
+    lines[:] = [
+        *first,
+        "",
+        *([".. code-block:: text", "", *rest, ""] if any(rest) else []),
+    ]
+
+
+def setup(app: Any) -> None:
+    """Called by Sphinx."""
+    app.connect("autodoc-process-docstring", as_written)
+    app.connect("source-read", link_to_code)

@@ -1,0 +1,114 @@
+"""What is packaged: the wheel's content, the page of the package index, the site, the
+image and the workflow.
+"""
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from email import message_from_string
+from pathlib import Path
+
+import pytest
+import yaml
+
+from equipoise.run import recipes
+
+ROOT = Path(__file__).resolve().parents[1]
+META = tomllib.loads((ROOT / "pyproject.toml").read_text())
+HOME = META["project"]["urls"]["Homepage"]
+RULE = META["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"][0]  # fmt: skip
+ADDRESS = re.compile(rf"\]\({re.escape(HOME)}/blob/main/([^)#]+)(?:#[\w-]+)?\)")
+
+
+def run(*arguments: object, cwd: Path = ROOT) -> str:
+    """The output of a command that succeeds."""
+    command = list(map(str, arguments))
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_links_on_the_package_index_lead_to_files():
+    readme = (ROOT / "README.md").read_text()
+    page = re.sub(RULE["pattern"], RULE["replacement"], readme)
+    links = ADDRESS.findall(page)
+    assert len(links) > 10 and all((ROOT / link).exists() for link in links)
+    assert not re.findall(r"\]\((?!https?://|#)", page)
+
+
+def test_every_address_of_the_project_is_the_same():
+    for path in ("equipoise/run/model_card.py", "CHANGELOG.md"):
+        named = set(re.findall(r"https://github\.com/[\w-]+/[\w-]+", (ROOT / path).read_text()))  # fmt: skip
+        assert named == {HOME}
+    assert all(url.startswith(HOME) for url in META["project"]["urls"].values())
+
+
+def test_the_changelog_has_this_version():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    versions = re.findall(r"^## \[([^]]+)\]", text, re.MULTILINE)
+    assert versions[0] == "Unreleased" and META["project"]["version"] in versions
+    links = set(re.findall(r"^\[([^]]+)\]: https://", text, re.MULTILINE))
+    assert links == set(versions)
+
+
+def test_the_workflow_runs_the_makefile_on_every_python_that_is_promised():
+    path = ROOT / ".github" / "workflows" / "ci.yml"
+    workflow = yaml.safe_load(path.read_text())
+    (test,) = [job for job in workflow["jobs"].values() if "strategy" in job]
+    promised = {
+        name.rpartition(" ")[2]
+        for name in META["project"]["classifiers"]
+        if re.search(r"Python :: 3\.\d+$", name)
+    }
+    assert set(test["strategy"]["matrix"]["python"]) == promised
+    targets = re.findall(r"make ([a-z ]+)", path.read_text())
+    known = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(" ".join(targets).split()) <= known and "test" in " ".join(targets)
+    check = Path(sys.executable).with_name("check-jsonschema")
+    run(check, "--builtin-schema", "vendor.github-workflows", path)
+
+
+def test_the_image_is_well_written():
+    run(Path(sys.executable).with_name("hadolint"), ROOT / "Dockerfile")
+    text = (ROOT / "Dockerfile").read_text()
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE)
+    for name in " ".join(copied).split():
+        assert (ROOT / name).exists(), name
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_what_a_run_needs(tmp_path):
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path)
+    (path,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(path) as wheel:
+        names = set(wheel.namelist())
+        (place,) = [name for name in names if name.endswith("METADATA")]
+        metadata = message_from_string(wheel.read(place).decode())
+    package = ROOT / "equipoise"
+    kept = [
+        file.relative_to(ROOT).as_posix()
+        for file in package.rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    ]
+    assert set(kept) <= names
+    assert {f"equipoise/recipes/{name}.yaml" for name in recipes.packaged()} <= names
+    assert {"equipoise/py.typed"} <= names
+    outside = {name.split("/")[0] for name in names} - {"equipoise"}
+    assert all(name.endswith(".dist-info") for name in outside)
+    assert metadata["Author"] == "The Equipoise developers"
+    page = str(metadata.get_payload())
+    assert len(ADDRESS.findall(page)) > 10
+    assert not re.findall(r"\]\((?!https?://|#)", page)
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path):
+    options = ("--fail-on-warning", "--keep-going", "--quiet", "-c", "docs")
+    run(sys.executable, "-m", "sphinx", *options, ".", tmp_path)
+    index = (tmp_path / "docs" / "index.html").read_text()
+    for page in (ROOT / "docs").glob("*.md"):
+        assert f"{page.stem}.html" in index or page.stem == "index"
+    api = (tmp_path / "docs" / "api.html").read_text()
+    assert "equipoise.solvers.zero_sum.nash" in api
