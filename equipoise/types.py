@@ -74,7 +74,8 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True):
     Local players give `token_ids` and `logprobs`, the end token included. These are
     nats under the distribution that was sampled from, so after temperature, top-k and
     top-p, renormalised; at temperature 0, which takes the most likely token, under the
-    model's own. `finish` is why the answer ended; on "error", `error` is what happened
+    model's own. Where top-k or top-p cut, `uncut` are those after temperature alone.
+    `finish` is why the answer ended; on "error", `error` is what happened
     and `text` is empty. `completion_tokens` and `cost` (in the currency of the player's
     prices) are an endpoint's account of the move.
     """
@@ -87,6 +88,7 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
     completion_tokens: int = 0
     cost: float = 0.0
+    uncut: tuple[float, ...] = ()
 
     @property
     def tokens(self) -> int:

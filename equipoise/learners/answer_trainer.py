@@ -1,8 +1,8 @@
 """transformers' `Trainer` for losses on whole answers' log-probabilities.
 
 A row is a prompt with one or more answers; an `Objective` gives the loss of a batch of
-scored rows. Only `compute_loss`, `log` and `floating_point_ops` are overridden, all
-three documented ways to extend the `Trainer`, so checkpoints, mixed precision, PEFT,
+scored rows. Only `compute_loss`, `create_scheduler`, `log` and `floating_point_ops` are
+overridden, all documented ways to extend the `Trainer`, so checkpoints, mixed precision, PEFT,
 accelerate, FSDP, DeepSpeed and `report_to` are its own.
 
 An optimizer step takes the next rows in order, as many as fit the batches of all its
@@ -31,6 +31,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from equipoise.errors import ConfigError, EquipoiseError
 from equipoise.learners.checkpoints import COMPLETE
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
+from equipoise.learners.learning_rates import begun
 from equipoise.models.device import choose_device
 from equipoise.models.output_head import AnswerHead
 from equipoise.models.packing import PromptAnswers, pack, shares_prompts
@@ -193,6 +194,17 @@ class AnswerTrainer(Trainer):
         self._tokens += sum(batch[b].answers.length for b in counts)
         return loss
 
+    def create_scheduler(
+        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
+    ) -> torch.optim.lr_scheduler.LRScheduler:
+        """The Trainer's own, begun one step in and ended one step early: neither the
+        first nor the last step is at rate 0.
+        """
+        if self.lr_scheduler is None:
+            begun(super().create_scheduler(num_training_steps + 1, optimizer))
+        assert self.lr_scheduler is not None
+        return self.lr_scheduler
+
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         """Not counted."""
         return 0
@@ -220,6 +232,22 @@ class AnswerTrainer(Trainer):
         last = dict(_lines(self.state.log_history)[-1])
         del last["tokens_per_second"], last["steps"]
         return {"steps": last.pop("step"), **last, "examples": self.examples}
+
+    @torch.no_grad()
+    def logprobs(self, rows: Sequence[Row]) -> list[list[float]]:
+        """log p of the answers of each row under the trained model, in nats.
+
+        After the training; every process computes all of them.
+        """
+        model = self.model_wrapped
+        model.eval()
+        head = self.head or AnswerHead(model, self.chunk)
+        sums: list[list[float]] = []
+        for row in rows:
+            packed = pack([row.answers], self.pad_id, shared=False)
+            with self.compute_loss_context_manager():
+                sums.append(packed.to(self.args.device).sums(head, model).tolist())
+        return sums
 
     def assert_finite(self) -> None:
         """Raises EquipoiseError if a weight is no longer a number."""

@@ -15,7 +15,7 @@ import numpy as np
 from equipoise.component import Component
 from equipoise.games.base import Game
 from equipoise.losses.base import PreferenceLoss
-from equipoise.players.base import Player
+from equipoise.players.base import Player, Precision
 from equipoise.types import Episode, Pair, PlayerId, Turn
 
 
@@ -102,6 +102,13 @@ class Learner(Component):
     def steps(self, examples: int) -> int:
         """How many optimizer steps learning from `examples` takes."""
         return 1
+
+    def carried_precision(self) -> Precision | None:
+        """In which precision its player has to play, to be what was trained.
+
+        None: whatever the player's own settings say.
+        """
+        return None
 
     def kept(self, parameters: int, adapter: bool) -> int:
         """Bytes that it keeps besides a policy of so many parameters, its gradients and

@@ -19,7 +19,9 @@ from equipoise.errors import ConfigError, NoSignal
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.checkpoints import disk_errors, resumable
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
+from equipoise.learners.hand_over import write_probes
 from equipoise.learners.launch import world_size
+from equipoise.learners.rounding import round_weights
 from equipoise.players.base import Player
 
 if TYPE_CHECKING:
@@ -107,12 +109,17 @@ def fine_tune(
         resume_from = None if checkpoint is None else str(checkpoint)
         trainer.train(resume_from_checkpoint=resume_from)
     trainer.assert_finite()
+    probes = rows[: settings.probes]
+    logprobs = trainer.logprobs(probes)
+    if settings.rounding == "stochastic":
+        round_weights(trainer.model, seeds.child(seed, "rounding"))
     with quiet(), disk_errors(output):
         trainer.save_whole(output)
         if trainer.is_world_process_zero():
             # a pickle of this machine's paths
             (output / "training_args.bin").unlink(missing_ok=True)
             encoding.tokenizer.save_pretrained(str(output))
+            write_probes(output, [row.answers for row in probes], logprobs)
     return trainer.summary()
 
 

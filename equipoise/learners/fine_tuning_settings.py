@@ -17,6 +17,7 @@ from pydantic import Field
 
 from equipoise import seeds
 from equipoise.component import Settings
+from equipoise.players.base import Precision
 
 # Small steps that are sorted by length together: little padding, and an order that is
 # still nearly random.
@@ -64,6 +65,28 @@ class FineTuningSettings(Settings):
         description="bf16: matrix products in bfloat16, weights that are trained in "
         "float32",
     )
+    rounding: Literal["none", "stochastic"] = Field(
+        "none",
+        description="of whole weights when they are written. none: float32, as they "
+        "were trained, and so they play; stochastic: to bfloat16, up or down at random "
+        "so that their mean is what was trained: half the memory in play",
+    )
+    probes: int = Field(
+        8,
+        ge=1,
+        description="examples on which the player that plays is compared with the "
+        "learner, after each training",
+    )
+    max_disagreement: float = Field(
+        default_factory=lambda data: (
+            1e-3
+            if data.get("precision") == "fp32" and data.get("rounding") == "none"
+            else 0.25
+        ),
+        gt=0,
+        description="nats a token by which they may differ on average; more stops the "
+        "run",
+    )
     chunk: int | None = Field(
         None,
         ge=1,
@@ -84,6 +107,10 @@ class FineTuningSettings(Settings):
         description="optimizer steps between checkpoints, rounded up to whole "
         "log_steps; 0 keeps none",
     )
+
+    def carried_precision(self) -> Precision:
+        """In which precision the player plays what was trained."""
+        return self.precision if self.rounding == "none" else "bf16_weights"
 
     def step_size(self, processes: int) -> int:
         """How many examples an optimizer step is of."""

@@ -20,6 +20,7 @@ from pydantic import model_validator
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.learners.processes import Launchable
+from equipoise.players.base import Precision
 
 
 class PolicyGradient(PolicyGradientSettings, Launchable):
@@ -43,6 +44,10 @@ class PolicyGradient(PolicyGradientSettings, Launchable):
                 "model; use ddp"
             )
         return self
+
+    def carried_precision(self) -> Precision:
+        """That of its own products."""
+        return self.precision
 
     def steps(self, examples: int) -> int:
         """Optimizer steps of an update."""

@@ -181,7 +181,7 @@ class PolicyTrainer:
             "reward_deviation": batch.reward_B.std(correction=0).item(),
             "length": (count / len(batch)).item(),
         }
-        if player.temperature > 0 and player.top_p == 1 and player.top_k == 0:
+        if player.temperature > 0:
             gap_BT = (batch.old_BT - batch.sampled_BT).abs() * batch.mask_BT
             facts["sampler_gap"] = (gap_BT.sum() / count).item()
             where = "the answers that it is to learn from"

@@ -31,7 +31,8 @@ class RolloutBatch:
     group_B: integers, equal for moves that answered one chat in one role.
     roles: the role of each move.
     mask_BT: true on a move's tokens.
-    sampled_BT: log-probabilities that the sampler gave, in nats.
+    sampled_BT: log-probabilities that the sampler gave, in nats, before top-k and
+        top-p cut.
     old_BT: the policy's own, before the update.
     reference_BT: those of the policy that training started from.
     value_BT: the critic's values, before each token.
@@ -155,5 +156,5 @@ def rollout_batch(
         ),
         roles=[episode.role for episode in episodes],
         mask_BT=padded([[1.0] * len(answer) for answer in answers]).bool(),
-        sampled_BT=padded([turn.move.logprobs for turn in turns]),
+        sampled_BT=padded([turn.move.uncut or turn.move.logprobs for turn in turns]),
     )

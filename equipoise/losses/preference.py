@@ -32,6 +32,7 @@ from equipoise.losses.opponents import (
     AgainstNobody,
     AgainstReference,
     merged,
+    scaled,
 )
 from equipoise.types import PlayerId
 
@@ -55,6 +56,9 @@ __all__ = [
     "sigmoid",
     "squared",
 ]
+
+
+INTENDED = (0.25, 0.75)  # λ as the published MNPO configurations write it
 
 
 class SimPO(AgainstNobody, Logistic):
@@ -291,22 +295,29 @@ class MNPO(AgainstLeague, Member):
 
 
 class MNPOReleased(Member):
-    """MNPO as released, to compare with: see `released_mnpo`, and `MNPO` for why its
-    opponents hardly steer.
+    """MNPO as released, to compare with: see `MNPO` for why its opponents hardly steer.
 
-    π_0 is the reference and no history, so the first generation has the reference's
-    share alone. Log-probabilities are per-token means. β scales the logged rewards,
-    β·(log π_θ − log π_ref), and nothing else.
+    The history begins with the policy that sampled, π_t itself, also where it is π_0:
+    one in the first generation, then two, up to `max_history`; so the shares add up to
+    one, and a policy that has not learned has margin 0. Log-probabilities are per-token
+    means. β scales the logged rewards, β·(log π_θ − log π_ref), and nothing else.
     """
 
     kind: Literal["mnpo_released"] = "mnpo_released"
     length: Literal["sum", "mean"] = Field(
         "mean", description="an answer's log-probability: sum, or mean per token"
     )
-    weights: tuple[Annotated[float, Field(ge=0)], ...] = Field(
-        (0.25, 0.75),
-        min_length=1,
-        description="λ of π_t, π_{t−1}, …, newest first; the first is positive",
+    max_history: int = Field(
+        2, ge=1, description="how many generations the history has at most, π_t counted"
+    )
+    weights: (
+        Literal["uniform", "intended"]
+        | Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=1)]
+    ) = Field(
+        "uniform",
+        description="λ of the history, newest first. uniform: what ran, since the "
+        "released trainer reads no such key; intended: 0.25 and 0.75, which the "
+        "published configurations write; or a list of your own",
     )
     ratio: float = Field(
         1 / 3, ge=0, le=1, description="the reference's share; the history has the rest"
@@ -315,12 +326,24 @@ class MNPOReleased(Member):
     beta: float = Field(10.0, gt=0, description="scale of the logged rewards")
 
     @model_validator(mode="after")
-    def _first(self) -> MNPOReleased:
-        if self.weights[0] == 0:
+    def _enough(self) -> MNPOReleased:
+        if self.weight_K[0] == 0:
             raise ValueError(
                 "weights: the first (of π_t, which is never absent) must be positive"
             )
+        if len(self.weight_K) < self.max_history:
+            raise ValueError(
+                f"weights: {len(self.weight_K)} for max_history = {self.max_history}; "
+                "give one for each generation of the history"
+            )
         return self
+
+    @property
+    def weight_K(self) -> tuple[float, ...]:
+        """λ of the whole history, newest first, before it is scaled to those present."""
+        if isinstance(self.weights, tuple):
+            return self.weights
+        return INTENDED if self.weights == "intended" else (1.0,) * self.max_history
 
     def scored_against(
         self,
@@ -338,26 +361,16 @@ class MNPOReleased(Member):
         outsiders: Sequence[PlayerId] = (),
     ) -> list[tuple[PlayerId, float]]:
         """π_0 first, even where its share is 0 (the logged rewards need it), then the
-        history without π_0.
+        rest of the history.
         """
-        history = list(zip(past[:-1], self.weights, strict=False))
-        total = sum(weight for _, weight in history)
-        share = 1 - self.ratio
-        opponents = [(player, share * weight / total) for player, weight in history]
-        return [(past[-1], self.ratio), *opponents]
+        present = past[: self.max_history]
+        history = scaled(zip(present, self.weight_K, strict=False))
+        share = {player: (1 - self.ratio) * weight for player, weight in history}
+        reference = self.ratio + share.pop(past[-1], 0.0)
+        return [(past[-1], reference), *share.items()]
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
-        batch = self.measured(batch)
-        policy_B = batch.policy_chosen_B - batch.policy_rejected_B
-        margin_KB = batch.opponent_chosen_KB - batch.opponent_rejected_KB
-        return released_mnpo(
-            policy_B,
-            margin_KB[0],
-            margin_KB[1:],
-            ratio=self.ratio,
-            weight_K=self.weights,
-            eta=self.eta,
-        )
+        return squared(self.residual_B(batch), 1 / (2 * self.eta))
 
     def rewards(self, batch: PairBatch) -> tuple[torch.Tensor, torch.Tensor]:
         batch = self.measured(batch)

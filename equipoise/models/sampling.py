@@ -37,10 +37,12 @@ class SampledAnswer:
 
     A log-probability is in nats, under the distribution that was sampled from: after
     temperature and cuts, renormalised. At temperature 0 it is under softmax(logits).
+    `uncut` are those before the cuts.
     """
 
     token_ids: list[int]
     logprobs: list[float]
+    uncut: list[float]
     ended: bool
 
 
@@ -123,12 +125,16 @@ def _answers(
     limit_B = torch.tensor(limits, device=device)
     token_BT = torch.zeros(number_BT.shape, dtype=torch.int64, device=device)
     logprob_BT = torch.zeros(number_BT.shape, dtype=torch.float32, device=device)
+    uncut_BT = torch.zeros_like(logprob_BT)
     row_B = torch.arange(len(limits), device=device)
     done_B = torch.zeros(len(limits), dtype=torch.bool, device=device)
     every = 1 if device.type == "cpu" else CHECK
     for t in range(longest):
-        token_B, logprob_B = choose(batch.logits_BV, number_BT[row_B, t], settings)
+        token_B, logprob_B, uncut_B = choose(
+            batch.logits_BV, number_BT[row_B, t], settings
+        )
         token_BT[row_B, t], logprob_BT[row_B, t] = token_B, logprob_B
+        uncut_BT[row_B, t] = uncut_B
         done_B |= (token_B[:, None] == stop_S).any(1) | (limit_B <= t + 1)
         if (t + 1) % every == 0:
             keep = (~done_B).nonzero()[:, 0]
@@ -140,8 +146,8 @@ def _answers(
                 done_B, token_B = done_B[keep], token_B[keep]
         if t + 1 < longest:
             batch.step(token_B)
-    rows = zip(token_BT.tolist(), logprob_BT.tolist(), limits, strict=True)
-    for ids, logprobs, limit in rows:
+    numbers_B = (token_BT.tolist(), logprob_BT.tolist(), uncut_BT.tolist())
+    for ids, logprobs, uncut, limit in zip(*numbers_B, limits, strict=True):
         ends = [n for n, token in enumerate(ids[:limit], 1) if token in stop_ids]
         length = ends[0] if ends else limit
-        yield SampledAnswer(ids[:length], logprobs[:length], bool(ends))
+        yield SampledAnswer(ids[:length], logprobs[:length], uncut[:length], bool(ends))

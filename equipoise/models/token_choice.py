@@ -30,27 +30,39 @@ class SamplingSettings:
     top_k: int = 0
     top_p: float = 1.0
 
+    @property
+    def cuts(self) -> bool:
+        """Whether some tokens are never sampled."""
+        return bool(self.top_k) or self.top_p < 1
+
 
 def choose(
     logits_BV: torch.Tensor, number_B: torch.Tensor, settings: SamplingSettings
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """A token for each row, and its log-probability.
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A token for each row, its log-probability, and the one before the cuts.
 
     `logits_BV` [B, V]; `number_B` float64 [B] in [0, 1), the random numbers. Returns
-    (token_B int64, logprob_B float32, in nats).
+    (token_B int64, logprob_B float32, uncut_B float32, in nats); uncut is under
+    softmax(logits / temperature) of the whole vocabulary.
     """
     logits_BV = logits_BV.float()
     if settings.temperature == 0:
         best_B, token_B = logits_BV.max(-1)
-        return token_B, best_B - logits_BV.logsumexp(-1)
+        logprob_B = best_B - logits_BV.logsumexp(-1)
+        return token_B, logprob_B, logprob_B
     logits_BV = logits_BV / settings.temperature
-    if settings.top_k or settings.top_p < 1:
+    whole_B = logits_BV.logsumexp(-1) if settings.cuts else None
+    if settings.cuts:
         cut_BV = logits_BV < _least_kept(logits_BV, settings)
         logits_BV = logits_BV.masked_fill(cut_BV, -torch.inf)
-    logits_BV = logits_BV - logits_BV.amax(-1, keepdim=True)
+    largest_B1 = logits_BV.amax(-1, keepdim=True)
+    logits_BV = logits_BV - largest_B1
     token_B, total_B = _inverse(logits_BV.exp(), number_B)
     logit_B = logits_BV.gather(1, token_B[:, None])[:, 0]
-    return token_B, logit_B - total_B.log().float()
+    logprob_B = logit_B - total_B.log().float()
+    if whole_B is None:
+        return token_B, logprob_B, logprob_B
+    return token_B, logprob_B, logit_B + largest_B1[:, 0] - whole_B
 
 
 def _least_kept(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Tensor:

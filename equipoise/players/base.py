@@ -5,11 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from equipoise.component import Component
 from equipoise.models.resources import Resources
 from equipoise.types import Message, Move, View
+
+Precision = Literal["fp32", "bf16", "bf16_weights"]
+"""What a learner computes in: fp32; bf16, products in bfloat16 of weights in float32;
+bf16_weights, the same with weights that bfloat16 holds exactly."""
 
 
 class Actor(Protocol):
@@ -56,6 +60,20 @@ class Scorer(Protocol):
 
 
 @runtime_checkable
+class TokenScorer(Protocol):
+    """An actor that can compute the log-probability of given token ids."""
+
+    def token_sums(
+        self, prompts: Sequence[list[int]], answers: Sequence[list[int]]
+    ) -> list[float]:
+        """log p(answer | prompt), in nats, of each answer's token ids.
+
+        Under softmax(logits), whatever the actor samples with.
+        """
+        ...
+
+
+@runtime_checkable
 class Distribution(Protocol):
     """An actor whose whole policy can be written down."""
 
@@ -85,6 +103,13 @@ class Player(Component):
     def start(self) -> Path | None:
         """The folder of generation 0's weights, where they are not the model's own."""
         return None
+
+    def carrying(self, precision: Precision | None) -> Player:
+        """The player as it plays where a learner of this precision trains it.
+
+        None: nobody trains it, or its learner has no precision.
+        """
+        return self
 
     @abstractmethod
     def open(self, weights: Path | None, resources: Resources) -> Actor:

@@ -5,7 +5,7 @@ full weights or LoRA.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,9 +19,10 @@ from equipoise.models.adapters import (
     resolve,
     resolve_adapter,
 )
+from equipoise.models.device import choose_device
 from equipoise.models.loading import Dtype, load_encoding, load_model
 from equipoise.models.resources import Resources
-from equipoise.players.base import Player
+from equipoise.players.base import Player, Precision
 from equipoise.types import Message, Move, View
 
 if TYPE_CHECKING:
@@ -51,7 +52,13 @@ class Local(Player):
     )
     dtype: Dtype = Field(
         "auto",
-        description="of the weights; auto: the model's own on an accelerator, float32 on a CPU",
+        description="of the weights; auto: of a player that learns, its learner's; of "
+        "others the model's own on an accelerator, float32 on a CPU",
+    )
+    precision: Literal["fp32", "bf16"] | None = Field(
+        None,
+        description="bf16: matrix products in bfloat16, whatever the weights; null: "
+        "where dtype is auto, as the player's learner computes",
     )
     device: str = Field(
         "auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …"
@@ -126,6 +133,20 @@ class Local(Player):
             self.model, self.max_length, self.template, self.template_options
         )
 
+    def carrying(self, precision: Precision | None) -> Local:
+        """The player in the precision of its learner, unless `dtype` says otherwise.
+
+        Weights are float32, as they were trained, or, where the learner rounds them and
+        of a frozen base under an adapter, bfloat16.
+        """
+        if precision is None or self.dtype != "auto":
+            return self
+        frozen = precision == "bf16" and self.lora is not None
+        short = frozen or precision == "bf16_weights"
+        products = self.precision or ("bf16" if precision == "bf16" else None)
+        dtype = "bfloat16" if short else "float32"
+        return self.model_copy(update={"dtype": dtype, "precision": products})
+
     def open(self, weights: Path | None, resources: Resources) -> LocalActor:
         """The actor with `weights`.
 
@@ -155,7 +176,9 @@ class Local(Player):
 
         None for the adapter: the weights are the model's own. Raises ModelError.
         """
-        loading = (resolve(self.model), self.dtype, self.device, self.attention)
+        on_cpu = choose_device(self.device).type == "cpu"
+        dtype = "float32" if self.dtype == "auto" and on_cpu else self.dtype
+        loading = (resolve(self.model), dtype, self.device, self.attention)
         if weights is None or holds_adapter(weights, self.lora):
             base = resources.get(
                 ("base", *loading), lambda: SharedBase(self.model, self._load(None))
@@ -263,13 +286,14 @@ class LocalActor:
         limits = [
             min(player.max_new_tokens, encoding.max_length - len(ids)) for ids in rows
         ]
+        settings = SamplingSettings(player.temperature, player.top_k, player.top_p)
         with self._model() as model:
             samples = sample(
                 model,
                 rows,
                 seeds,
                 limits,
-                SamplingSettings(player.temperature, player.top_k, player.top_p),
+                settings,
                 stop_ids=encoding.stop_ids,
                 pad_id=encoding.pad_id,
                 batch_size=player.batch_size,
@@ -281,6 +305,7 @@ class LocalActor:
                 tuple(answer.token_ids),
                 tuple(answer.logprobs),
                 len(ids),
+                uncut=tuple(answer.uncut) if settings.cuts else (),
             )
             yield row, move
 
@@ -316,6 +341,23 @@ class LocalActor:
                 batch_size=self.player.batch_size,
             )
 
+    def token_sums(
+        self, prompts: Sequence[list[int]], answers: Sequence[list[int]]
+    ) -> list[float]:
+        """log p(answer | prompt), in nats, of each answer's token ids, uncut."""
+        from equipoise.models.logprobs import answer_logprobs
+
+        pairs = zip(prompts, answers, strict=True)
+        with self._model() as model:
+            scores = answer_logprobs(
+                model,
+                [[*prompt, *answer] for prompt, answer in pairs],
+                list(map(len, prompts)),
+                self._encoding.pad_id,
+                batch_size=self.player.batch_size,
+            )
+        return [total for total, _ in scores]
+
     def retraced(
         self, prompts: Sequence[list[int]], answers: Sequence[list[int]]
     ) -> list[list[float]]:
@@ -332,6 +374,15 @@ class LocalActor:
                 self.player.temperature or 1.0,
                 self._encoding.pad_id,
             )
+
+    def _products(self, model: Any) -> AbstractContextManager[Any]:
+        """The precision of matrix products."""
+        import torch
+
+        if self.player.precision is None:
+            return nullcontext()
+        short = self.player.precision == "bf16"
+        return torch.autocast(model.device.type, torch.bfloat16, enabled=short)
 
     def _refuse_cut(
         self, joined: Sequence[tuple[list[int], int]], texts: Sequence[str]
@@ -355,7 +406,7 @@ class LocalActor:
 
         assert self._lend is not None, "the actor is closed"
         try:
-            with self._lend() as model:
+            with self._lend() as model, self._products(model):
                 yield model
         except torch.OutOfMemoryError as error:
             raise ModelError(

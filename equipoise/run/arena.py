@@ -68,7 +68,7 @@ class RunArena:
         """
         config = run.config
         ledger = run.ledger
-        population = Population(config.players, run.folder / "players", ledger)
+        population = Population(config.playing, run.folder / "players", ledger)
         roster = Roster(config, ledger)
         memory = Memory(config, ledger)
         recorder = Recorder(config, ledger, population, monitor)

@@ -115,6 +115,16 @@ class RunConfig(Settings):
         return self.learners.get(player, self.learner)
 
     @property
+    def playing(self) -> dict[str, Player]:
+        """The players as they play: those that learn in their learner's precision."""
+        return {
+            name: player.carrying(self.learner_of(name).carried_precision())
+            if player.learns
+            else player
+            for name, player in self.players.items()
+        }
+
+    @property
     def learning(self) -> list[str]:
         """The names of the players that learn, in order."""
         return [name for name, player in self.players.items() if player.learns]
@@ -139,6 +149,7 @@ class RunConfig(Settings):
         self._check_measures()
         self.schedule.check(self.game, list(self.players))
         self._check_adapters()
+        self._check_rounding()
         self._check_rewards()
         self._check_kept()
         for tracker in self.report_to:
@@ -228,6 +239,16 @@ class RunConfig(Settings):
                     f"players.{name}.adapter: '{other}' starts from "
                     f"'{player.adapter}', too; give each role an adapter of its own, "
                     "or set schedule.shared: true if one start for both is meant"
+                )
+
+    def _check_rounding(self) -> None:
+        """Raises ValueError where an adapter's learner rounds whole weights."""
+        for name in self.learning:
+            rounds = self.learner_of(name).carried_precision() == "bf16_weights"
+            if rounds and getattr(self.players[name], "lora", None) is not None:
+                raise ValueError(
+                    f"learner.rounding: rounds whole weights, but '{name}' trains an "
+                    "adapter (lora), which stays float32; set rounding: none"
                 )
 
     def _check_rewards(self) -> None:

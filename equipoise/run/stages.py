@@ -66,7 +66,7 @@ class RunStages:
         memory = Memory(config, ledger)
         live = LiveLearners(config, ledger, run.folder, resources)
         population = Population(
-            config.players,
+            config.playing,
             run.folder / "players",
             resources=resources,
             live=live.actor,

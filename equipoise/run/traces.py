@@ -118,7 +118,7 @@ class TeacherMatches:
         """
         config = self._config
         planned = self.planned()
-        players = {**config.players, TEACHER: self._teacher}
+        players = {**config.playing, TEACHER: self._teacher}
         population = Population(players, folder, ledger)
         recorder = Recorder(config, ledger, population, monitor)
         ledger.add_prompts(self.prompts, "train", 0)

@@ -15,6 +15,9 @@ from equipoise import seeds
 from equipoise.data.logprobs import opponent_logprobs
 from equipoise.evaluate.measures import Measures
 from equipoise.learners.base import OtherPlayer, TrainingBatch
+from equipoise.learners.fine_tuning_settings import FineTuningSettings
+from equipoise.learners.hand_over import compare, has_probes
+from equipoise.players.base import TokenScorer
 from equipoise.players.population import Population
 from equipoise.run.directory import RunDirectory
 from equipoise.run.live_learners import LiveLearners
@@ -61,6 +64,7 @@ class Training:
                     facts.update(self._update(key, newborn, t))
                 else:
                     facts.update(self._train(key, examples, learner, t))
+                    facts.update(self._handed_over(learner, newborn))
                 self._ledger.add_player(newborn, learner, trainer.kind, facts)
                 write_cards(self._run, [newborn])
         self._live.drop_old_states(learner.name)
@@ -127,6 +131,23 @@ class Training:
             batch.output.rename(home)
             shutil.rmtree(batch.scratch, ignore_errors=True)
         return json.loads((home / "training.json").read_text())
+
+    def _handed_over(self, learner: PlayerId, newborn: PlayerId) -> dict[str, float]:
+        """How far the player that will play is from what was trained.
+
+        Raises ConfigError where that is too far.
+        """
+        home = self._population.home(newborn)
+        trainer = self._config.learner_of(learner.name)
+        if not (isinstance(trainer, FineTuningSettings) and has_probes(home)):
+            return {}
+        before, after = map(self._population.actor, (learner, newborn))
+        if not (isinstance(before, TokenScorer) and isinstance(after, TokenScorer)):
+            return {}
+        hand_over = compare(home, before, after)
+        self._population.release()  # two generations of whole weights are one too many
+        hand_over.check(newborn, trainer.max_disagreement)
+        return hand_over.facts()
 
     def _training_batch(
         self, key: str, pairs: list[Pair], learner: PlayerId, t: int

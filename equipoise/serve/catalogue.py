@@ -89,7 +89,7 @@ class Catalogue:
         """
         with RunDirectory.read(folder) as run:
             players = {
-                name: change(player) for name, player in run.config.players.items()
+                name: change(player) for name, player in run.config.playing.items()
             }
             offers = _offers(Population(players, run.folder / "players"), players)
             measured = run.ledger.stages("measure")

@@ -349,6 +349,35 @@ def test_the_sampler_and_the_learner_give_a_token_one_probability(make, temperat
     assert learn(policy_trainer, taught)["sampler_gap"] < 1e-5
 
 
+@pytest.mark.parametrize(
+    "cut", [{"top_p": 0.6}, {"top_k": 3}, {"top_k": 20, "top_p": 0.8}]
+)
+def test_sampler_and_learner_are_compared_before_the_cuts(make, cut):
+    policy_trainer = make(cut, estimator="batch")
+    episodes, turns = played(policy_trainer)
+    told = policy_trainer.actor.retraced(
+        *[
+            getattr(batch_of(policy_trainer, (episodes, turns)), name)
+            for name in ("prompts", "answers")
+        ]
+    )
+    for turn, uncut in zip(turns, told, strict=True):
+        assert list(turn.move.uncut) == pytest.approx(uncut, abs=1e-5)
+        assert sum(turn.move.uncut) < sum(turn.move.logprobs)
+    stale = [
+        msgspec.structs.replace(
+            turn,
+            move=msgspec.structs.replace(
+                turn.move, uncut=tuple(value - 0.1 for value in turn.move.uncut)
+            ),
+        )
+        for turn in turns
+    ]
+    with pytest.raises(EquipoiseError, match=r"differ by 0\.1 nats"):
+        learn(policy_trainer, (episodes, stale))
+    assert learn(policy_trainer, (episodes, turns))["sampler_gap"] < 1e-5
+
+
 @pytest.mark.parametrize("estimator", ["group_relative", "leave_one_out"])
 def test_moves_without_company_in_their_group_teach_nothing(make, estimator):
     policy_trainer = make(estimator=estimator)

@@ -141,12 +141,20 @@ def test_released_member_equals_the_golden_vectors_with_its_logged_rewards(golde
             "beta": case["beta"],
             "length": "sum",
         }
-        loss = PreferenceLoss.build(
-            {"kind": "mnpo_released", "weights": weights, **settings}
-        )
         history = case["history"][: case["max_history"]]
+        if not history:
+            continue  # the history that begins with π_t is never empty
+        loss = PreferenceLoss.build(
+            {
+                "kind": "mnpo_released",
+                "weights": weights,
+                "max_history": len(history),
+                **settings,
+            }
+        )
         past = [PlayerId("policy", g) for g in range(len(history), -1, -1)]
-        opponents = [[case["ref_chosen"], case["ref_rejected"]], *history]
+        read = [h for h, w in zip(history, weights, strict=False) if w]
+        opponents = [[case["ref_chosen"], case["ref_rejected"]], *read]
         batch = make_batch(
             loss,
             len(case["loss"]),
@@ -199,6 +207,23 @@ def test_released_loss_refuses_missing_and_empty_weights():
         released_mnpo(*arguments, ratio=0.5, weight_K=[1.0], eta=0.1)
     with pytest.raises(ConfigError, match="all 0"):
         released_mnpo(*arguments, ratio=0.5, weight_K=[0.0, 0.0, 1.0], eta=0.1)
+
+
+@pytest.mark.parametrize("generation", [0, 1, 2, 3])
+def test_released_member_has_margin_0_where_nothing_was_learned(generation):
+    """At learning rate 0 every generation is π_0."""
+    loss = PreferenceLoss.build({"kind": "mnpo_released", "length": "sum"})
+    past = [PlayerId("policy", g) for g in range(generation, -1, -1)]
+    batch = make_batch(loss, past=past)
+    opponents = len(loss.opponents(past))
+    unmoved = make_batch(
+        loss,
+        past=past,
+        opponent_chosen_KB=batch.policy_chosen_B.expand(opponents, -1),
+        opponent_rejected_KB=batch.policy_rejected_B.expand(opponents, -1),
+    )
+    margin_B = loss.logged(unmoved)["margin"]
+    torch.testing.assert_close(margin_B, torch.zeros_like(margin_B))
 
 
 # -- trl
@@ -383,14 +408,7 @@ class TestMember:
             opponents = loss.opponents(past)
             assert len({player for player, _ in opponents}) == len(opponents)
             assert {player for player, _ in opponents} <= set(past)
-            first = settings["kind"] == "mnpo_released" and len(past) == 1
-            total = (
-                0
-                if settings["kind"] in ("simpo", "cpo")
-                else loss.ratio
-                if first
-                else 1
-            )
+            total = 0 if settings["kind"] in ("simpo", "cpo") else 1
             assert sum(weight for _, weight in opponents) == pytest.approx(total)
             assert sum(
                 weight for _, weight in loss.scored_against(past)
@@ -439,6 +457,17 @@ class TestMember:
             {0: 0.2, 3: 0.2, 2: 0.6},
             2,
         ),
+        ({"kind": "mnpo_released", "ratio": 0.2}, {0: 0.2, 3: 0.4, 2: 0.4}, 2),
+        (
+            {"kind": "mnpo_released", "weights": "intended", "ratio": 0.2},
+            {0: 0.2, 3: 0.2, 2: 0.6},
+            2,
+        ),
+        (
+            {"kind": "mnpo_released", "max_history": 4, "ratio": 0.2},
+            {0: 0.4, 3: 0.2, 2: 0.2, 1: 0.2},
+            4,
+        ),
     ],
     ids=str,
 )
@@ -476,6 +505,11 @@ def test_mnpo_history_shorter_than_its_weights_shares_them_out():
             "eta is not read with distance: sigmoid",
         ),
         ({"kind": "mnpo", "history_weights": [1]}, "did you mean 'weights'"),
+        (
+            {"kind": "mnpo_released", "weights": "intended", "max_history": 3},
+            "2 for max_history = 3",
+        ),
+        ({"kind": "mnpo_released", "weights": [0, 1]}, "the first .* positive"),
         ({"kind": "inpo", "tau": 0.4, "eta": 0.3}, "tau must not exceed eta"),
         ({"kind": "dpo", "reference": "latest"}, "'initial' or 'previous'"),
     ],

@@ -268,7 +268,7 @@ def watch(model, monkeypatch) -> list[tuple[int, int]]:
 def test_tokens_come_as_often_as_they_are_likely(choice):
     logits_V = torch.tensor([0.3, -1.2, 2.0, 1.1, 0.0, -3.0, 0.9, 1.6])
     number_B = torch.from_numpy(uniform(np.arange(10_000), 3))
-    token_B, logprob_B = choose(logits_V.expand(10_000, -1), number_B, choice)
+    token_B, logprob_B, _ = choose(logits_V.expand(10_000, -1), number_B, choice)
     expected_V = warped(logits_V[None], choice)[0]
     count_V = torch.bincount(token_B, minlength=8).numpy()
     likely_V = expected_V.exp().double().numpy()
@@ -289,7 +289,7 @@ def test_a_token_is_the_inverse_of_the_cumulative_distribution(vocabulary):
         500, vocabulary, generator=torch.Generator().manual_seed(vocabulary)
     )
     number_B = uniform(np.arange(500), 0)
-    token_B, _ = choose(logits_BV, torch.from_numpy(number_B), SamplingSettings())
+    token_B, _, _ = choose(logits_BV, torch.from_numpy(number_B), SamplingSettings())
     running_BV = logits_BV.double().softmax(-1).cumsum(-1).numpy()
     for token, number, running_V in zip(
         token_B.tolist(), number_B, running_BV, strict=True
@@ -327,7 +327,7 @@ def test_what_is_impossible_never_comes(number, vocabulary):
         SamplingSettings(top_k=3),
         SamplingSettings(top_p=0.5),
     ]:
-        token_B, logprob_B = choose(
+        token_B, logprob_B, _ = choose(
             logits_BV, torch.tensor([number], dtype=torch.float64), choice
         )
         assert token_B.tolist() == [vocabulary // 2] and logprob_B.tolist() == [0.0]

@@ -60,9 +60,9 @@ def _within_run(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
 def _between_runs(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
     """Every player is opened from its run's folder; what they share is loaded once."""
     first = plan.runs[0]
-    home = Population(first.config.players, first.folder / "players")
+    home = Population(first.config.playing, first.folder / "players")
     others = [
-        Population(run.config.players, run.folder / "players", resources=home.resources)
+        Population(run.config.playing, run.folder / "players", resources=home.resources)
         for run in plan.runs[1:]
     ]
     actor = _actors(plan, [home, *others])

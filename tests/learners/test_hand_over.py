@@ -1,0 +1,150 @@
+"""What plays is what was trained, or the run stops and says what to set."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from equipoise.errors import ConfigError
+from equipoise.games.answers import Answers
+from equipoise.learners.base import TrainingBatch
+from equipoise.learners.hand_over import HandOver, compare, slope
+from equipoise.learners.preference import Preference
+from equipoise.learners.rounding import stochastically_rounded
+from equipoise.losses.base import PreferenceLoss
+from equipoise.models.resources import Resources
+from equipoise.players.base import Player
+from equipoise.players.local import Local
+from equipoise.types import Pair, PlayerId, user
+
+NEWBORN = PlayerId("policy", 1)
+PAIRS = [
+    Pair(str(n), 0, str(n), (user(f"Yes or no, {n}?"),), "It is seven.", "no", 1.0, 0.0)
+    for n in range(8)
+]
+
+
+@pytest.fixture
+def learn(model_folder, tmp_path):
+    """learn(lora=…, **settings) -> (the player as it plays, the folder of its next generation)."""
+
+    def run(lora=None, **settings):
+        player = Player.build(
+            {
+                "kind": "local",
+                "model": str(model_folder("llama")),
+                "device": "cpu",
+                "learns": True,
+                "lora": lora,
+            }
+        )
+        trainer = Preference.model_validate(
+            {"batch_size": 2, "learning_rate": 1e-5, "save_steps": 0, **settings}
+        )
+        output = tmp_path / f"home{len(list(tmp_path.iterdir()))}"
+        output.mkdir()
+        trainer.learn(
+            TrainingBatch(
+                learner=PlayerId("policy"),
+                player=player,
+                weights=None,
+                output=output,
+                scratch=tmp_path / "scratch",
+                seed=1,
+                game=Answers(),
+                loss=PreferenceLoss.build("simpo"),
+                pairs=PAIRS,
+            )
+        )
+        return player.carrying(trainer.carried_precision()), output
+
+    return run
+
+
+def handed_over(player: Local, weights, **play) -> HandOver:
+    plays = player.model_copy(update=play)
+    before = plays.open(None, Resources())
+    return compare(weights, before, plays.open(weights, Resources()))
+
+
+@pytest.mark.parametrize("lora", [None, {"r": 2}], ids=["whole", "adapter"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_player_in_its_learners_precision_plays_what_was_trained(
+    learn, lora, precision
+):
+    player, weights = learn(lora, precision=precision, learning_rate=1e-3)
+    hand_over = handed_over(player, weights)
+    assert hand_over.share == pytest.approx(1, abs=0.01 if precision == "fp32" else 0.1)
+    hand_over.check(NEWBORN, 1e-3 if precision == "fp32" else 0.25)
+
+
+def test_a_player_in_bfloat16_stops_the_run(learn):
+    player, weights = learn()
+    hand_over = handed_over(player, weights, dtype="bfloat16")
+    with pytest.raises(
+        ConfigError, match=r"policy@1 differs .* dtype: auto .* rounding: stochastic"
+    ):
+        hand_over.check(NEWBORN, 1e-3)
+
+
+def test_weights_rounded_at_random_keep_what_was_learned(learn):
+    """On average over the dice; a single draw has the rounding's noise."""
+    player, weights = learn(rounding="stochastic")
+    assert (player.dtype, player.precision) == ("bfloat16", None)
+    handed_over(player, weights).check(NEWBORN, math.inf)
+
+
+def test_stochastic_rounding_keeps_the_mean_and_what_bfloat16_holds():
+    weight = torch.tensor([1.0, -0.3, 3.14159, 1e-20, 0.0, 1 + 2**-10])
+    dice = torch.Generator().manual_seed(0)
+    draws = torch.stack([stochastically_rounded(weight, dice) for _ in range(4000)])
+    assert torch.equal(draws, draws.bfloat16().float())
+    spacing = 2.0**-7 * weight.abs()
+    error = (draws.double().mean(0) - weight).abs()
+    assert (error <= 4 * spacing / math.sqrt(4 * 4000)).all()
+    exact = torch.tensor([1.0, -0.5, 0.0])
+    assert torch.equal(stochastically_rounded(exact, dice), exact)
+
+
+def test_share_is_the_slope_and_not_known_where_nothing_was_learned():
+    learned = np.array([1.0, -2.0, 3.0, 0.5])
+    assert slope(learned, 0.25 * learned, 0.1) == pytest.approx((0.25, 0.0))
+    assert all(map(math.isnan, slope(1e-9 * learned, learned, 0.1)))
+    assert all(map(math.isnan, slope(learned[:2], learned[:2], 0.1)))
+    noise = np.array([1.0, -1.0, -1.0, 1.0])
+    value, error = slope(learned, learned + noise, 0.1)
+    residual = learned + noise - value * learned
+    power = (learned**2).sum()
+    assert value == pytest.approx(1 + learned @ noise / power)
+    assert error == pytest.approx(math.sqrt((residual**2).sum() / 3 / power))
+
+
+def test_a_gap_alone_stops_the_run_and_a_noisy_share_does_not():
+    HandOver(1e-4, math.nan, math.nan).check(NEWBORN, 1e-3)
+    HandOver(1e-4, 0.5, 0.3).check(NEWBORN, 1e-3)
+    with pytest.raises(ConfigError, match=r"differs by 0\.02 nats"):
+        HandOver(0.02, math.nan, math.nan).check(NEWBORN, 1e-3)
+    with pytest.raises(ConfigError, match="1% of what was learned is played"):
+        HandOver(1e-4, 0.01, 0.01).check(NEWBORN, 1e-3)
+
+
+def test_what_is_set_is_left_and_others_play_in_their_own_precision(model_folder):
+    player = Local(model=str(model_folder("llama")), device="cpu")
+    assert player.carrying(None) == player
+    fixed = replace_dtype(player, "bfloat16")
+    assert fixed.carrying("fp32") == fixed
+    assert (player.carrying("fp32").dtype, player.carrying("fp32").precision) == (
+        "float32",
+        None,
+    )
+    assert (player.carrying("bf16").dtype, player.carrying("bf16").precision) == (
+        "float32",
+        "bf16",
+    )
+    adapted = Local(model=str(model_folder("llama")), lora={"r": 2})
+    assert adapted.carrying("bf16").dtype == "bfloat16"
+
+
+def replace_dtype(player: Local, dtype: str) -> Local:
+    return player.model_copy(update={"dtype": dtype})
