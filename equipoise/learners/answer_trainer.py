@@ -200,10 +200,11 @@ class AnswerTrainer(Trainer):
         """The Trainer's own, begun one step in and ended one step early: neither the
         first nor the last step is at rate 0.
         """
-        if self.lr_scheduler is None:
-            begun(super().create_scheduler(num_training_steps + 1, optimizer))
-        assert self.lr_scheduler is not None
-        return self.lr_scheduler
+        fresh = self.lr_scheduler is None
+        scheduler: Any = super().create_scheduler(num_training_steps + 1, optimizer)
+        if fresh and isinstance(scheduler, torch.optim.lr_scheduler.LambdaLR):
+            begun(scheduler)
+        return scheduler
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         """Not counted."""
@@ -239,7 +240,7 @@ class AnswerTrainer(Trainer):
 
         After the training; every process computes all of them.
         """
-        model = self.model_wrapped
+        model: Any = self.model_wrapped
         model.eval()
         head = self.head or AnswerHead(model, self.chunk)
         sums: list[list[float]] = []

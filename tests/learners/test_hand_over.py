@@ -83,7 +83,7 @@ def test_a_player_in_bfloat16_stops_the_run(learn):
     player, weights = learn()
     hand_over = handed_over(player, weights, dtype="bfloat16")
     with pytest.raises(
-        ConfigError, match=r"policy@1 differs .* dtype: auto .* rounding: stochastic"
+        ConfigError, match=r"policy@1 differs by .*dtype: auto.*rounding: stochastic"
     ):
         hand_over.check(NEWBORN, 1e-3)
 

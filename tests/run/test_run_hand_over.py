@@ -2,7 +2,7 @@
 
 from small import SMALL, settings
 
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 
 
 def test_weights_that_lose_their_updates_stop_the_run(command):
@@ -15,7 +15,7 @@ def test_weights_that_lose_their_updates_stop_the_run(command):
 
 def test_a_hand_over_is_recorded(command, tmp_path):
     assert command("run", "quickstart", *SMALL, "--out", "run").code == 0
-    with Run.read(tmp_path / "run") as run:
+    with RunDirectory.read(tmp_path / "run") as run:
         (learned,) = run.ledger.stages("learn")
     assert learned.facts["played_gap"] < 1e-4
     assert 0.99 < learned.facts["played_share"] < 1.01
