@@ -15,7 +15,6 @@ from equipoise.errors import DataError, ModelError
 from equipoise.models.adapters import (
     Lora,
     holds_adapter,
-    load_adapter,
     resolve,
     resolve_adapter,
 )
@@ -23,6 +22,7 @@ from equipoise.models.device import choose_device
 from equipoise.models.loading import Dtype, load_encoding, load_model
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player, Precision
+from equipoise.players.shared_base import SharedBase
 from equipoise.types import Message, Move, View
 
 if TYPE_CHECKING:
@@ -198,43 +198,6 @@ class Local(Player):
             device=self.device,
             attention=self.attention,
         )
-
-
-class SharedBase:
-    """A model in memory, and the adapters that turn it into one generation or another."""
-
-    def __init__(self, name: str, model: Any) -> None:
-        """`name` is the model's folder or hub id; `model` a transformers model."""
-        self.name = name
-        self.model = model
-        self._peft: Any = None
-        self._adapters: dict[str, str] = {}
-
-    def adapter(self, folder: Path) -> str:
-        """The name of the adapter in `folder`, which is read at its first use.
-
-        Raises ModelError.
-        """
-        key = str(folder.resolve())
-        if key not in self._adapters:
-            name = f"generation_{len(self._adapters)}"
-            self._peft = load_adapter(
-                self._peft or self.model, self.name, folder, name
-            ).eval()
-            self._adapters[key] = name
-        return self._adapters[key]
-
-    @contextmanager
-    def lend(self, adapter: str | None) -> Iterator[Any]:
-        """The model with this adapter active (None: without any), while the context is open."""
-        if adapter is not None:
-            self._peft.set_adapter(adapter, inference_mode=True)
-            yield self.model
-        elif self._peft is not None:
-            with self._peft.disable_adapter():
-                yield self.model
-        else:
-            yield self.model
 
 
 class LocalActor:
