@@ -2,8 +2,10 @@
 are skipped where they are not.
 """
 
+import gc
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,11 @@ os.environ.setdefault(
     "OMP_NUM_THREADS", "1"
 )  # the tests run side by side; threads that spin would slow all of them
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks a hub, or waits for one
+# Compiled modules are kept: otherwise each worker, and each command that a test starts,
+# would compile the package and rewrite all assertions anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+gc.disable()  # while modules load; what they hold is never garbage
 pytest_plugins = [
     "tiny_models",
     "openai_server",
@@ -22,6 +29,22 @@ pytest_plugins = [
     "fixtures.report_pages",
 ]
 
+
+def pytest_collection_finish():
+    gc.enable()
+
+
+def pytest_runtest_setup(item):
+    """What modules hold is not looked through again: the Trainer collects garbage at
+    every start, over all that torch and transformers hold.
+    """
+    loaded = item.config.stash.get(LOADED, 0)
+    if len(sys.modules) > loaded + 50:
+        gc.freeze()
+        item.config.stash[LOADED] = len(sys.modules)
+
+
+LOADED = pytest.StashKey[int]()  # how many modules were loaded at the last freeze
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 

@@ -1,8 +1,11 @@
 """Settings that make a run small enough for a test, and the command as a process."""
 
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
 
 
@@ -33,6 +36,26 @@ RED_TEAM_RUN = settings(
     turns__steps={"defender": 1, "adversary": 1},
 )  # a game of roles, likewise; each learns once
 FINITE = ["rock_paper_scissors", *settings(generations=3)]
+
+
+def is_recorded(run: Path, stage: str) -> bool:
+    """Whether the ledger of a run holds this finished stage, such as "3/measure"."""
+    if not (run / "ledger.sqlite").exists():
+        return False
+    with closing(sqlite3.connect(f"file:{run}/ledger.sqlite?mode=ro", uri=True)) as db:
+        try:
+            query = "SELECT count(*) FROM stages WHERE key = ?"
+            return db.execute(query, (stage,)).fetchone() == (1,)
+        except sqlite3.OperationalError:  # the tables are still being made
+            return False
+
+
+def wait_for_record(process: subprocess.Popen, run: Path, stage: str) -> None:
+    """Wait until a running command has recorded this stage, or has ended."""
+    limit = time.monotonic() + 120
+    while not is_recorded(run, stage) and process.poll() is None:
+        assert time.monotonic() < limit, "the run did not get there"
+        time.sleep(0.02)
 
 
 def start(*arguments: str, cwd: Path) -> subprocess.Popen:

@@ -36,7 +36,12 @@ def test_a_part_of_the_page_plays(
     monkeypatch.delitem(sys.modules, module, raising=False)
     two = ["-s", f"players={POOL}", *settings(schedule="round_robin")]
     players = two if setting == "training_ratings" else []
-    few = settings(**{setting: kind}, prompts__per_generation=16)
+    few = settings(
+        **{setting: kind},
+        prompts__per_generation=16,
+        prompts__held_out=4,
+        evaluate__samples=1,
+    )
     done = command(
         "run", "quickstart", *SMALL, *players, *few, "--out", "run", "--json"
     )

@@ -2,6 +2,7 @@
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "equipoise"
@@ -12,11 +13,17 @@ LONGEST_FILE = 400
 LONGEST_FUNCTION = 60
 
 
+@cache
 def sources() -> list[tuple[str, str]]:
     return [
         (str(path.relative_to(PACKAGE)), path.read_text())
         for path in sorted(PACKAGE.rglob("*.py"))
     ]
+
+
+@cache
+def trees() -> list[tuple[str, ast.Module]]:
+    return [(name, ast.parse(text)) for name, text in sources()]
 
 
 def bound(node: ast.AST) -> str | None:
@@ -29,8 +36,8 @@ def bound(node: ast.AST) -> str | None:
 def test_few_names_are_empty():
     counts = Counter(
         name
-        for name, text in sources()
-        for node in ast.walk(ast.parse(text))
+        for name, tree in trees()
+        for node in ast.walk(tree)
         if bound(node) in EMPTY
     )
     assert counts.total() <= MOST_EMPTY, counts.most_common(5)
@@ -56,8 +63,8 @@ def test_functions_are_short():
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     long = {
         f"{name}:{node.name}"
-        for name, text in sources()
-        for node in ast.walk(ast.parse(text))
+        for name, tree in trees()
+        for node in ast.walk(tree)
         if isinstance(node, functions)
         and (node.end_lineno or node.lineno) - node.lineno > LONGEST_FUNCTION
     }

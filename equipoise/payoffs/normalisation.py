@@ -9,7 +9,6 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
 
 Method = Literal["none", "z_score", "min_max", "robust_z", "rank"]
 
@@ -73,6 +72,8 @@ def _robust_z(value_G: np.ndarray) -> np.ndarray:
 
 
 def _rank(value_G: np.ndarray) -> np.ndarray:
+    from scipy.stats import rankdata  # here: it takes a second to import
+
     return (rankdata(value_G) - 1) / (len(value_G) - 1)
 
 

@@ -7,11 +7,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from small import FINITE, SMALL, settings, start
+from small import FINITE, SMALL, settings, start, wait_for_record
 
 ASK = settings(
     policy__model="builtin",
@@ -70,7 +69,8 @@ def on(path: object, *further: str) -> list[str]:
         ("seed=[", ["not YAML"]),
     ],
 )
-def test_settings(command, override, words):
+def test_settings(command, override, words, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)  # as where it is not installed
     done = command("run", "quickstart", "-s", override, "--out", "run")
     assert done.code == 2
     assert all(word in done.err for word in words), done.err
@@ -213,13 +213,6 @@ def test_a_run_of_another_version(command, tmp_path):
         assert done.code == 2 and "another version" in done.err
 
 
-def wait_for(condition, seconds: float = 60) -> None:
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, "the run did not get there"
-        time.sleep(0.02)
-
-
 @pytest.fixture
 def running(tmp_path):
     """A long run of the finite game in another process, well under way."""
@@ -234,18 +227,13 @@ def running(tmp_path):
         "run",
         cwd=tmp_path,
     )
-    wait_for(
-        lambda: (
-            (tmp_path / "run" / "players" / "policy" / "4").exists()  # 3 is measured
-            or process.poll() is not None
-        )
-    )
+    wait_for_record(process, tmp_path / "run", "3/measure")
     yield process
     process.kill()
     process.wait()
 
 
-def test_a_second_process_on_the_same_run(command, running, tmp_path):
+def test_a_second_process_on_the_same_run_and_then_ctrl_c(command, running, tmp_path):
     done = command("resume", "run")
     assert done.code == 2
     assert "in use by another process" in done.err and str(running.pid) in done.err
@@ -253,12 +241,16 @@ def test_a_second_process_on_the_same_run(command, running, tmp_path):
     assert done.code == 2 and "in use" in done.err
     assert command("status", "run", "--json").code == 0  # reading is allowed
     assert running.poll() is None
+    stopping_keeps_what_is_recorded(command, running, signal.SIGINT)
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"]
-)
-def test_stopping_keeps_what_is_recorded(command, running, tmp_path, number):
+@pytest.mark.slow
+def test_a_termination(command, running):
+    """Adds SIGTERM to the Ctrl-C of the test above."""
+    stopping_keeps_what_is_recorded(command, running, signal.SIGTERM)
+
+
+def stopping_keeps_what_is_recorded(command, running, number):
     running.send_signal(number)
     _, err = running.communicate(timeout=30)
     assert running.returncode == 130
@@ -278,12 +270,12 @@ def test_without_the_packages_for_training(command, monkeypatch):
 
 
 def test_a_full_disk(tmp_path):
-    """A real file system of 2 MB, mounted in a namespace of its own."""
+    """A real file system of 1 MB, mounted in a namespace of its own."""
     disk = tmp_path / "disk"
     disk.mkdir()
     script = (
-        f"mount -t tmpfs -o size=2m tmpfs {disk} && cd {disk} && "
-        f"{sys.executable} -m equipoise run {FINITE[0]} -s generations=9000 -s prompts.per_generation=1 --out run; "
+        f"mount -t tmpfs -o size=1m tmpfs {disk} && cd {disk} && "
+        f"{sys.executable} -m equipoise run {FINITE[0]} -s generations=9000 -s evaluate.every=1000 --out run; "
         "code=$?; "
         f"{sys.executable} -m equipoise status run --json >&2; exit $code"
     )

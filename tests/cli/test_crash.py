@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from small import FINITE, settings, start
+from small import FINITE, settings, start, wait_for_record
 
 IDS = {
     "prompts": "id, split, generation",
@@ -76,7 +76,11 @@ def check(tmp_path: Path, recipe: list[str], kills: int) -> None:
         else ["run", *recipe, "--out", "killed"]
     )
     assert finish(start(*verb, "--json", cwd=tmp_path)) == measured
-    calm, killed = tmp_path / "calm", tmp_path / "killed"
+    compare(tmp_path / "calm", tmp_path / "killed")
+
+
+def compare(calm: Path, killed: Path) -> None:
+    """The same records, losses and weights, and no draft."""
     assert records(killed) == records(calm)
     assert losses(killed) == losses(calm)
     assert weights(killed) == weights(calm)
@@ -85,8 +89,23 @@ def check(tmp_path: Path, recipe: list[str], kills: int) -> None:
     )
 
 
-def test_the_finite_game(tmp_path):
-    check(tmp_path, [FINITE[0], "-s", "generations=20"], 2)
+def test_the_finite_game_killed_in_the_middle(command, tmp_path):
+    """Killed once, when generation 3 is recorded; resumed by the command in this process."""
+    recipe = [FINITE[0], "-s", "generations=30"]
+    measured = command("run", *recipe, "--out", "calm", "--json").facts["measured"]
+    process = start("run", *recipe, "--out", "killed", cwd=tmp_path)
+    wait_for_record(process, tmp_path / "killed", "3/measure")
+    assert process.poll() is None, process.communicate()
+    process.kill()
+    process.communicate()
+    assert command("resume", "killed", "--json").facts["measured"] == measured
+    compare(tmp_path / "calm", tmp_path / "killed")
+
+
+@pytest.mark.slow
+def test_the_finite_game_killed_five_times(tmp_path):
+    """Kills at random moments, start-up and the resuming included."""
+    check(tmp_path, [FINITE[0], "-s", "generations=20"], 5)
 
 
 @pytest.mark.slow

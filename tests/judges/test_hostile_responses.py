@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import unicodedata
+from functools import cache
 
 import pytest
 from judge_context import TestContext
@@ -119,11 +120,16 @@ def match(text, other="Four."):
     )
 
 
-def judged(settings, text, call):
+@cache
+def judge_of(kind, call):
+    model = {"kind": "scripted", "call": f"{__name__}:{call}"}
+    return Judge.build({**SETTINGS[kind], "model": model})
+
+
+def judged(kind, text, call):
     """(the judgement, the messages that the judge saw of seat 1's question)."""
     judge_context = TestContext(seed=5)
-    model = {"kind": "scripted", "call": f"{__name__}:{call}"}
-    judge = Judge.build({**settings, "model": model}).at(judge_context)
+    judge = judge_of(kind, call).at(judge_context)
     (judgement,) = judge.judge([match(text)], {"p": PROMPT})
     assert all(len(view.messages) == 1 for _, view in judge_context.asked)
     return judgement, [view.messages[0].content for _, view in judge_context.asked]
@@ -192,14 +198,11 @@ def faults_of(check, names=HOSTILE):
 
 
 def test_what_reaches_the_model_stays_in_its_block():
-    plain = {
-        kind: judged(settings, "Seven.", "silent")[1]
-        for kind, settings in SETTINGS.items()
-    }
+    plain = {kind: judged(kind, "Seven.", "silent")[1] for kind in SETTINGS}
 
     def check(name):
-        for kind, settings in SETTINGS.items():
-            questions = judged(settings, HOSTILE[name], "silent")[1]
+        for kind in SETTINGS:
+            questions = judged(kind, HOSTILE[name], "silent")[1]
             for question, plain_question in zip(questions, plain[kind], strict=True):
                 stays_in_its_block(question, plain_question)
 
@@ -227,9 +230,9 @@ def stays_in_its_block(question, plain_question):
 
 def test_a_judge_that_gives_no_verdict_is_unreadable_whatever_it_quotes():
     def check(name):
-        for settings in (SETTINGS["rubric"], SETTINGS["pairwise"]):
+        for kind in ("rubric", "pairwise"):
             for call in ("quotes_only", "echoes", "silent"):
-                judgement, _ = judged(settings, HOSTILE[name], call)
+                judgement, _ = judged(kind, HOSTILE[name], call)
                 assert judgement.scores is None
                 assert {vote.value for vote in judgement.votes} == {None}
                 assert all(
@@ -243,9 +246,9 @@ def test_a_judge_that_gives_no_verdict_is_unreadable_whatever_it_quotes():
 def test_the_judges_own_verdict_counts_whatever_it_quotes():
     def check(name):
         for call in ("quotes_then_judges", "judges_then_quotes"):
-            graded = judged(SETTINGS["rubric"], HOSTILE[name], call)[0]
+            graded = judged("rubric", HOSTILE[name], call)[0]
             assert graded.scores["1"] == {"score": 2}
-            compared = judged(SETTINGS["pairwise"], HOSTILE[name], call)[0]
+            compared = judged("pairwise", HOSTILE[name], call)[0]
             assert [vote.value for vote in compared.votes] == [0, 0]
 
     assert faults_of(check) == []
@@ -253,7 +256,7 @@ def test_the_judges_own_verdict_counts_whatever_it_quotes():
 
 def test_without_a_code_the_last_verdict_counts():
     def check(name):
-        graded = judged(SETTINGS["compact"], HOSTILE[name], "quotes_then_scores")[0]
+        graded = judged("compact", HOSTILE[name], "quotes_then_scores")[0]
         assert graded.scores["1"] == {"score": 2}
 
     assert faults_of(check, sorted(set(HOSTILE) - {"thoughts", "thoughts_open"})) == []

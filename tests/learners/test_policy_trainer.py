@@ -33,6 +33,7 @@ ESTIMATORS = {
     }.items()
     for place in ("reward", "loss")
 }
+ADAPTER = {"lora": {"r": 2, "alpha": 4}}
 CHATS = ("How much is three and four?", "When does the train to the lake leave?")
 
 
@@ -523,9 +524,7 @@ def test_what_is_saved_is_what_plays(make, player, tmp_path):
     ],
     ids=str,
 )
-@pytest.mark.parametrize(
-    "player", [{}, {"lora": {"r": 2, "alpha": 4}}], ids=["whole", "adapter"]
-)
+@pytest.mark.parametrize("player", [{}, ADAPTER], ids=["whole", "adapter"])
 def test_an_update_after_loading_is_the_uninterrupted_one_bit_for_bit(
     make, settings, player, tmp_path
 ):

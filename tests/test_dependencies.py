@@ -1,0 +1,49 @@
+"""What the tests import is declared: a clone with the extras installed can run them."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+PROJECT = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"].values()
+OWN = {"equipoise", "benchmarks", "examples"}
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def declared() -> set[str]:
+    lines = [*PROJECT["dependencies"], *(line for extra in EXTRAS for line in extra)]
+    return {canonical(re.split(r"[\[<>=!~; ]", line)[0]) for line in lines}
+
+
+def imported(path: Path) -> set[str]:
+    """The first parts of the modules that a file imports, at whatever depth."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.split(".")[0])
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("orskip"):
+            names |= {ast.literal_eval(arg).split(".")[0] for arg in node.args}
+    return names
+
+
+def test_what_the_tests_import_is_declared():
+    files = sorted(TESTS.rglob("*.py"))
+    own = OWN | {path.stem for path in files} | {path.parent.name for path in files}
+    known = own | set(sys.stdlib_module_names)
+    packages = packages_distributions()
+    missing = {
+        f"{path.relative_to(TESTS)}: {name}"
+        for path in files
+        for name in imported(path) - known
+        if not {canonical(p) for p in packages.get(name, [name])} & declared()
+    }
+    assert not missing, sorted(missing)
