@@ -1,7 +1,45 @@
 """Equipoise trains language models by letting them play: games, judges, pay-offs,
 equilibria, learners.
 
+    run = equipoise.run("quickstart", {"generations": 2}, out="runs/x")
+    run = equipoise.open_run("runs/x")
+    equipoise.plan("mnpo", {"policy.model": "…"})
+    equipoise.recipes()
+
 Start reading at `equipoise.run.loop`. Importing this package loads no torch.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from equipoise.run import RunPackage
+    from equipoise.run.api import open_run, plan, recipes
+    from equipoise.run.handle import Run
+
+    run: RunPackage
+
+__all__ = ["Run", "open_run", "plan", "recipes", "run"]
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Run": "equipoise.run.handle",
+    "open_run": "equipoise.run.api",
+    "plan": "equipoise.run.api",
+    "recipes": "equipoise.run.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What is offered, imported when it is first asked for."""
+    if name == "run":
+        return import_module("equipoise.run")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'equipoise' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

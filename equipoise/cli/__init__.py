@@ -9,7 +9,6 @@ import errno
 import os
 import signal
 import sys
-import warnings
 from importlib import import_module
 from types import FrameType
 from typing import Annotated, Any
@@ -20,6 +19,7 @@ from typer.core import TyperGroup
 from equipoise import __version__
 from equipoise.component import added, imported
 from equipoise.errors import DiskFull, EquipoiseError, UserError
+from equipoise.models.quiet import ignore_known_warnings
 
 EXTRAS = {  # extra -> the packages that it brings and that a part may find missing
     "train": (
@@ -111,9 +111,7 @@ def main() -> None:
     """
     # Threads that wait should leave the cores to others.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # PEFT asks transformers in a way that transformers will drop; nobody who runs a
-    # recipe can act on it.
-    warnings.filterwarnings("ignore", ".*is_gradient_checkpointing.*", FutureWarning)
+    ignore_known_warnings()
     signal.signal(signal.SIGTERM, _interrupt)
     sys.path.insert(0, os.getcwd())  # a user's own parts are named by import path
     try:

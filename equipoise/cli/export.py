@@ -22,21 +22,13 @@ def export(
     conversational prompt-only format. The generations' model cards come along, and
     README.md describes the files as a data set.
     """
-    from equipoise.run.directory import RunDirectory
-    from equipoise.run.export import export as write
-    from equipoise.run.model_card import copy_cards, write_data_card
-    from equipoise.run.publishing import hub_repository
+    from equipoise.run.handle import Run
 
-    repository = hub_repository(push, "dataset") if push else None
-    with RunDirectory.read(folder) as opened:
-        written = write(opened.ledger, to)
-        cards = copy_cards(opened, to / "cards")
-        cards += write_data_card(opened, written, to)
-    address = repository and repository.upload(to, [*written, *cards])
+    exported = Run(folder).export(to, push)
     if json:
-        show({str(path): rows for path, rows in written.items()})
+        show({str(path): rows for path, rows in exported.rows.items()})
         return
-    for path, rows in written.items():
+    for path, rows in exported.rows.items():
         typer.echo(f"{path}  {rows} rows")
-    if address:
-        typer.echo(address)
+    if exported.address:
+        typer.echo(exported.address)

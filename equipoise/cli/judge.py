@@ -38,23 +38,11 @@ def judge(
 
     Nothing is played; its judgements are recorded beside the run's.
     """
-    from rich.console import Console
+    from equipoise.run.handle import Run
 
-    from equipoise.errors import ConfigError
-    from equipoise.judges.base import Judge
-    from equipoise.report.terminal import Display
-    from equipoise.run import recipes
-    from equipoise.run.directory import RunDirectory
-    from equipoise.run.rejudge import rejudge
-
-    if part not in ("train", "held_out", "test"):
-        raise ConfigError(f"--part {part}: must be train, held_out or test")
-    other = recipes.component(Judge, by, set, "--with")
-    with (
-        RunDirectory.open(folder) as run,
-        Display(console=Console(stderr=json), silent=json) as display,
-    ):
-        rejudgement = rejudge(run, other, part, generation, display)
+    rejudgement = Run(folder).rejudge(
+        by, set, part=part, generation=generation, progress=not json
+    )
     if json:
         show({**asdict(rejudgement), **_plain(rejudgement)})
     else:

@@ -20,10 +20,9 @@ def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B0
 
     The resolved configuration comes first. No model is loaded.
     """
-    from equipoise.run import recipes
-    from equipoise.run.plan import plan
+    from equipoise.run import api
 
-    planned = plan(recipes.load(recipe, set))
+    planned = api.plan(recipe, set)
     for note in planned.notes:
         typer.echo(f"note: {note}", err=True)
     if json:

@@ -1,4 +1,4 @@
-"""What `run` and `resume` share: play an open run out, and print what came of it."""
+"""What `run` and `resume` share: print what came of a run."""
 
 from __future__ import annotations
 
@@ -7,23 +7,14 @@ from typing import TYPE_CHECKING
 from equipoise.options import show
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from equipoise.run.handle import Run
+    from equipoise.run.playing import Played
 
-    from equipoise.run.directory import RunDirectory
 
-
-def play_and_print(run: RunDirectory, json: bool) -> None:
-    """Play the run out under a progress display, then print its result."""
-    from rich.console import Console
-
-    from equipoise.report.terminal import Display
-    from equipoise.run.playing import explain_devices, play_out
-
-    console = Console(stderr=json)
-    if not json and (devices := explain_devices(run.config)):
-        console.print(f"device: {devices}", highlight=False, soft_wrap=True)
-    with Display(run.config.generations, console, silent=json) as display:
-        played = play_out(run, display)
+def print_played(run: Run, json: bool) -> None:
+    """Print what came of a run that this process played."""
+    played = run.played
+    assert played is not None
     if json:
         show(
             {
@@ -35,20 +26,21 @@ def play_and_print(run: RunDirectory, json: bool) -> None:
             }
         )
     else:
-        _print(console, run, played.seconds)
+        _print(played)
 
 
-def _print(console: Console, run: RunDirectory, seconds: float) -> None:
+def _print(played: Played) -> None:
     """Before and after, the numbers that matter, and where the report is."""
-    from equipoise.report.terminal import before_after, duration, headline
-    from equipoise.run.page import changes, headlines
+    from rich.console import Console
 
-    rows = changes(run)
-    if rows:
-        console.print(before_after(rows))
-    numbers = [(line.label, line.value) for line in headlines(run)]
+    from equipoise.report.terminal import before_after, duration, headline
+
+    console = Console()
+    if played.changes:
+        console.print(before_after(played.changes))
+    numbers = [(line.label, line.value) for line in played.headlines]
     numbers += [
-        ("took", duration(seconds)),
-        ("go deeper", f"equipoise status {run.folder}"),
+        ("took", duration(played.seconds)),
+        ("go deeper", f"equipoise status {played.run}"),
     ]
-    console.print(headline(run.config.name, numbers, run.folder / "report.html"))
+    console.print(headline(played.name, numbers, played.report))

@@ -47,17 +47,9 @@ def rate(
     By the training matches, after every generation, or the whole league by held-out
     pay-offs.
     """
-    from equipoise.errors import ConfigError
-    from equipoise.ratings.base import Ratings
-    from equipoise.run import recipes
-    from equipoise.run.directory import RunDirectory
-    from equipoise.run.rerate import rerate
+    from equipoise.run.handle import Run
 
-    if of not in ("", "matches", "league"):
-        raise ConfigError(f"--of {of}: must be matches or league")
-    ratings = recipes.component(Ratings, by, set, "--by") if by else None
-    with RunDirectory.read(folder) as run:
-        rerating = rerate(run, ratings, of or None, judge)
+    rerating = Run(folder).rerate(by or None, set, of=of or None, judge=judge)
     if json:
         show(
             {

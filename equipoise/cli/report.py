@@ -25,13 +25,6 @@ def report(
     ] = [],  # noqa: B006
 ) -> None:
     """Write the run's report, one HTML file that works offline."""
-    from equipoise.report.html import render
-    from equipoise.run.beside import measurements_beside
-    from equipoise.run.directory import RunDirectory
-    from equipoise.run.page import page
+    from equipoise.run.handle import Run
 
-    path = out or folder / "report.html"
-    with RunDirectory.read(folder) as run:
-        others = measurements_beside(run, beside)
-        path.write_text(render(page(run, beside=others)), encoding="utf-8")
-    typer.echo(path)
+    typer.echo(Run(folder).report(out or folder / "report.html", beside))

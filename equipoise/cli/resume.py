@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 from equipoise.options import Json, RunFolder, override
@@ -21,12 +20,7 @@ def resume(
     raise what limits a run without changing what it computes: budgets, time-outs,
     concurrency, addresses.
     """
-    from equipoise.cli.playing import play_and_print
-    from equipoise.run.directory import RunDirectory
+    from equipoise.cli.playing import print_played
+    from equipoise.run.handle import Run
 
-    with RunDirectory.open(folder.resolve()) as opened:
-        # Relative paths in the configuration mean what they meant at the start.
-        os.chdir(opened.ledger.meta("directory"))
-        if set:
-            opened.allow(set)
-        play_and_print(opened, json)
+    print_played(Run(folder).resume(set, progress=not json), json)

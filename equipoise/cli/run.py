@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -24,14 +23,8 @@ def run(
     json: Json = False,
 ) -> None:
     """Play a recipe, train its learners, and report what came of it."""
-    from equipoise.cli.playing import play_and_print
-    from equipoise.run import recipes
-    from equipoise.run.directory import RunDirectory
+    from equipoise.cli.playing import print_played
+    from equipoise.run import api
 
-    folder = out or Path("runs") / Path(recipe).stem
-    settings = [part for text in set for part in ("-s", text)]
-    command = shlex.join(["equipoise", "run", recipe, *settings, "--out", str(folder)])
-    with RunDirectory.create(
-        recipes.load(recipe, set), folder, overwrite, command
-    ) as opened:
-        play_and_print(opened, json)
+    played = api.run(recipe, set, out, overwrite=overwrite, progress=not json)
+    print_played(played, json)

@@ -9,11 +9,9 @@ from equipoise.options import Json, RunFolder, show
 
 def status(folder: RunFolder, json: Json = False) -> None:
     """Say how far a run is and what it has measured."""
-    from equipoise.run.directory import RunDirectory
-    from equipoise.run.progress import progress
+    from equipoise.run.handle import Run
 
-    with RunDirectory.read(folder) as run:
-        facts = progress(run)
+    facts = Run(folder).status()
     if json:
         show(facts)
     else:

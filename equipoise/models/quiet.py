@@ -1,7 +1,8 @@
-"""transformers without its progress bars and load reports."""
+"""transformers without its progress bars, load reports, and warnings that nobody can act on."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -22,3 +23,9 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
+
+
+def ignore_known_warnings() -> None:
+    """Leave out the warnings that nobody who runs a recipe can act on."""
+    # PEFT asks transformers in a way that transformers will drop.
+    warnings.filterwarnings("ignore", ".*is_gradient_checkpointing.*", FutureWarning)

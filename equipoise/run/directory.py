@@ -15,8 +15,9 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,22 @@ class RunDirectory:
     `RunDirectory.create` and `RunDirectory.open` are context managers that hold the run's lock.
     """
 
-    def __init__(self, folder: Path, config: RunConfig, ledger: Ledger) -> None:
+    def __init__(
+        self, folder: Path, settings: Mapping[str, Any], ledger: Ledger
+    ) -> None:
+        """`settings` are what config.yaml holds, under this version's names."""
         self.folder = folder
-        self.config = config
+        self.settings = settings
         self.ledger = ledger
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The settings as components, made when they are first asked for.
+
+        This imports a user's own parts; what a run recorded can be read without them.
+        Raises ConfigError.
+        """
+        return recipes.build(self.settings, str(self.folder / "config.yaml"))
 
     @classmethod
     @contextmanager
@@ -98,6 +111,7 @@ class RunDirectory:
         Raises RunError when it is none, busy or too new.
         """
         with cls.read(folder) as run, _locked(folder):
+            run.config  # noqa: B018  a fault of the configuration is found before all else
             run._drop_unfinished_metrics()
             yield run
 
@@ -109,24 +123,27 @@ class RunDirectory:
         if not path.is_file():
             raise RunError(f"{folder}: no run here (config.yaml is missing)")
         with Ledger.open(folder / "ledger.sqlite") as ledger:
-            yield cls(folder, _config(path), ledger)
+            yield cls(folder, renamed(recipes.read(path)), ledger)
 
-    def allow(self, overrides: Sequence[str]) -> None:
+    def allow(self, overrides: recipes.Overrides) -> None:
         """Change settings that decide how far and how a run may go, not what it
         computes, and keep them in config.yaml.
 
         Raises ConfigError for any other setting: the records made so far would not
         belong to it.
         """
-        for text in overrides:
-            if not set(text.partition("=")[0].split(".")) & FREE:
+        path = self.folder / "config.yaml"
+        values = renamed(recipes.read(path))
+        origins = recipes.override(values, overrides)
+        for key, origin in origins.items():
+            if not set(key.split(".")) & FREE:
                 raise ConfigError(
-                    f"-s {text}: would change what the run computes; once it has "
+                    f"{origin}: would change what the run computes; once it has "
                     "begun, only these may change: "
                     f"{', '.join(sorted(FREE))}. Start a new run for anything else"
                 )
-        path = self.folder / "config.yaml"
-        self.config = _config(path, overrides)
+        self.config = recipes.build(values, str(path), origins)
+        self.settings = values
         draft = self.folder / ".config.yaml"
         draft.write_text(self.config.yaml(), encoding="utf-8")
         draft.rename(path)
@@ -155,10 +172,16 @@ class RunDirectory:
         draft.rename(self.folder / "metrics.jsonl")
 
 
-def _config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """The configuration that a run directory keeps, perhaps written by an earlier version."""
-    values = renamed(recipes.read(path))
-    return recipes.build(values, str(path), recipes.override(values, overrides))
+def is_running(folder: Path) -> bool:
+    """Whether a process holds the run's lock."""
+    try:
+        with (folder / ".lock").open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
 
 
 @contextmanager

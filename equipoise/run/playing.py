@@ -11,27 +11,32 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import BudgetSpent, EquipoiseError, Stopped
+from equipoise.report.elements import Change, Headline
 from equipoise.report.html import render
 from equipoise.run.config import RunConfig
 from equipoise.run.directory import RunDirectory
 from equipoise.run.loop import league
 from equipoise.run.monitor import Monitor, Silent
-from equipoise.run.page import page
+from equipoise.run.page import changes, headlines, page
 from equipoise.run.stages import RunStages
 
 
 @dataclass(frozen=True)
 class Played:
-    """A run that has been played out: its directory, its report, the seconds that this
-    call took, how many records of each kind there are, and what every measurement
-    found, with its `generation`.
+    """A run that has been played out: its name, its directory, its report, the seconds
+    that this call took, how many records of each kind there are, what every measurement
+    found, with its `generation`, and the numbers that matter: how they changed, and as
+    headlines.
     """
 
+    name: str
     run: Path
     report: Path
     seconds: float
     records: Mapping[str, int]
     measured: Sequence[Mapping[str, Any]]
+    changes: Sequence[Change]
+    headlines: Sequence[Headline]
 
 
 def play_out(run: RunDirectory, monitor: Monitor | None = None) -> Played:
@@ -51,7 +56,8 @@ def play_out(run: RunDirectory, monitor: Monitor | None = None) -> Played:
     except KeyboardInterrupt:
         raise Stopped(
             "stopped; everything recorded so far is kept. To go on: "
-            f"equipoise resume {run.folder}"
+            f"equipoise resume {run.folder}, or in Python "
+            f"equipoise.open_run({str(run.folder)!r}).resume()"
         ) from None
     except BudgetSpent as error:
         raise Stopped(
@@ -64,6 +70,7 @@ def play_out(run: RunDirectory, monitor: Monitor | None = None) -> Played:
         _log_failure(run)
         raise
     return Played(
+        run.config.name,
         run.folder,
         report,
         seconds=time.perf_counter() - started,
@@ -72,6 +79,8 @@ def play_out(run: RunDirectory, monitor: Monitor | None = None) -> Played:
             {"generation": t, **measures}
             for _, t, _, measures, _ in run.ledger.stages("measure")
         ],
+        changes=changes(run),
+        headlines=list(headlines(run)),
     )
 
 

@@ -4,14 +4,16 @@ A recipe names kinds and settings; `extends: other` starts from another recipe,
 `player_defaults` lie below every player of the same kind, and a player that is null is
 taken away. `-s key.path=value` sets one setting (the value is YAML); a path that starts
 with a player's name means that player: `-s policy.model=…`. A component given as a bare
-word is that kind with its defaults: `-s loss=dpo`. An unknown key is an error that
-suggests the nearest.
+word is that kind with its defaults: `-s loss=dpo`. From Python, overrides may be a
+mapping, `{"loss": "dpo", "policy.model": …, "prompts": {"held_out": 50}}`, which means
+the same. An unknown key is an error that suggests the nearest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,11 +26,13 @@ from equipoise.run.config import RunConfig
 from equipoise.run.config_errors import config_error
 
 C = TypeVar("C", bound=Component)
+Recipe = str | Path | Mapping[str, Any]
+Overrides = Mapping[str, Any] | Sequence[str]
 
 
 def packaged() -> dict[str, str]:
     """Packaged recipes: name -> the first comment line of the file."""
-    files = resources.files("equipoise.recipes").iterdir()
+    files = _packaged_folder().iterdir()
     texts = {
         file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8")
         for file in files
@@ -37,15 +41,25 @@ def packaged() -> dict[str, str]:
     return {name: texts[name].partition("\n")[0].lstrip("# ") for name in sorted(texts)}
 
 
-def load(recipe: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """The configuration of a packaged recipe's name or a YAML file, with
-    `key.path=value` overrides.
+def _packaged_folder() -> Traversable:
+    # Not a package of its own: `equipoise.recipes` is a function.
+    return resources.files("equipoise") / "recipes"
+
+
+def load(recipe: Recipe, overrides: Overrides = ()) -> RunConfig:
+    """The configuration of a packaged recipe's name, a YAML file or a mapping, with
+    overrides: `key.path=value` texts, or a mapping of (dotted) keys to values.
 
     Raises ConfigError naming the file (or the override), the key, and the nearest valid
     one.
     """
     values = read(recipe)
-    return build(values, str(recipe), override(values, overrides))
+    return build(values, title(recipe), override(values, overrides))
+
+
+def title(recipe: Recipe) -> str:
+    """What messages call a recipe: its name or file."""
+    return "the recipe" if isinstance(recipe, Mapping) else str(recipe)
 
 
 def build(
@@ -62,11 +76,28 @@ def build(
         raise config_error(error, source, origins or {}) from error
 
 
-def component(room: type[C], text: str, overrides: Sequence[str], option: str) -> C:
-    """One component from a kind's name, a YAML file or YAML text, as a command's `option` gives it.
+def component(
+    room: type[C],
+    given: str | Mapping[str, Any] | C | type[C],
+    overrides: Overrides,
+    option: str,
+) -> C:
+    """One component from a kind's name, a YAML file, YAML text, a mapping of settings, a
+    component or its class; messages call it `option`.
 
     Raises ConfigError.
     """
+    values = plain(given)
+    if not isinstance(values, dict):
+        values = _parsed(values, option)
+    origins = override(values, overrides)
+    try:
+        return TypeAdapter(room).validate_python(values)
+    except ValidationError as error:
+        raise config_error(error, option, origins) from error
+
+
+def _parsed(text: str, option: str) -> dict[str, Any]:
     values: Any = {"kind": text}
     try:
         if text.endswith((".yaml", ".yml")):
@@ -77,39 +108,42 @@ def component(room: type[C], text: str, overrides: Sequence[str], option: str) -
         raise ConfigError(f"{option} {text}: {error}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{option} {text}: give a mapping of settings with a kind")
-    origins = override(values, overrides)
-    try:
-        return TypeAdapter(room).validate_python(values)
-    except ValidationError as error:
-        raise config_error(error, option, origins) from error
+    return values
 
 
 # -- recipes
 
 
-def read(recipe: str | Path) -> dict[str, Any]:
+def read(recipe: Recipe) -> dict[str, Any]:
     """The plain settings of a recipe, with what it `extends` merged in below it."""
     values = whole(recipe)
     values.pop("published", None)
     return values
 
 
-def whole(recipe: str | Path) -> dict[str, Any]:
+def whole(recipe: Recipe) -> dict[str, Any]:
     """The settings as `read` gives them, and `published`, what the recipe says of its
     paper (`run.published`).
     """
-    text = _text(recipe)
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{recipe}: not YAML: {error}") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"{recipe}: a recipe is a mapping of settings")
+    if isinstance(recipe, Mapping):
+        values, home = plain(recipe), Path()
+    else:
+        values, home = _loaded(recipe), Path(recipe).parent
     base = values.pop("extends", None)
     if base is None:
         return values
     is_file = str(base).endswith((".yaml", ".yml"))
-    return merge(whole(Path(recipe).parent / base if is_file else base), values)
+    return merge(whole(home / base if is_file else base), values)
+
+
+def _loaded(recipe: str | Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(_text(recipe))
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{recipe}: not YAML: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{recipe}: a recipe is a mapping of settings")
+    return values
 
 
 def _text(recipe: str | Path) -> str:
@@ -118,7 +152,7 @@ def _text(recipe: str | Path) -> str:
         if not path.is_file():
             raise ConfigError(f"{path}: no such file")
         return path.read_text(encoding="utf-8")
-    file = resources.files("equipoise.recipes") / f"{recipe}.yaml"
+    file = _packaged_folder() / f"{recipe}.yaml"
     if not file.is_file():
         hint = nearest(str(recipe), list(packaged()))
         raise ConfigError(f"no recipe '{recipe}'; {hint} (or give a .yaml file)")
@@ -177,12 +211,40 @@ def _same_kind(below: Mapping[str, Any], above: Mapping[str, Any]) -> bool:
     return above.get("kind", below.get("kind")) == below.get("kind")
 
 
+def plain(value: Any) -> Any:
+    """A value from Python as YAML would give it: a component, or its class, as its
+    settings.
+    """
+    if isinstance(value, type) and issubclass(value, Component):
+        return _import_path(value)
+    if isinstance(value, Component):
+        known = value.kind in type(value).known_kinds()
+        kind = value.kind if known else _import_path(type(value))
+        return {**value.settings(), "kind": kind}
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _import_path(part: type[Component]) -> str:
+    return f"{part.__module__}:{part.__qualname__}"
+
+
 # -- overrides
 
 
-def override(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, str]:
-    """Put `key.path=value` overrides into plain values; returns which override set which key."""
+def override(values: dict[str, Any], overrides: Overrides) -> dict[str, str]:
+    """Put overrides into plain values; returns which override set which key."""
     origins: dict[str, str] = {}
+    if isinstance(overrides, Mapping):
+        for key, value in overrides.items():
+            path = _full_path(str(key).split("."), values)
+            _put(values, path, plain(value))
+            for leaf in _leaves(path, value):
+                origins[leaf] = f"settings['{key}']"
+        return origins
     for text in overrides:
         key, equals, value = text.partition("=")
         if not equals or not key:
@@ -194,6 +256,15 @@ def override(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, str]
             raise ConfigError(f"-s {text}: the value is not YAML ({error})") from error
         origins[".".join(path)] = f"-s {text}"
     return origins
+
+
+def _leaves(path: Sequence[str], value: Any) -> Iterator[str]:
+    """The dotted keys of everything that a value sets."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves([*path, str(key)], inner)
+    else:
+        yield ".".join(path)
 
 
 def _full_path(path: list[str], values: Mapping[str, Any]) -> list[str]:

@@ -4,7 +4,7 @@ import pytest
 
 from equipoise.errors import ConfigError
 from equipoise.run import recipes
-from equipoise.run.directory import Run
+from equipoise.run.directory import RunDirectory
 from equipoise.run.monitor import Silent
 from equipoise.run.plan import plan
 from equipoise.run.stages import RunStages
@@ -35,7 +35,7 @@ def unfair(scores: str = SCORES) -> list[str]:
 
 def test_the_first_generation_meets_its_nearest(tmp_path):
     config = recipes.load("sparta_clerks", unfair())
-    with Run.create(config, tmp_path / "run") as run:
+    with RunDirectory.create(config, tmp_path / "run") as run:
         stages = RunStages.of(run, Silent())
         matches = stages.play(stages.deal(0), 0)
     firsts = set()

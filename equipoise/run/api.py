@@ -1,0 +1,77 @@
+"""What `import equipoise` offers: play a recipe, open a run, plan one, list the recipes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from equipoise.run import plan as planning
+from equipoise.run import recipes as library
+from equipoise.run.directory import RunDirectory
+from equipoise.run.handle import Run, play
+
+
+def run(
+    recipe: library.Recipe,
+    settings: library.Overrides | None = None,
+    out: str | Path | None = None,
+    *,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> Run:
+    """Play a recipe, train its learners, and return the finished run.
+
+    Args: recipe: a packaged recipe's name, a YAML file, or a mapping like one (it may
+    have `extends`); settings: over the recipe's, as `{"generations": 2, "policy.model":
+    …, "prompts": {"held_out": 50}}`; a component may be a kind, a mapping, a component
+    or its class; out: the run's folder, None: runs/ and the recipe's name; overwrite:
+    replace an earlier run there; progress: show how it goes.
+
+    Raises ConfigError and DataError before anything is played, RunError where a run is
+    there already, and Stopped on Ctrl-C, which leaves a run that can be resumed.
+    """
+    config = library.load(recipe, settings or ())
+    folder = _folder(recipe, config.name) if out is None else Path(out)
+    command = _command(recipe, settings or (), folder)
+    with RunDirectory.create(config, folder, overwrite, command) as opened:
+        played = play(opened, progress)
+    return Run(folder, played)
+
+
+def open_run(path: str | Path) -> Run:
+    """The run in a folder, to read it or go on with it.
+
+    Raises RunError where there is none.
+    """
+    return Run(path)
+
+
+def plan(
+    recipe: library.Recipe, settings: library.Overrides | None = None
+) -> planning.RunPlan:
+    """What a run would do, and an estimate of its memory and time; no model is loaded."""
+    return planning.plan(library.load(recipe, settings or ()))
+
+
+def recipes() -> dict[str, str]:
+    """The packaged recipes: name -> what it is."""
+    return library.packaged()
+
+
+def _command(recipe: library.Recipe, settings: library.Overrides, folder: Path) -> str:
+    """The command that makes the same run; none for a recipe that is a mapping."""
+    if isinstance(recipe, Mapping):
+        return ""
+    texts = settings
+    if isinstance(settings, Mapping):
+        plain = library.plain(settings)
+        texts = [f"{key}={json.dumps(value)}" for key, value in plain.items()]
+    options = [part for text in texts for part in ("-s", text)]
+    return shlex.join(["equipoise", "run", str(recipe), *options, "--out", str(folder)])
+
+
+def _folder(recipe: library.Recipe, name: str) -> Path:
+    """Where a run lies if nothing else is said."""
+    return Path("runs") / (name if isinstance(recipe, Mapping) else Path(recipe).stem)

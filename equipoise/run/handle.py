@@ -1,0 +1,255 @@
+"""`Run`: what a person holds of a run in Python, to read it, go on with it, and look at
+it anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from equipoise.errors import ConfigError
+from equipoise.judges.base import Judge
+from equipoise.models.quiet import ignore_known_warnings
+from equipoise.ratings.base import Ratings
+from equipoise.run import frames, recipes
+from equipoise.run.beside import measurements_beside
+from equipoise.run.config import RunConfig
+from equipoise.run.directory import RunDirectory
+from equipoise.run.export import export
+from equipoise.run.measured_rows import COLUMNS, measured_rows
+from equipoise.run.model_card import copy_cards, write_data_card
+from equipoise.run.page import page
+from equipoise.run.playing import Played, explain_devices, play_out
+from equipoise.run.progress import progress as progress_of
+from equipoise.run.publishing import hub_repository
+from equipoise.run.rejudge import Rejudgement, rejudge
+from equipoise.run.rerate import RatedBy, Rerating, rerate
+from equipoise.run.summary import Summary, summary
+from equipoise.run.tables import Frame, frame
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The Parquet files with their rows, and the address where they were uploaded to."""
+
+    rows: Mapping[Path, int]
+    address: str
+
+
+Part = Literal["train", "held_out", "test"]
+
+
+class Run:
+    """A run, by its folder.
+
+    Reading takes no lock, needs no model, writes nothing and runs no code but
+    Equipoise's own, so it is allowed while the run is played, elsewhere, or on a disk
+    that cannot be written. Nothing is kept open between calls.
+
+    The frames are `pandas.DataFrame`s where pandas is installed, else `pyarrow.Table`s;
+    their columns are listed in docs/python.md.
+    """
+
+    def __init__(self, path: str | Path, played: Played | None = None) -> None:
+        """The run in the folder `path`; `played` is what this process played of it.
+
+        Raises RunError where there is none.
+        """
+        self.path = Path(path).resolve()
+        self.played = played
+        with RunDirectory.read(self.path):
+            pass
+
+    # -- reading
+
+    @property
+    def config(self) -> RunConfig:
+        """The run's configuration. Making it imports the parts that it names."""
+        with RunDirectory.read(self.path) as run:
+            return run.config
+
+    def status(self) -> dict[str, Any]:
+        """How far the run is, what was used and spent, and its last measurement."""
+        with RunDirectory.read(self.path) as run:
+            return progress_of(run)
+
+    def measures(self) -> Frame:
+        """What was measured: one row a learner and generation, with 95 % intervals."""
+        with RunDirectory.read(self.path) as run:
+            return frame(COLUMNS, measured_rows(run.ledger))
+
+    def matches(self, part: Part | None = None, generation: int | None = None) -> Frame:
+        """What was played: one row a seat of a match, with its answer.
+
+        Args: part: train, held_out or test, None: all; generation: one only, None: all.
+        """
+        with RunDirectory.read(self.path) as run:
+            return frame(frames.MATCHES, frames.match_rows(run, part, generation))
+
+    def judgements(
+        self, part: Part | None = None, generation: int | None = None
+    ) -> Frame:
+        """What was judged: one row a judge's word on a seat of a match; args as `matches`."""
+        with RunDirectory.read(self.path) as run:
+            rows = frames.judgement_rows(run, part, generation)
+            return frame(frames.JUDGEMENTS, rows)
+
+    def pairs(self, generation: int | None = None) -> Frame:
+        """What learners were taught: one row a pair of answers."""
+        with RunDirectory.read(self.path) as run:
+            return frame(frames.PAIRS, frames.pair_rows(run, generation))
+
+    def ratings(self) -> Frame:
+        """How the players were rated: one row a player and rating, with 95 % intervals."""
+        with RunDirectory.read(self.path) as run:
+            return frame(frames.RATINGS, frames.rating_rows(run))
+
+    def report(self, out: str | Path | None = None, beside: Sequence[str] = ()) -> Path:
+        """Write the report, one HTML file that works offline, and say where it is.
+
+        Args: out: the file, None: report.html in the run's folder; beside: other runs
+        to draw beside this one, `RUN` or `RUN@GENERATION`, where the evaluation
+        compares runs.
+        """
+        from equipoise.report.html import render
+
+        path = self.path / "report.html" if out is None else Path(out)
+        with RunDirectory.read(self.path) as run:
+            others = measurements_beside(run, beside)
+            path.write_text(render(page(run, beside=others)), encoding="utf-8")
+        return path
+
+    def export(self, to: str | Path, push: str = "") -> Exported:
+        """Write every record as Parquet into the folder `to`, with the generations'
+        model cards and a card of the data set.
+
+        `push`: also upload them as this data set of a hub, under its own login.
+        """
+        folder = Path(to)
+        repository = hub_repository(push, "dataset") if push else None
+        with RunDirectory.read(self.path) as run:
+            rows = export(run.ledger, folder)
+            cards = copy_cards(run, folder / "cards")
+            cards += write_data_card(run, rows, folder)
+        address = repository.upload(folder, [*rows, *cards]) if repository else ""
+        return Exported(rows, address)
+
+    # -- going on, and looking anew
+
+    def resume(
+        self, settings: recipes.Overrides | None = None, *, progress: bool = True
+    ) -> Run:
+        """Go on where the run stopped; what is recorded is not done again.
+
+        `settings` may raise what limits a run without changing what it computes:
+        budgets, time-outs, concurrency, addresses. Raises ConfigError for others,
+        RunError where another process plays the run, Stopped on Ctrl-C.
+        """
+        with RunDirectory.open(self.path) as run, _started_in(run):
+            if settings:
+                run.allow(settings)
+            self.played = play(run, progress)
+        return self
+
+    def rerate(
+        self,
+        by: str | Mapping[str, Any] | Ratings | type[Ratings] | None = None,
+        settings: recipes.Overrides = (),
+        *,
+        of: RatedBy | None = None,
+        judge: str = "",
+    ) -> Rerating:
+        """Rate the players anew, from the records alone; nothing is written.
+
+        Args: by: a kind of rating or its settings, None: the run's; settings: of the
+        rating, `{"k": 8}`; of: "matches" (the players, by training matches) or "league"
+        (every generation, by held-out pay-offs), None: matches where several players
+        met; judge: whose judgements of matches count, "" for the run's own.
+        """
+        _one_of(of, ("matches", "league"), "of")
+        ratings = (
+            None if by is None else recipes.component(Ratings, by, settings, "--by")
+        )
+        with RunDirectory.read(self.path) as run:
+            return rerate(run, ratings, of, judge)
+
+    def rejudge(
+        self,
+        judge: str | Mapping[str, Any] | Judge | type[Judge],
+        settings: recipes.Overrides = (),
+        *,
+        part: Part = "held_out",
+        generation: int | None = None,
+        progress: bool = True,
+    ) -> Rejudgement:
+        """Have another judge judge recorded matches; nothing is played, and its
+        judgements are recorded beside the run's.
+
+        Args: judge: a kind of judge, its settings, a judge, or its class; settings: of the judge;
+        part, generation: which matches.
+        """
+        from equipoise.report.terminal import Display
+
+        _one_of(part, ("train", "held_out", "test"), "part")
+        other = recipes.component(Judge, judge, settings, "--with")
+        with (
+            RunDirectory.open(self.path) as run,
+            Display(console=_console(), silent=not progress) as display,
+        ):
+            return rejudge(run, other, part, generation, display)
+
+    # -- what it looks like
+
+    def _summary(self) -> Summary:
+        with RunDirectory.read(self.path) as run:
+            return summary(run)
+
+    def __repr__(self) -> str:
+        return self._summary().text()
+
+    def _repr_html_(self) -> str:
+        return self._summary().html()
+
+
+def play(run: RunDirectory, progress: bool) -> Played:
+    """Play an open run out: with a bar on a terminal, elsewhere with one line a stage,
+    or silently.
+    """
+    from equipoise.report.terminal import Display
+
+    console = _console()
+    devices = explain_devices(run.config) if progress else ""
+    if devices:
+        console.print(f"device: {devices}", highlight=False, soft_wrap=True)
+    with (
+        warnings.catch_warnings(),
+        Display(run.config.generations, console, silent=not progress) as display,
+    ):
+        ignore_known_warnings()
+        return play_out(run, display)
+
+
+def _one_of(value: str | None, known: Sequence[str], option: str) -> None:
+    """Raises ConfigError for a value that is none of those known; None is no value."""
+    if value is not None and value not in known:
+        raise ConfigError(f"--{option} {value}: must be {' or '.join(known)}")
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    # A notebook gets the plain lines of a file: each of rich's own outputs there is a
+    # block of HTML.
+    return Console(force_jupyter=False)
+
+
+def _started_in(run: RunDirectory) -> contextlib.AbstractContextManager[Any]:
+    """Relative paths in the configuration mean what they meant at the start; where that
+    folder is gone, those of the current one.
+    """
+    home = Path(run.ledger.meta("directory"))
+    return contextlib.chdir(home) if home.is_dir() else contextlib.nullcontext()
