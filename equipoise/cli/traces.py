@@ -45,7 +45,7 @@ def traces(
     recipe: Recipe,
     teacher: Teacher,
     out: Out,
-    candidates: Candidates = 4,
+    candidates: Candidates = 9,
     count: Count = None,
     least: Least = 0.0,
     train: Train = None,

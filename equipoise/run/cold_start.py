@@ -43,7 +43,7 @@ def cold_start(
     teacher: Player,
     out: Path,
     *,
-    candidates: int = 4,
+    candidates: int = 9,
     count: int | None = None,
     least: float = 0.0,
     train: str | None = None,

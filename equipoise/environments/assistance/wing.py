@@ -18,6 +18,9 @@ KINDS: Mapping[str, Mapping[str, str]] = {
         "choice": "equipoise.environments.assistance.tasks.frontier:Choice",
     },
     "Game": {"assistance": "equipoise.environments.assistance.game:Assistance"},
+    "Player": {
+        "two_writers": "equipoise.environments.assistance.two_writers:TwoWriters"
+    },
 }
 COMMANDS: Mapping[str, str] = {
     "welfare": "equipoise.environments.assistance.command:welfare"
