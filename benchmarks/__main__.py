@@ -44,6 +44,7 @@ SHORT: dict[str, list[str]] = {
         "2",
     ],
     "assistance": ["--seeds", "0", "--arms", "cobb_douglas", "--generations", "4"],
+    "as_published": ["--methods", "gtalign", "--seeds", "0", "--scale", "0.1"],
     "blocks": ["--outputs", "2000", "--mangled", "5000"],
     "policy_gradient": [
         "bandit",

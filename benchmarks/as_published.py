@@ -147,16 +147,16 @@ def played(recipe: str, world: World, seed: int, scale: float) -> Settings:
     """One run: what was measured at its start and its end."""
     started = time.perf_counter()
     config = recipes.build(settings_of(recipe, world, seed, scale), recipe)
-    with tempfile.TemporaryDirectory() as folder:
-        with RunDirectory.create(config, Path(folder) / "run") as run:
-            done = play_out(run)
-            losses = [line for line in run.metrics() if "learn" in line["stage"]]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        RunDirectory.create(config, Path(folder) / "run") as run,
+    ):
+        done = play_out(run)
     first, *_, last = done.measured
     return {
         "start": first[world.measured],
         "end": last[world.measured],
         "generations": config.generations,
-        "lines_of_learning": len(losses),
         "records": dict(done.records),
         "seconds": round(time.perf_counter() - started, 1),
     }

@@ -104,7 +104,7 @@ def test_a_teacher_that_writes_nothing_fit_leaves_its_plays_to_be_looked_at(
         *CLERK[:-1], "{kind: scripted, text: '19'}", "--count", 3, "--out", "t"
     )
     assert done.code == 2
-    assert "none of the 12 matches is good enough: 0 are well formed" in done.err
+    assert "none of the 27 matches is good enough: 0 are well formed" in done.err
     assert [row["written"] for row in lines(tmp_path / "t" / "candidates.jsonl")] == [
         ["19"]
     ] * 12
