@@ -226,6 +226,12 @@ def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path):
     assert all(isinstance(json.loads(line), dict) for line in lines)
 
 
+def test_the_talk_does_not_compare_answers_with_themselves():
+    """From the second turn on hardly two chats are one, and a group is of one answer."""
+    learner = recipes.load("gtalign_talk").learner
+    assert learner.estimator.kind == "batch" and not learner.estimator.by_group
+
+
 def test_every_recipe_says_what_it_is(command):
     listed = command("recipes", "--json").facts
     assert set(listed) == set(recipes.packaged())

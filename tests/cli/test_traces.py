@@ -107,7 +107,7 @@ def test_a_teacher_that_writes_nothing_fit_leaves_its_plays_to_be_looked_at(
     assert "none of the 27 matches is good enough: 0 are well formed" in done.err
     assert [row["written"] for row in lines(tmp_path / "t" / "candidates.jsonl")] == [
         ["19"]
-    ] * 12
+    ] * 27
 
 
 def test_a_dead_judge_stops_it_before_anything_is_kept(
