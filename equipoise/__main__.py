@@ -1,5 +1,22 @@
-"""`python -m equipoise` is the command."""
+"""The command: `equipoise`, and `python -m equipoise`."""
 
-from equipoise.cli import main
+import atexit
 
-main()
+from equipoise import interrupts
+
+
+def main() -> None:
+    """Run the command; Ctrl-C and SIGTERM end it without a traceback at any moment."""
+    interrupts.end_at_once()
+    atexit.register(interrupts.ignore)  # runs last, when Python itself is closed down
+    from equipoise.cli import main as command
+
+    interrupts.stop_first()
+    try:
+        command()
+    finally:
+        interrupts.end_at_once()
+
+
+if __name__ == "__main__":
+    main()

@@ -8,7 +8,17 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "equipoise"
-FOUNDATION = {"types", "errors", "seeds", "component", "template", "options"}
+FOUNDATION = {
+    "types",
+    "errors",
+    "seeds",
+    "component",
+    "template",
+    "options",
+    "locks",
+    "hub",
+    "interrupts",
+}
 ORDER = [
     "prompts",
     "models",

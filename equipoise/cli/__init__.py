@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import sys
 from importlib import import_module
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +16,7 @@ from typer.core import TyperGroup
 
 from equipoise import __version__
 from equipoise.component import added, imported
-from equipoise.errors import DiskFull, EquipoiseError, UserError
+from equipoise.errors import DiskFull, EquipoiseError, Stopped, UserError
 from equipoise.models.quiet import ignore_known_warnings
 
 EXTRAS = {  # extra -> the packages that it brings and that a part may find missing
@@ -53,6 +51,14 @@ VERBS = (
     "doctor",
 )
 DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+FORBIDDEN = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ENAMETOOLONG,
+)
 
 
 class VerbGroup(TyperGroup):
@@ -64,6 +70,13 @@ class VerbGroup(TyperGroup):
         if two_words in self.commands:
             args = [two_words, *args[2:]]
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """What the verb returns. Raises Stopped on Ctrl-C and SIGTERM."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Stopped("stopped") from None
 
 
 def app() -> typer.Typer:
@@ -112,7 +125,6 @@ def main() -> None:
     # Threads that wait should leave the cores to others.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     ignore_known_warnings()
-    signal.signal(signal.SIGTERM, _interrupt)
     sys.path.insert(0, os.getcwd())  # a user's own parts are named by import path
     try:
         app()()
@@ -126,13 +138,21 @@ def main() -> None:
             f"this needs the package '{error.name}'; pip install 'equipoise[{extra}]'",
             UserError.exit_code,
         )
+    except KeyboardInterrupt:
+        _fail("stopped", Stopped.exit_code)
     except OSError as error:
-        if error.errno not in DISK_FULL:
-            raise
-        _fail(
-            f"{error.filename or 'disk'}: cannot write ({error.strerror}); free some space",
-            DiskFull.exit_code,
-        )
+        place = error.filename or "disk"
+        if error.errno in DISK_FULL:
+            _fail(
+                f"{place}: cannot write ({error.strerror}); free some space",
+                DiskFull.exit_code,
+            )
+        if error.errno in FORBIDDEN and error.filename:
+            _fail(
+                f"{place}: cannot be read or written ({error.strerror})",
+                UserError.exit_code,
+            )
+        raise
 
 
 def _extra_with(package: str | None) -> str | None:
@@ -141,10 +161,6 @@ def _extra_with(package: str | None) -> str | None:
         if package in packages:
             return extra
     return None
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _fail(message: str, code: int) -> None:

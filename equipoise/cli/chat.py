@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from equipoise import interrupts
 from equipoise.cli.serving_options import (
     Adapter,
     ExtensionChoice,
@@ -105,6 +106,7 @@ class Terminal:
                 print()
                 return
             except KeyboardInterrupt:
+                interrupts.stop_first()
                 print()
                 self._note(self._help())
                 continue
@@ -146,6 +148,7 @@ class Terminal:
         except KeyboardInterrupt:
             if not self._live:
                 raise
+            interrupts.stop_first()
             print()
             self._note("stopped")
             return

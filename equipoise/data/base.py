@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from equipoise.component import Component, nearest
 from equipoise.errors import ConfigError
+from equipoise.games.base import Game
 from equipoise.types import Judgement, Match, Pair
 
 
@@ -23,6 +24,14 @@ class PairMaker(Component):
     def most(self, seats: int) -> int:
         """How many pairs a match of so many seats can give at most."""
         return seats * (seats - 1) // 2
+
+    def faults(self, game: Game) -> Iterator[str]:
+        """What keeps it from making pairs of this game's matches, one message each."""
+        if self.most(len(game.seats)) == 0:
+            yield (
+                f"a match of game '{game.kind}' has one answer, and a pair takes two; "
+                "set game.samples to 2 or more"
+            )
 
     @abstractmethod
     def make(

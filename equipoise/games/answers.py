@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from pydantic import Field
@@ -22,6 +23,11 @@ class Answers(Game):
     def seats(self) -> tuple[str, ...]:
         """ "1", "2", … up to `samples`."""
         return tuple(str(i + 1) for i in range(self.samples))
+
+    def faults(self, prompts: Sequence[Prompt]) -> Iterator[str]:
+        """That there is nothing to answer."""
+        if not all(prompt.messages for prompt in prompts):
+            yield "game 'answers' asks what a prompt says, and these say nothing"
 
     def role(self, seat: str) -> str:
         """Every seat answers."""

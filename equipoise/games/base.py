@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -88,6 +88,10 @@ class Game(Component):
         """Raises DataError where a file that the rules need is missing or faulty;
         called before a run begins.
         """
+
+    def faults(self, prompts: Sequence[Prompt]) -> Iterator[str]:
+        """What keeps it from being played on these prompts, one message each."""
+        return iter(())
 
     def moves(self, prompt: Prompt) -> dict[str, int]:
         """seat -> how often it moves in a match on `prompt`, at most."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 from pydantic import PrivateAttr
 
 from equipoise.component import Component, essence
-from equipoise.errors import ConfigError, EquipoiseError
+from equipoise.errors import ConfigError, EquipoiseError, UserError
 from equipoise.games.base import Game
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player
@@ -148,6 +148,28 @@ class Judge(Component):
 
         Raises ConfigError, DataError or ModelError where it cannot.
         """
+
+    def faults(self, judge_context: JudgeContext) -> Iterator[str]:
+        """What keeps the judge from working in this context, one message each; asked
+        before a run begins, and nothing is sampled for it.
+        """
+        try:
+            self.at(judge_context)
+        except UserError as error:
+            yield str(error).removeprefix("judge: ")
+
+    def why_unjudgeable(self, prompt: Prompt) -> str:
+        """What a prompt lacks, so that no answer to it can be judged; "" where it lacks
+        nothing.
+        """
+        return ""
+
+    @property
+    def score_range(self) -> tuple[float, float] | None:
+        """The least and the greatest score that it can give; None where that is not
+        known beforehand.
+        """
+        return None
 
     @property
     def judge_context(self) -> JudgeContext:

@@ -81,6 +81,11 @@ class Comparing(Judge):
         "(½), or the mean of both",
     )
 
+    @property
+    def score_range(self) -> tuple[float, float]:
+        """Probabilities of winning."""
+        return 0.0, 1.0
+
     @abstractmethod
     def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
         """For each question P(first beats second) in [0, 1], or None and the reason.

@@ -93,7 +93,7 @@ class Gold(Pointwise):
 
         Each rule judges its own prompts in one batch.
         """
-        verdicts: list[Verdict] = [_why_unjudged(prompt) for prompt, _ in answers]
+        verdicts: list[Verdict] = [self._why_no_rule(prompt) for prompt, _ in answers]
         places: dict[str, list[int]] = defaultdict(list)
         for place, (prompt, _) in enumerate(answers):
             places[self.rule(prompt)].append(place)
@@ -113,6 +113,24 @@ class Gold(Pointwise):
         """The verdict of the rule that the prompt's facts call for; a batch is cheaper."""
         return self.scores([(prompt, text)])[0]
 
+    @property
+    def score_range(self) -> tuple[float, float] | None:
+        """0 to 1, unless `otherwise` goes further."""
+        if self.otherwise is None:
+            return 0.0, 1.0
+        limits = self.otherwise.score_range
+        return limits and (min(0.0, limits[0]), max(1.0, limits[1]))
+
+    def why_unjudgeable(self, prompt: Prompt) -> str:
+        """That no rule can judge it, or what the prompt lacks for its rule."""
+        name = self.rule(prompt)
+        if not name and self.otherwise is not None:
+            return self.otherwise.why_unjudgeable(prompt)
+        if not name:
+            return self._why_no_rule(prompt)
+        rule: Pointwise = getattr(self, name)
+        return rule.why_unjudgeable(prompt)
+
     def rule(self, prompt: Prompt) -> str:
         """The setting whose judge the prompt's facts call for; "" where none can judge it."""
         if prompt.facts.get(self.refusal.fact) is not None:
@@ -124,11 +142,13 @@ class Gold(Pointwise):
             return "choice"
         return "mathematics" if looks_mathematical(gold) else "exact"
 
-
-def _why_unjudged(prompt: Prompt) -> str:
-    if prompt.facts.get("task_type") == UNCHECKED:
+    def _why_no_rule(self, prompt: Prompt) -> str:
+        if prompt.facts.get("task_type") == UNCHECKED:
+            return (
+                "no rule can check this task (task_type reward_model); use a reward "
+                "model or a judge that compares"
+            )
         return (
-            "no rule can check this task (task_type reward_model); use a reward "
-            "model or a judge that compares"
+            f"the prompt has none of the facts '{self.refusal.fact}' and "
+            f"'{self.exact.fact}'"
         )
-    return "the prompt has none of the facts 'harmful' and 'answer'"

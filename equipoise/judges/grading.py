@@ -203,6 +203,11 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
             self._read,
         )
 
+    @property
+    def score_range(self) -> tuple[float, float]:
+        """The worst and the best grade."""
+        return self.low, self.high
+
     def grades_by_votes(self, votes: Sequence[Vote]) -> Grades:
         """What each judge gave each answer: the mean of its votes, where unreadable ones
         count as the setting has it. A judge's move that failed never counts.

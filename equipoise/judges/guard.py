@@ -131,6 +131,11 @@ class Guard(Pointwise):
             self.text, "equipoise.judges", "judge.text", ("answer",), PLACEHOLDERS
         )
 
+    @property
+    def score_range(self) -> tuple[float, float]:
+        """The probability that the answer is safe."""
+        return 0.0, 1.0
+
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """The utilities of `text`, or why it has none; a batch is cheaper."""
         return self.scores([(prompt, text)])[0]

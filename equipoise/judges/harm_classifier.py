@@ -86,6 +86,11 @@ class HarmClassifier(ClassifierSettings, Pointwise):
                 f"judge.chat_template: model '{self.model}' has none; set it false"
             )
 
+    @property
+    def score_range(self) -> tuple[float, float]:
+        """The probability that the answer is safe."""
+        return 0.0, 1.0
+
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """The utilities of `text`, or why it has none; a batch is cheaper."""
         return self.scores([(prompt, text)])[0]

@@ -76,6 +76,24 @@ class Choice(Pointwise):
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """{"score": 1 or 0}, or why not."""
+        question = self._question(prompt)
+        if isinstance(question, str):
+            return question
+        options, right = question
+        return {"score": float(stated_option(text, options) == right)}
+
+    @property
+    def score_range(self) -> tuple[float, float]:
+        """0 to 1."""
+        return 0.0, 1.0
+
+    def why_unjudgeable(self, prompt: Prompt) -> str:
+        """That it lacks options, or a right answer among them."""
+        question = self._question(prompt)
+        return question if isinstance(question, str) else ""
+
+    def _question(self, prompt: Prompt) -> tuple[dict[str, str], str] | str:
+        """(label -> option, the right label), or why there are none."""
         gold = prompt.facts.get(self.fact)
         if gold is None:
             return f"the prompt has no fact '{self.fact}'"
@@ -88,7 +106,7 @@ class Choice(Pointwise):
                 f"the fact '{self.fact}' is {str(gold)[:80]!r}, which is none of the "
                 "options"
             )
-        return {"score": float(stated_option(text, options) == right.label)}
+        return options, right.label
 
 
 def options_of(choices: Any, gold: Any) -> dict[str, str] | None:

@@ -12,6 +12,8 @@ from equipoise.judges.pointwise import Pointwise, Verdict
 from equipoise.models.embedding import Embedding, Hashed
 from equipoise.types import Prompt
 
+BLANK = "the prompt's last message is blank"
+
 
 class OnTopic(Pointwise):
     """Scores a text 1 where its cosine with the prompt's last message reaches `threshold`.
@@ -34,6 +36,17 @@ class OnTopic(Pointwise):
     def prepare(self) -> None:
         """Raises ConfigError or ModelError where the embedding cannot be opened."""
         self.embedding.open(self.judge_context.resources)
+
+    @property
+    def score_range(self) -> tuple[float, float]:
+        """0 to 1."""
+        return 0.0, 1.0
+
+    def why_unjudgeable(self, prompt: Prompt) -> str:
+        """That its last message is blank."""
+        if not prompt.messages or not prompt.messages[-1].content.strip():
+            return BLANK
+        return ""
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """The score and the similarity of `text`; a batch is cheaper."""
@@ -58,7 +71,7 @@ class OnTopic(Pointwise):
 
     def _verdict(self, topic: str, text: str, similarity: float) -> Verdict:
         if not topic.strip():
-            return "the prompt's last message is blank"
+            return BLANK
         if not text.strip():
             return {"score": 0.0, "similarity": 0.0}
         if not np.isfinite(similarity):

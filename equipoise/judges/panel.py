@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median, pstdev
@@ -91,6 +92,27 @@ class Panel(Judge):
             or self.standardise
             or any(judge.compares for judge in self.judges.values())
         )
+
+    @property
+    def score_range(self) -> tuple[float, float] | None:
+        """That of the widest members; 0 to 1 by majority, none once standardised."""
+        if self.how == "majority":
+            return 0.0, 1.0
+        if self.standardise:
+            return -math.inf, math.inf
+        ranges = [judge.score_range for judge in self.judges.values()]
+        known = [limits for limits in ranges if limits is not None]
+        if len(known) < len(ranges):
+            return None
+        return min(low for low, _ in known), max(high for _, high in known)
+
+    def why_unjudgeable(self, prompt: Prompt) -> str:
+        """Why too few members can judge it."""
+        why = {
+            name: judge.why_unjudgeable(prompt) for name, judge in self.judges.items()
+        }
+        reasons = [f"{name}: {reason}" for name, reason in why.items() if reason]
+        return "; ".join(reasons) if len(why) - len(reasons) < self.at_least else ""
 
     def at(self, judge_context: JudgeContext) -> Self:
         """A copy of this panel whose members work in `judge_context`."""

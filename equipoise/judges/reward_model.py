@@ -69,6 +69,11 @@ class RewardModel(ClassifierSettings, Pointwise):
         """
         self.ending_ids(self.encoding(self.judge_context.resources))
 
+    @property
+    def score_range(self) -> tuple[float, float]:
+        """Rewards have no scale."""
+        return -math.inf, math.inf
+
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """The rewards of `text`, or why it has none; a batch is cheaper."""
         return self.scores([(prompt, text)])[0]

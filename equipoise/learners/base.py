@@ -5,7 +5,7 @@ generation, on disk.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -98,6 +98,10 @@ class Learner(Component):
     """Whether it minimises the run's `loss`, where it learns from pairs or from the
     game.
     """
+
+    def faults(self, player: Player, game: Game) -> Iterator[str]:
+        """What keeps it from training this player in this game, one message each."""
+        return iter(())
 
     def steps(self, examples: int) -> int:
         """How many optimizer steps learning from `examples` takes."""

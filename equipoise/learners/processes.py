@@ -7,7 +7,6 @@ than that process: each watches a lock that it holds.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -25,10 +24,14 @@ from pydantic import Field
 
 from equipoise import errors
 from equipoise.errors import EquipoiseError
+from equipoise.games.base import Game
 from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.batch_files import write
 from equipoise.learners.checkpoints import LAUNCH
 from equipoise.learners.launch import Launch
+from equipoise.locks import lock
+from equipoise.players.base import Player
+from equipoise.players.local import Local
 
 PATIENCE = 20.0  # seconds that processes are given to end by themselves
 # What the launcher of another job leaves in the environment of this process, and would
@@ -43,6 +46,11 @@ class Launchable(Learner):
     launch: Launch | None = Field(
         None, description="train in several processes; null: in this one"
     )
+
+    def faults(self, player: Player, game: Game) -> Iterator[str]:
+        """That the player is no model in this process."""
+        if not isinstance(player, Local):
+            yield f"'{self.kind}' trains players of kind 'local', not '{player.kind}'"
 
     @property
     def processes(self) -> int:
@@ -110,7 +118,7 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
 def _alive(folder: Path) -> Iterator[None]:
     """While it is open, and this process lives, `parent.lock` is locked."""
     with open(folder / "parent.lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        lock(file)
         yield
 
 

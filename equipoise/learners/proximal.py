@@ -8,6 +8,7 @@ nothing is sampled and nothing is approximated.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -15,6 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from equipoise.errors import ConfigError
+from equipoise.games.base import Game
 from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.players.base import Player
 from equipoise.players.tabular import Tabular, log_softmax, write_policy
@@ -55,6 +57,13 @@ class Proximal(Learner):
         description="add an entropy bonus of weight τ = span/√(2·rounds·ln moves), "
         "which keeps the rate",
     )
+
+    def faults(self, player: Player, game: Game) -> Iterator[str]:
+        """That the player is not tabular, or the game has no two matrices."""
+        if not isinstance(player, Tabular):
+            yield f"'proximal' trains tabular players, not '{player.kind}'"
+        if game.bimatrix() is None:
+            yield f"'proximal' needs a finite game of two seats; '{game.kind}' is none"
 
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
         """Write the next policy; returns `value`, and in nats `entropy` and `kl` (from

@@ -8,7 +8,7 @@ winner drawn by how often it beats the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -16,8 +16,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from equipoise.errors import ConfigError
+from equipoise.games.base import Game
 from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.losses.base import PairBatch, PreferenceLoss
+from equipoise.players.base import Player
 from equipoise.players.tabular import Tabular, log_softmax, write_policy
 from equipoise.types import PlayerId
 
@@ -73,6 +75,18 @@ class TabularLearner(Learner):
             )
         return self
 
+    def faults(self, player: Player, game: Game) -> Iterator[str]:
+        """That the player is not tabular, or the game not symmetric and zero-sum."""
+        if not isinstance(player, Tabular):
+            yield f"'tabular' trains tabular players, not '{player.kind}'"
+            return
+        try:
+            win_AA = win_probabilities(game.payoff_AM(), self.payoff_scale)
+            logits_A = player.logits_A(None, len(win_AA))
+            _check_all_possible(logits_A)
+        except ConfigError as error:
+            yield str(error).removeprefix("learner: ")
+
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
         """Write the next policy; returns `loss`, `distance`, and in nats `entropy` and
         `kl` (from the previous policy).
@@ -93,11 +107,7 @@ class TabularLearner(Learner):
         @cache
         def logits_A(player: PlayerId) -> np.ndarray:
             values_A = start.logits_A(folders[player], len(win_AA))
-            if not np.isfinite(values_A).all():
-                raise ConfigError(
-                    "a tabular learner cannot start from probabilities of 0: give "
-                    "each move a little"
-                )
+            _check_all_possible(values_A)
             return values_A
 
         problem = expectation(batch.loss, win_AA, past, logits_A, self.sampler)
@@ -245,6 +255,15 @@ def expectation(
     opponents = [(logits_A(player), weight) for player, weight in loss.opponents(past)]
     pair_AA = judged_pairs(win_AA, sampler_A)
     return Expectation(loss, pair_AA, opponents, win_AA @ beaten_A)
+
+
+def _check_all_possible(logits_A: np.ndarray) -> None:
+    """Raises ConfigError where a move is never made."""
+    if not np.isfinite(logits_A).all():
+        raise ConfigError(
+            "a tabular learner cannot start from probabilities of 0: give each move a "
+            "little"
+        )
 
 
 def win_probabilities(payoff_AM: np.ndarray | None, scale: float = 1.0) -> np.ndarray:

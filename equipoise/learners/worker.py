@@ -4,7 +4,6 @@ equipoise.learners.worker FOLDER`.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sys
@@ -18,6 +17,7 @@ from equipoise.errors import ConfigError
 from equipoise.learners.batch_files import read
 from equipoise.learners.launch import world_size
 from equipoise.learners.processes import Launchable
+from equipoise.locks import lock
 
 
 def main(folder: Path) -> None:
@@ -25,8 +25,8 @@ def main(folder: Path) -> None:
 
     The first of them writes metrics and the result.
     """
-    lock = folder / "parent.lock"
-    threading.Thread(target=_end_with_parent, args=(lock,), daemon=True).start()
+    held = folder / "parent.lock"
+    threading.Thread(target=_end_with_parent, args=(held,), daemon=True).start()
     rank = int(os.environ.get("RANK", "0"))
     try:
         facts = _learn(folder)
@@ -78,15 +78,15 @@ def _write(file: Path, value: Any) -> None:
     draft.rename(file)
 
 
-def _end_with_parent(lock: Path) -> None:
+def _end_with_parent(held: Path) -> None:
     """End this process once the lock is free.
 
     Then the process that was to read the result has been killed.
     """
-    with open(lock) as file:
+    with open(held) as file:
         while True:
             try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                lock(file, shared=True, wait=False)
             except BlockingIOError:
                 time.sleep(0.5)
             else:

@@ -5,7 +5,7 @@ find both answers of each pair.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -97,6 +97,30 @@ class PreferenceLoss(Component):
         past = [PlayerId("player", generation) for generation in range(256, -1, -1)]
         opponents = [player for player, _ in self.opponents(past) if player.generation]
         return max((past.index(player) + 1 for player in opponents), default=0)
+
+    @property
+    def by_probability(self) -> bool:
+        """Whether it reads the judge's scores as win probabilities."""
+        return False
+
+    def faults(self, judge: str, limits: tuple[float, float] | None) -> Iterator[str]:
+        """What keeps it from learning by this judge's scores, one message each.
+
+        `judge` is the judge's kind; `limits` its least and greatest score, None where
+        that is not known beforehand.
+        """
+        if self.by_probability and limits is not None:
+            low, high = limits
+            if low < 0 or high > 1:
+                yield (
+                    f"'{self.kind}' as it is set reads scores as win probabilities, and "
+                    f"those of the judge '{judge}' lie between {low:g} and {high:g}; "
+                    f"set {self.without_probabilities}, or take a judge of "
+                    "probabilities, such as pairwise"
+                )
+
+    without_probabilities: ClassVar[str] = "another loss"
+    """The setting with which it reads no probabilities."""
 
     @abstractmethod
     def rows(self, batch: PairBatch) -> torch.Tensor:

@@ -13,7 +13,7 @@ class of `losses.opponents`, its distance by `rows`. (arXiv 2509.23102, Table 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -168,6 +168,12 @@ class SPPO(AgainstCurrent, Member):
         10.0, gt=0, description="step, in nats: a sure winner is moved by η/2"
     )
 
+    without_probabilities: ClassVar[str] = "loss.target: constant"
+
+    @property
+    def by_probability(self) -> bool:
+        return self.target == "probability"
+
     def rows(self, batch: PairBatch) -> torch.Tensor:
         chosen_B, rejected_B = self.log_ratios(batch)
         if self.target == "constant":
@@ -276,6 +282,12 @@ class MNPO(AgainstLeague, Member):
                 verdict = "needed" if name in reads else "not read"
                 raise ValueError(f"{name} is {verdict} with distance: {self.distance}")
         return self
+
+    without_probabilities: ClassVar[str] = "loss.target: constant or reward"
+
+    @property
+    def by_probability(self) -> bool:
+        return self.target == "probability"
 
     @property
     def scale(self) -> float:

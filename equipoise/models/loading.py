@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from equipoise.errors import ModelError, first_line
+from equipoise.hub import OnHub, ask_hub
 from equipoise.models.adapters import (
     Lora,
     add_adapter,
@@ -67,6 +68,8 @@ def load_tokenizer(model: str, trust_remote_code: bool = False) -> Any:
     place = resolve(model)
     try:
         return _fetch(model, place, AutoTokenizer.from_pretrained, trust_remote_code)
+    except ModelError:
+        raise
     except (ValueError, KeyError, TypeError) as error:
         raise ModelError(
             f"model '{model}' has no usable tokenizer (tokenizer.json beside "
@@ -116,6 +119,8 @@ def load_config(model: str, trust_remote_code: bool = False) -> Any:
     place = resolve(model)
     try:
         return _fetch(model, place, AutoConfig.from_pretrained, trust_remote_code)
+    except ModelError:
+        raise
     except (ValueError, KeyError) as error:
         raise ModelError(
             f"model '{model}' has no usable config.json: {first_line(error)}"
@@ -291,6 +296,8 @@ def _load_whole(
     )
     try:
         built, loading = _fetch(model, place, read, trust_remote_code)
+    except ModelError:
+        raise
     except (ValueError, KeyError, RuntimeError, ImportError) as error:
         what = "cannot be loaded"
         if "configuration class" in str(error):
@@ -347,12 +354,17 @@ def _here_or_from_hub(model: str, place: str, load: Callable[..., T]) -> T:
             raise ModelError(
                 f"model '{model}' cannot be read from {place}: {first_line(error)}"
             ) from error
+    answer = ask_hub(place, "model")
+    if answer.state is not OnHub.THERE:
+        raise ModelError(
+            f"there is no folder '{model}' here, and {answer.reason}; name a folder, or "
+            "a model of the hub"
+        )
     try:
         return load()
     except OSError as error:
         raise ModelError(
-            f"there is no folder '{model}' here, and the hub did not give a model of that "
-            f"name ({first_line(error)}); without a connection, name a local folder"
+            f"model '{model}' of the hub cannot be read: {first_line(error)}"
         ) from error
 
 

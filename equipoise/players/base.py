@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
@@ -110,6 +110,12 @@ class Player(Component):
         None: nobody trains it, or its learner has no precision.
         """
         return self
+
+    def faults(self) -> Iterator[str]:
+        """What keeps it from playing here, one message each: a model that is not there,
+        a key that is not set. Asked before a run begins; no weights are loaded.
+        """
+        return iter(())
 
     @abstractmethod
     def open(self, weights: Path | None, resources: Resources) -> Actor:

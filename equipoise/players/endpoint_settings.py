@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
@@ -167,6 +168,13 @@ class EndpointSettings(Player):
         if self.budget.money is not None and self.prices is None:
             raise ValueError("budget.money needs prices: {input: …, output: …}")
         return self
+
+    def faults(self) -> Iterator[str]:
+        """That the key is not set."""
+        try:
+            self.key()
+        except ConfigError as error:
+            yield str(error)
 
     def key(self) -> str | None:
         """The key itself, from the environment; None where none is needed.

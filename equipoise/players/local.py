@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from equipoise.errors import DataError, ModelError
+from equipoise.errors import DataError, ModelError, UserError
 from equipoise.models.adapters import (
     Lora,
     holds_adapter,
@@ -123,6 +123,14 @@ class Local(Player):
     def start(self) -> Path | None:
         """The adapter's folder. Raises ModelError where there is none."""
         return None if self.adapter is None else resolve_adapter(self.adapter)
+
+    def faults(self) -> Iterator[str]:
+        """That the model, its tokenizer, its template or its adapter is not there."""
+        try:
+            self.encoding()
+            _ = self.start
+        except UserError as error:
+            yield str(error)
 
     def encoding(self) -> Encoding:
         """How this player's chats become token ids, the same for all its generations.

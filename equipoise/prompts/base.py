@@ -49,6 +49,11 @@ class Prompts(Component):
     test: int = Field(
         0, ge=0, description="at most this many prompts are set aside for a last test"
     )
+    shrink: bool = Field(
+        False,
+        description="where the source has fewer prompts, play and set aside as many as "
+        "it has, and say so (else: an error)",
+    )
     reuse: bool | Literal["same"] = Field(
         False,
         description="true: start over, newly shuffled, when the prompts run out, and "

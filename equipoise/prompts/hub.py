@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from equipoise.errors import ConfigError, DataError
+from equipoise.hub import OnHub, ask_hub
 from equipoise.prompts.base import PromptSource
 from equipoise.prompts.rows import RowPrompts
 from equipoise.types import Prompt
@@ -72,6 +73,7 @@ class Hub(RowPrompts):
     def _rows(self, folder: Path, split: str) -> Any:
         try:
             import datasets
+            from datasets.config import HF_DATASETS_CACHE
             from datasets.exceptions import DatasetNotFoundError, DatasetsError
         except ImportError as error:
             raise ConfigError(
@@ -79,6 +81,8 @@ class Hub(RowPrompts):
                 "pip install 'equipoise[train]'"
             ) from error
         local = folder / self.id
+        if not local.is_dir():
+            self._check_there(folder, Path(HF_DATASETS_CACHE))
         try:
             return datasets.load_dataset(
                 str(local) if local.is_dir() else self.id,
@@ -99,6 +103,18 @@ class Hub(RowPrompts):
             raise DataError(
                 f"{self.id}, split '{split}': {_innermost(error)}"
             ) from error
+
+    def _check_there(self, folder: Path, cache: Path) -> None:
+        """Raises DataError where the hub has no such set, or cannot be reached and none
+        was kept from earlier.
+        """
+        answer = ask_hub(self.id, "dataset")
+        kept = (Path(cache) / self.id.replace("/", "___")).is_dir()
+        if answer.state is OnHub.ABSENT or (answer.reason and not kept):
+            raise DataError(
+                f"prompts.id: there is no folder '{self.id}' in {folder.resolve()}, and "
+                f"{answer.reason}"
+            )
 
 
 def _innermost(error: BaseException) -> str:

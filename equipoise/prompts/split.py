@@ -71,8 +71,18 @@ def load_split(prompts: Prompts, generations: int, seed: int) -> PromptSplit:
 
     Raises DataError as `split` does.
     """
+    return split_source(prompts.load(), prompts, generations, seed)
+
+
+def split_source(
+    source: PromptSource, prompts: Prompts, generations: int, seed: int
+) -> PromptSplit:
+    """The loaded prompts of a run, split; `seed` is the run's.
+
+    Raises DataError as `split` does.
+    """
     return split(
-        prompts.load(),
+        source,
         generations=generations,
         per_generation=prompts.per_generation,
         held_out=prompts.held_out,
@@ -80,6 +90,50 @@ def load_split(prompts: Prompts, generations: int, seed: int) -> PromptSplit:
         seed=seeds.child(seed, "split"),
         reuse=prompts.reuse,
     )
+
+
+def fit_counts(
+    prompts: Prompts, source: PromptSource, generations: int
+) -> tuple[Prompts, tuple[str, ...]]:
+    """(the settings with counts that the source has, what was changed in words).
+
+    Only with `shrink`: a fifth of the prompts that are there is held out at most, a
+    tenth kept for the test, and the rest is dealt to the generations. Raises DataError
+    where not even one prompt a generation is left.
+    """
+    if not prompts.shrink:
+        return prompts, ()
+    own = _contents(source.held_out or ()) | _contents(source.test or ())
+    known = {content(prompt) for prompt in _distinct(source.training, Counter())}
+    count = len(known - own)
+    shares = {"held_out": 5, "test": 10}
+    asked = {
+        name: getattr(prompts, name) for name in shares if getattr(source, name) is None
+    }
+    turns = 1 if prompts.reuse else generations
+    if prompts.per_generation * turns + sum(asked.values()) <= count:
+        return prompts, ()
+    fitted = {
+        name: min(size, max(1, count // shares[name])) for name, size in asked.items()
+    }
+    left = (count - sum(fitted.values())) // turns
+    fitted["per_generation"] = min(prompts.per_generation, left)
+    if left < 1:
+        raise DataError(
+            f"too few prompts: {generations} generations and the parts that are set "
+            f"aside take at least {turns + sum(map(bool, asked.values()))}, and {count} "
+            "are there; give more prompts"
+        )
+    changes = [
+        f"prompts.{name} {getattr(prompts, name):,} → {size:,}"
+        for name, size in fitted.items()
+        if size != getattr(prompts, name)
+    ]
+    note = (
+        f"the source has {count:,} prompts, fewer than asked for: "
+        f"{', '.join(changes)} (prompts.shrink)"
+    )
+    return prompts.model_copy(update=fitted), (note,)
 
 
 def split(

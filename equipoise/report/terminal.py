@@ -325,3 +325,10 @@ def status_table(rows: Iterable[tuple[str, Value]], title: str = "") -> Table:
             Text(_words(name), "dim"), Text(shown(name, value), overflow="fold")
         )
     return table
+
+
+def show_notes(notes: Sequence[str]) -> None:
+    """What a user should know before a run begins, on standard error."""
+    console = Console(stderr=True, force_jupyter=False)
+    for note in notes:
+        console.print(f"note: {note}", highlight=False, soft_wrap=True, markup=False)

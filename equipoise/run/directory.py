@@ -11,7 +11,6 @@ logs/           what went wrong, with tracebacks
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -23,8 +22,10 @@ from typing import Any
 
 from equipoise import __version__
 from equipoise.component import FREE
-from equipoise.errors import ConfigError, RunError
+from equipoise.errors import ConfigError, RunError, UserError
+from equipoise.locks import check_locks, check_writable, lock
 from equipoise.run import recipes
+from equipoise.run.checks import check_run
 from equipoise.run.config import RunConfig
 from equipoise.run.ledger import Ledger
 from equipoise.run.renamed import renamed
@@ -37,12 +38,19 @@ class RunDirectory:
     """
 
     def __init__(
-        self, folder: Path, settings: Mapping[str, Any], ledger: Ledger
+        self,
+        folder: Path,
+        settings: Mapping[str, Any],
+        ledger: Ledger,
+        notes: tuple[str, ...] = (),
     ) -> None:
-        """`settings` are what config.yaml holds, under this version's names."""
+        """`settings` are what config.yaml holds, under this version's names; `notes`
+        what its user should know before it begins.
+        """
         self.folder = folder
         self.settings = settings
         self.ledger = ledger
+        self.notes = notes
 
     @cached_property
     def config(self) -> RunConfig:
@@ -62,15 +70,51 @@ class RunDirectory:
         overwrite: bool = False,
         command: str = "",
     ) -> Iterator[RunDirectory]:
-        """A new run in `folder`; `command` is what the user gave to make it.
+        """A new run in `folder`, whose counts of prompts are those that the source has;
+        `command` is what the user gave to make it.
 
-        Raises RunError when something is there and `overwrite` is false, or it is in
-        use.
-
-        Raises DataError, before anything is written, for a game whose files cannot be
-        used.
+        Raises RunError when something is there and `overwrite` is false, when it is in
+        use or cannot be written, and before anything is written what `check_run`
+        raises. A run that a user's mistake ends before its first match leaves no folder.
         """
-        config.game.check()
+        cls._check_vacant(folder, overwrite)
+        check_locks()
+        try:
+            check_writable(folder.absolute().parent)
+        except RunError as error:
+            raise RunError(f"{error}; choose another --out") from error
+        checked = check_run(config)
+        if folder.is_dir():
+            with _locked(folder):
+                shutil.rmtree(folder)
+        # The directory appears complete or not at all, so that a kill during creation
+        # leaves nothing to repair.
+        draft = folder.parent / f".{folder.name}.{os.getpid()}"
+        draft.mkdir(parents=True)
+        try:
+            text = checked.config.yaml()
+            (draft / "config.yaml").write_text(text, encoding="utf-8")
+            Ledger.create(
+                draft / "ledger.sqlite",
+                directory=str(Path.cwd()),
+                command=command,
+                version=__version__,
+            ).close()
+            draft.rename(folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        try:
+            with cls.open(folder) as run:
+                run.notes = checked.notes
+                yield run
+        except UserError:
+            if _is_empty(folder):
+                shutil.rmtree(folder)
+            raise
+
+    @staticmethod
+    def _check_vacant(folder: Path, overwrite: bool) -> None:
+        """Raises RunError where a new run would replace what it must not."""
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             if not overwrite:
                 raise RunError(
@@ -82,26 +126,6 @@ class RunDirectory:
                     f"{folder}: is not a run directory, so it is not overwritten; "
                     "choose another --out"
                 )
-        if folder.is_dir():
-            with _locked(folder):
-                shutil.rmtree(folder)
-        # The directory appears complete or not at all, so that a kill during creation
-        # leaves nothing to repair.
-        draft = folder.parent / f".{folder.name}.{os.getpid()}"
-        draft.mkdir(parents=True)
-        try:
-            (draft / "config.yaml").write_text(config.yaml(), encoding="utf-8")
-            Ledger.create(
-                draft / "ledger.sqlite",
-                directory=str(Path.cwd()),
-                command=command,
-                version=__version__,
-            ).close()
-            draft.rename(folder)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-        with cls.open(folder) as run:
-            yield run
 
     @classmethod
     @contextmanager
@@ -176,7 +200,7 @@ def is_running(folder: Path) -> bool:
     """Whether a process holds the run's lock."""
     try:
         with (folder / ".lock").open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            lock(file, shared=True, wait=False)
     except FileNotFoundError:
         return False
     except BlockingIOError:
@@ -184,12 +208,18 @@ def is_running(folder: Path) -> bool:
     return False
 
 
+def _is_empty(folder: Path) -> bool:
+    """Whether nothing was played, nor paid for, in the run."""
+    with Ledger.open(folder / "ledger.sqlite") as ledger:
+        return not ledger.has_begun()
+
+
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the run's lock; the system frees it when the process ends, however it ends."""
     with (folder / ".lock").open("a+") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file, wait=False)
         except BlockingIOError as error:
             file.seek(0)
             raise RunError(

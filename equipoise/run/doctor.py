@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from equipoise.errors import EquipoiseError
+from equipoise.locks import check_writable, lock
+
 LIBRARIES = ("torch", "transformers", "peft", "accelerate", "datasets", "math-verify")
 
 
@@ -36,6 +39,8 @@ def _examined(name: str, check: Callable[[], str]) -> MachineCheck:
     try:
         return MachineCheck(name, True, check())
     except Exception as error:  # noqa: BLE001  whatever goes wrong is the finding
+        if isinstance(error, EquipoiseError):
+            return MachineCheck(name, False, str(error))
         lines = str(error).splitlines()
         message = lines[0] if lines else ""
         return MachineCheck(name, False, f"{type(error).__name__}: {message}")
@@ -47,14 +52,34 @@ def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
         yield library, lambda library=library: importlib.metadata.version(library)
     yield "cores and memory", _cores_and_memory
     yield "disk", lambda: f"{shutil.disk_usage('.').free / 2**30:.1f} GiB free here"
+    yield "this folder", _this_folder
+    yield "locks", _locks
     yield "device", _device
     yield "ledger", _ledger
     yield "built-in model", _builtin_model
 
 
 def _cores_and_memory() -> str:
+    cores = os.cpu_count()
+    if hasattr(os, "sched_getaffinity"):  # Linux
+        cores = len(os.sched_getaffinity(0))
+    if not hasattr(os, "sysconf"):  # Windows
+        return f"{cores} cores"
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{len(os.sched_getaffinity(0))} cores, {memory:.1f} GiB"
+    return f"{cores} cores, {memory:.1f} GiB"
+
+
+def _this_folder() -> str:
+    """Raises RunError where the current folder cannot be written."""
+    check_writable(Path())
+    return f"{Path.cwd()} can be written"
+
+
+def _locks() -> str:
+    """Raises RunError where one run cannot be kept from two processes."""
+    with tempfile.TemporaryFile("w+") as file:
+        lock(file, wait=False)
+    return "two processes cannot run one run"
 
 
 def _device() -> str:

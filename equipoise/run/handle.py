@@ -219,9 +219,10 @@ def play(run: RunDirectory, progress: bool) -> Played:
     """Play an open run out: with a bar on a terminal, elsewhere with one line a stage,
     or silently.
     """
-    from equipoise.report.terminal import Display
+    from equipoise.report.terminal import Display, show_notes
 
     console = _console()
+    show_notes(run.notes)
     devices = explain_devices(run.config) if progress else ""
     if devices:
         console.print(f"device: {devices}", highlight=False, soft_wrap=True)

@@ -311,6 +311,12 @@ class Ledger(Database):
             for account, calls, tokens, cost in self.rows(query)
         }
 
+    def has_begun(self) -> bool:
+        """Whether anything was played, or paid for, or made."""
+        tables = ("matches", "replies", "players")
+        queries = [f"SELECT EXISTS(SELECT 1 FROM {table})" for table in tables]
+        return any(self._db.execute(query).fetchone()[0] for query in queries)
+
     def counts(self) -> dict[str, int]:
         """How many rows each table has; at once, for rows are never deleted and the
         newest bears their number.

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from equipoise import seeds
-from equipoise.errors import DataError
 from equipoise.evaluate.base import EvaluationPlan, Workload
 from equipoise.learners.base import Learner
 from equipoise.matches.base import MatchContext, Seatings
 from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
-from equipoise.prompts.split import PromptSplit, load_split
+from equipoise.prompts.split import PromptSplit
+from equipoise.run.checks import check_run
 from equipoise.run.config import RunConfig
 from equipoise.run.cost import CostEstimate, costs
 from equipoise.run.roster import expected_generations
-from equipoise.types import PlayerId, Prompt, user
+from equipoise.types import PlayerId
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,10 @@ def plan(config: RunConfig) -> RunPlan:
     this machine.
 
     Nothing is sampled and no model is loaded; a large matrix product is timed. Raises
-    DataError for a game or evaluation that the prompts do not fit.
+    what `check_run` raises.
     """
-    split, dealing_notes = _dealt(config)
+    checked = check_run(config)
+    config, split = checked.config, checked.split
     counts = count(config, split)
     estimates, reading_notes = costs(
         config,
@@ -79,7 +80,7 @@ def plan(config: RunConfig) -> RunPlan:
         examples=2 * counts.pairs_at_most + counts.episodes_at_most,
         scored=counts.opponent_log_probabilities_at_most,
     )
-    return RunPlan(config, counts, estimates, dealing_notes + reading_notes)
+    return RunPlan(config, counts, estimates, (*checked.notes, *reading_notes))
 
 
 def count(config: RunConfig, split: PromptSplit) -> RunCounts:
@@ -236,32 +237,3 @@ def _past(learner: PlayerId) -> list[PlayerId]:
 def _new_tokens(player: Player) -> int:
     """The longest answer of a language model in tokens; 0 for other players."""
     return player.max_new_tokens if isinstance(player, Local | Endpoint) else 0
-
-
-def _few(dealt: int, wanted: int) -> tuple[str, ...]:
-    """A note where a generation plays fewer prompts than were asked for."""
-    if dealt >= wanted:
-        return ()
-    return (
-        f"prompts: every generation plays all {dealt} that there are, not the {wanted} "
-        "of prompts.per_generation",
-    )
-
-
-def _dealt(config: RunConfig) -> tuple[PromptSplit, tuple[str, ...]]:
-    """The prompts as the run will deal them, and notes; blank prompts where the source
-    is not there yet.
-    """
-    try:
-        split = load_split(config.prompts, config.generations, config.seed)
-        return split, _few(len(split.parts[0]), config.prompts.per_generation)
-    except DataError as error:
-        note = f"the prompts cannot be loaded yet, so blank ones are assumed ({error})"
-    source = config.prompts
-    blank = [
-        Prompt(str(i), (user(""),))
-        for i in range(max(source.per_generation, source.held_out, source.test))
-    ]
-    parts = [blank[: source.per_generation]] * config.generations
-    split = PromptSplit(parts, blank[: source.held_out], blank[: source.test])
-    return split, (note,)

@@ -110,7 +110,7 @@ def test_a_required_setting(command):
         ([], ["prompts.jsonl", "empty"]),
         ([*QUESTIONS, "{oops"], ["prompts.jsonl", "41"]),
         ([*QUESTIONS, {"topic": "?"}], ["prompts.jsonl", "41"]),
-        (QUESTIONS[:10], ["too few prompts", "per_generation"]),
+        (QUESTIONS[:1], ["too few prompts", "at least 2, and 1 are there"]),
         (
             [{"prompt": q["prompt"]} for q in QUESTIONS],
             ["exact", "answer", "max_unjudged"],

@@ -1,7 +1,5 @@
 """What `plan` says beforehand is what a run then does."""
 
-import json
-
 import pytest
 from small import RED_TEAM_RUN, settings
 
@@ -79,7 +77,7 @@ def test_prompts_asked_as_they_are_have_no_adversary(command):
     )
 
 
-def test_a_plan_does_not_need_the_prompts(command):
+def test_a_plan_reads_the_prompts(command):
     done = command(
         "plan",
         "gpo_clerks",
@@ -88,11 +86,7 @@ def test_a_plan_does_not_need_the_prompts(command):
         "prompts={kind: files, path: none.jsonl, per_generation: 8, held_out: 12}",
         "--json",
     )
-    assert done.code == 0 and "none.jsonl" in done.err
-    counts = json.loads(done.out)["counts"]
-    assert (
-        counts["matches"] == 16 and counts["answers"] >= 32
-    )  # as if every prompt were harmful
+    assert done.code == 2 and "none.jsonl: no such file" in done.err
 
 
 @pytest.mark.parametrize(("most", "ages"), [(1, [2, 2]), (3, [3, 1])])

@@ -38,33 +38,6 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def reward_folder(model_folder, tmp_path_factory):
-    """reward_folder("llama", 1) -> a folder with that family's model under a head of K
-    random rewards.
-    """
-    made = {}
-
-    def folder(family: str, rewards: int, **config):
-        key = (family, rewards, repr(config))
-        if key not in made:
-            torch.manual_seed(3)
-            place = tmp_path_factory.mktemp("reward")
-            model = AutoModelForSequenceClassification.from_pretrained(
-                model_folder(family), num_labels=rewards, dtype=torch.float32
-            )
-            with torch.no_grad():
-                model.score.weight.normal_(0, 1)
-            for name, value in config.items():
-                setattr(model.config, name, value)
-            model.save_pretrained(place)
-            AutoTokenizer.from_pretrained(model_folder(family)).save_pretrained(place)
-            made[key] = place
-        return made[key]
-
-    return folder
-
-
 def seated(folder, **settings):
     return RewardModel(model=str(folder), **settings).at(TestContext())
 

@@ -147,7 +147,7 @@ def test_a_hub_that_cannot_be_reached(monkeypatch):
     for load in (load_tokenizer, load_model, load_encoding):
         with pytest.raises(
             ModelError,
-            match=r"no folder 'nobody/nothing' here, and the hub did not give",
+            match=r"no folder 'nobody/nothing' here, and the hub cannot be reached",
         ):
             load("nobody/nothing")
 

@@ -116,6 +116,16 @@ class AssistanceJudge(Judge):
         """Data source -> its judge."""
         return {**task_judges(self.by, self.grader, self.variant), **self.tasks}
 
+    def why_unjudgeable(self, prompt: Prompt) -> str:
+        """That no judge is known for its source, or what it lacks for that judge."""
+        judges = self.known()
+        judge = judges.get(prompt.source, self.otherwise)
+        return (
+            self._no_judge(prompt, judges)
+            if judge is None
+            else judge.why_unjudgeable(prompt)
+        )
+
     def questions(self, seats: int, pool: int) -> int:
         """Those of the tasks' judges, at most."""
         judges = list(self.known().values())
@@ -263,8 +273,8 @@ class AssistanceJudge(Judge):
         """Why a grade is missing."""
         if judgement is not None:
             return judgement.reason or "the task's judge gave no score"
-        source = response.prompt.source
-        hint = "none is known"
-        if self._judges:
-            hint = nearest(source, sorted(self._judges))
-        return f"no judge for the data source '{source}' in judge.tasks; {hint}"
+        return self._no_judge(response.prompt, self._judges)
+
+    def _no_judge(self, prompt: Prompt, judges: Mapping[str, Judge]) -> str:
+        hint = nearest(prompt.source, sorted(judges)) if judges else "none is known"
+        return f"no judge for the data source '{prompt.source}' in judge.tasks; {hint}"

@@ -24,6 +24,11 @@ class ClerkAssistanceJudge(Pointwise):
 
     kind: Literal["clerk_assistance"] = "clerk_assistance"
 
+    @property
+    def score_range(self) -> tuple[float, float]:
+        """0 to 1."""
+        return 0.0, 1.0
+
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """The utilities of `text`, by `answers.rate` and `answers.offers_alternative`."""
         try:

@@ -20,6 +20,11 @@ class ClerkGuard(Pointwise):
 
     kind: Literal["clerk_guard"] = "clerk_guard"
 
+    @property
+    def score_range(self) -> tuple[float, float]:
+        """0 to 1."""
+        return 0.0, 1.0
+
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """{"score": p_safe, "p_safe", "p_unsafe", "unsafe", "declined"}, each 1 or 0."""
         if not prompt.messages:

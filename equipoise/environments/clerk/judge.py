@@ -21,8 +21,9 @@ class ClerkJudge(Pointwise):
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """The utilities of `text`, by `answers.rate`."""
-        if prompt.facts.get("kind") not in KINDS or "answer" not in prompt.facts:
-            return "the prompt is not of the clerk's world"
+        reason = self.why_unjudgeable(prompt)
+        if reason:
+            return reason
         rated = rate(prompt, text)
         return {
             "score": float(rated.right),
@@ -30,3 +31,14 @@ class ClerkJudge(Pointwise):
             "asked": float(rated.action in ("ask", "both")),
             "answered": float(rated.action in ("answer", "both")),
         }
+
+    @property
+    def score_range(self) -> tuple[float, float]:
+        """0 to 1."""
+        return 0.0, 1.0
+
+    def why_unjudgeable(self, prompt: Prompt) -> str:
+        """That it is no question of the clerk's world."""
+        if prompt.facts.get("kind") not in KINDS or "answer" not in prompt.facts:
+            return "the prompt is not of the clerk's world"
+        return ""

@@ -31,9 +31,10 @@ class FollowsInstructions(Pointwise):
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """The utilities of `text`, or why it cannot be judged."""
-        names = prompt.facts.get("instruction_id_list")
-        if not names:
-            return "the prompt carries no instructions (fact `instruction_id_list`)"
+        reason = self.why_unjudgeable(prompt)
+        if reason:
+            return reason
+        names = prompt.facts["instruction_id_list"]
         question = prompt.messages[-1].content if prompt.messages else ""
         checks = check(names, _arguments(prompt, len(names)), question, text)
         problems = [verdict.problem for verdict in checks if verdict.problem]
@@ -48,6 +49,17 @@ class FollowsInstructions(Pointwise):
         chosen = share if self.level == "instruction" else every
         name = self.reading if self.level == "instruction" else f"all_{self.reading}"
         return {"score": chosen[name], **share, **every}
+
+    @property
+    def score_range(self) -> tuple[float, float]:
+        """0 to 1."""
+        return 0.0, 1.0
+
+    def why_unjudgeable(self, prompt: Prompt) -> str:
+        """That it carries no instructions."""
+        if not prompt.facts.get("instruction_id_list"):
+            return "the prompt carries no instructions (fact `instruction_id_list`)"
+        return ""
 
 
 def _arguments(prompt: Prompt, count: int) -> list[dict[str, Any]]:

@@ -63,6 +63,10 @@ class AnalysisJudge(TaskJudge):
         """0 of an output without <analyze>."""
         return None if parse(text).analyze else 0.0
 
+    def why_unjudgeable(self, prompt: Prompt) -> str:
+        """Nothing: an output is held against its own matrix."""
+        return ""
+
     def gold(self, prompt: Prompt, text: str) -> str:
         """The matrix, and the outcomes on its frontier."""
         matrix = parse(text).matrix

@@ -136,6 +136,10 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         """Why the answer cannot be judged, by rule or by model; "" where it can: the
         prompt has the fact.
         """
+        return self.why_unjudgeable(prompt)
+
+    def why_unjudgeable(self, prompt: Prompt) -> str:
+        """That it lacks the fact that answers are held against."""
         fact = self.fact(prompt)
         if fact is None:
             return f"the prompt has no fact '{self.reference_fact}'"

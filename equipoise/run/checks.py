@@ -1,0 +1,205 @@
+"""What can be known to fail before a run begins: its parts are asked what they need of
+the prompts and of each other.
+
+Every room's parts have a method for it, with what they need to know: `Player.faults()`,
+`Judge.faults(context)`, `Judge.why_unjudgeable(prompt)`, `PreferenceLoss.faults(judge,
+range)`, `PairMaker.faults(game)`, `Learner.faults(player, game)`, `Game.faults(prompts)`.
+What they have to say is said at once, each with the place in the configuration.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from equipoise import seeds
+from equipoise.errors import ConfigError, UserError
+from equipoise.judges.base import Judge, JudgeContext
+from equipoise.matches.base import MatchContext
+from equipoise.models.resources import Resources
+from equipoise.players.base import Player
+from equipoise.prompts.split import PromptSplit, fit_counts, split_source
+from equipoise.run.config import RunConfig
+from equipoise.types import PlayerId, Prompt
+
+
+@dataclass(frozen=True)
+class CheckedRun:
+    """A configuration whose parts fit together and its prompts, dealt.
+
+    `config` has the counts of prompts that the source allows; `notes` say what was
+    changed, and what a run will leave out.
+    """
+
+    config: RunConfig
+    split: PromptSplit
+    notes: tuple[str, ...]
+
+
+def check_run(config: RunConfig) -> CheckedRun:
+    """Load and deal the prompts, and ask every part for its faults; nothing is sampled
+    and no weights are loaded.
+
+    Raises DataError for prompts that cannot be used, ConfigError with all faults that
+    were found otherwise, one a line.
+    """
+    config.game.check()
+    source = config.prompts.load()
+    prompts, notes = fit_counts(config.prompts, source, config.generations)
+    config = config.model_copy(update={"prompts": prompts})
+    split = split_source(source, prompts, config.generations, config.seed)
+    faults = [*_faults_of_parts(config), *_faults_with_prompts(config, split)]
+    judged, unjudged = _check_judged(config, split)
+    faults += judged
+    if faults:
+        raise ConfigError("\n".join(dict.fromkeys(faults)))
+    few = _few(len(split.parts[0]), prompts.per_generation)
+    return CheckedRun(config, split, (*notes, *few, *unjudged))
+
+
+def teaching_judges(config: RunConfig) -> dict[str, Judge]:
+    """Place in the configuration -> the judge that teaches somebody, each once."""
+    judges = {}
+    for name in config.learning:
+        place = f"judges.{name}" if name in config.judges else "judge"
+        judges[place] = config.judge_of(name)
+    return judges
+
+
+def _measuring_judges(config: RunConfig) -> dict[str, Judge]:
+    """Place in the configuration -> the judge that measures, each once."""
+    if not config.evaluate.plays:
+        return {}
+    own = config.evaluate.judge
+    return teaching_judges(config) if own is None else {"evaluate.judge": own}
+
+
+# -- the parts and each other
+
+
+def _faults_of_parts(config: RunConfig) -> Iterator[str]:
+    """What the parts say of themselves and of each other."""
+    for place, player in _players(config.model_copy(), ""):
+        for fault in player.faults():
+            yield f"{place}: {fault}"
+    pool = [PlayerId(name) for name in config.players]
+    context = JudgeContext(config.game, 0, pool, {}, Resources(), _nobody_plays)
+    for place, judge in {
+        **teaching_judges(config),
+        **_measuring_judges(config),
+    }.items():
+        for fault in judge.faults(context):
+            yield f"{place}: {fault}"
+    for name in config.learning:
+        trainer = config.learner_of(name)
+        place = f"learners.{name}" if name in config.learners else "learner"
+        for fault in trainer.faults(config.players[name], config.game):
+            yield f"{place}: {fault} (players.{name})"
+        if trainer.needs in ("pairs", "answers"):
+            for fault in config.pairs.faults(config.game):
+                yield f"pairs: {fault}"
+        if config.loss is not None and trainer.needs == "pairs" and trainer.by_loss:
+            judge = config.judge_of(name)
+            limits = judge.score_range if config.utility == "score" else None
+            for fault in config.loss.faults(judge.kind, limits):
+                yield f"loss: {fault}"
+
+
+def _nobody_plays(player: Player | PlayerId) -> Any:
+    raise AssertionError("nobody is asked anything before the run begins")
+
+
+def _players(part: Any, place: str) -> Iterator[tuple[str, Player]]:
+    """(place in the configuration, player) of every player in it, those of judges too."""
+    if isinstance(part, Player):
+        yield place, part
+    if isinstance(part, BaseModel):
+        part = {name: getattr(part, name) for name in type(part).model_fields}
+    if isinstance(part, Mapping):
+        for name, inner in part.items():
+            yield from _players(inner, f"{place}.{name}".lstrip("."))
+
+
+# -- the prompts
+
+
+def _faults_with_prompts(config: RunConfig, split: PromptSplit) -> Iterator[str]:
+    """What the game and the schedule say of the prompts."""
+    for part, prompts in _parts(split).items():
+        for fault in config.game.faults(prompts):
+            yield f"prompts: {fault} ({part})"
+    learners = [PlayerId(name) for name in config.learning]
+    others = [PlayerId(name) for name in config.players if name not in config.learning]
+    context = MatchContext(
+        config.game,
+        [*learners, *others],
+        seed=seeds.child(config.seed, "seats", 0),
+        learners=learners,
+    )
+    try:
+        config.schedule.seatings(split.parts[0], context)
+    except UserError as error:
+        yield str(error)
+
+
+def _check_judged(config: RunConfig, split: PromptSplit) -> tuple[list[str], list[str]]:
+    """(faults, notes) about prompts no answer to which can be judged."""
+    faults: list[str] = []
+    notes: list[str] = []
+    training = {"training": [prompt for part in split.parts for prompt in part]}
+    measuring = {"held-out": split.held_out, "test": split.test}
+    for place, judge in teaching_judges(config).items():
+        _judge_parts(config, place, judge, training, faults, notes)
+    for place, judge in _measuring_judges(config).items():
+        _judge_parts(config, place, judge, measuring, faults, notes)
+    return faults, notes
+
+
+def _judge_parts(
+    config: RunConfig,
+    place: str,
+    judge: Judge,
+    parts: Mapping[str, Sequence[Prompt]],
+    faults: list[str],
+    notes: list[str],
+) -> None:
+    """Add what the judge says of these parts of the prompts."""
+    for part, prompts in parts.items():
+        why = [judge.why_unjudgeable(prompt) for prompt in prompts]
+        reasons = Counter(reason for reason in why if reason)
+        count = reasons.total()
+        if not count:
+            continue
+        common = "; ".join(reason for reason, _ in reasons.most_common(2))
+        message = (
+            f"{place}: '{judge.kind}' can judge no answer to {count:,} of "
+            f"{len(prompts):,} {part} prompts: {common}"
+        )
+        if count / len(prompts) > config.max_unjudged:
+            faults.append(
+                f"{message}. That is more than max_unjudged = "
+                f"{config.max_unjudged:.0%}; name another judge, such as -s judge=…, "
+                "or give prompts that carry what it reads"
+            )
+        else:
+            notes.append(f"{message}; they are played and left out")
+
+
+def _few(dealt: int, wanted: int) -> tuple[str, ...]:
+    """A note where a generation plays fewer prompts than were asked for."""
+    if dealt >= wanted:
+        return ()
+    return (
+        f"prompts: every generation plays all {dealt} that there are, not the {wanted} "
+        "of prompts.per_generation",
+    )
+
+
+def _parts(split: PromptSplit) -> dict[str, Sequence[Prompt]]:
+    training = [prompt for part in split.parts for prompt in part]
+    parts = {"training": training, "held-out": split.held_out, "test": split.test}
+    return {name: prompts for name, prompts in parts.items() if prompts}

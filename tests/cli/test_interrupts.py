@@ -1,0 +1,109 @@
+"""Ctrl-C at any moment: exit code 130, no traceback; real processes, real signals."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from small import FINITE, SMALL, settings, start
+
+PROC = Path("/proc")
+RUNS = {
+    "a language model": ["quickstart", *SMALL],
+    "a finite game": FINITE,
+}
+
+
+def listening(process) -> bool:
+    """Whether the process runs our code: it handles SIGTERM, as Python alone does not."""
+    try:
+        status = (PROC / str(process.pid) / "status").read_text()
+    except OSError:
+        return False
+    (mask,) = (line for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(mask.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+
+def begun(process) -> None:
+    while process.poll() is None and not listening(process):
+        time.sleep(0.002)
+
+
+def check_stopped(process, out: str, err: str) -> None:
+    assert "Traceback" not in out + err, err
+    assert "Exception ignored" not in err and "KeyboardInterrupt" not in err, err
+    # A run that was quicker than the signal is a finished run.
+    assert process.returncode in (0, 130), err
+    assert process.returncode == 0 or "stopped" in err
+
+
+@pytest.fixture(autouse=True)
+def _with_proc():
+    if not PROC.is_dir():
+        pytest.skip("this system has no /proc to see a process's signals in")
+
+
+def moments(*quick, slow=()):
+    """Seconds, of which the tests in `slow` are left to the slow suite."""
+    return [*quick, *(pytest.param(t, marks=pytest.mark.slow) for t in slow)]
+
+
+@pytest.mark.parametrize("delay", moments(0.2, slow=[0, 0.1, 0.5, 0.8, 1.5, 3, 5, 8]))
+def test_once_during_the_start(tmp_path, delay):
+    process = start("run", *RUNS["a language model"], "--out", "run", cwd=tmp_path)
+    begun(process)
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    check_stopped(process, out, err)
+
+
+@pytest.mark.parametrize("gap", moments(0.02, slow=[0, 0.2, 0.4]))
+@pytest.mark.parametrize("delay", moments(0.5, slow=[2, 4, 6]))
+def test_twice(tmp_path, delay, gap):
+    process = start("run", *RUNS["a finite game"], "--out", "run", cwd=tmp_path)
+    begun(process)
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    time.sleep(gap)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    check_stopped(process, out, err)
+
+
+def test_what_was_recorded_can_be_resumed_after_two(tmp_path, command):
+    process = start(
+        *["run", FINITE[0], *settings(generations=9000), "--out", "run"],
+        cwd=tmp_path,
+    )
+    while process.poll() is None and not (tmp_path / "run/players/policy/4").exists():
+        time.sleep(0.02)
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    check_stopped(process, out, err)
+    done = command("status", "run", "--json")
+    assert json.loads(done.out)["generation"] >= 3
+
+
+def test_a_process_that_ignores_ctrl_c_goes_on_doing_so(tmp_path):
+    """As what a shell starts in the background does."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = os.posix_spawn(
+            "/bin/sh",
+            [
+                "sh",
+                "-c",
+                "exec python3 -c 'import signal; from equipoise import interrupts; "
+                "interrupts.stop_first(); "
+                "assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN'",
+            ],
+            {**os.environ, "PATH": f"{Path(os.sys.executable).parent}:/usr/bin:/bin"},
+        )
+        assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
