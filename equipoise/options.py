@@ -8,20 +8,32 @@ from typing import Annotated, Any
 
 import typer
 
+from equipoise.packaged_recipes import packaged
+
 
 def override(what: str) -> Any:
     """The option `-s KEY=VALUE`, which may be repeated; `what` says what it changes."""
     return typer.Option("-s", "--set", metavar="KEY=VALUE", help=f"override {what}")
 
 
+def recipe_names(incomplete: str) -> list[tuple[str, str]]:
+    """(name, description) of the packaged recipes that a shell may complete to."""
+    return [
+        (name, description)
+        for name, description in packaged().items()
+        if name.startswith(incomplete)
+    ]
+
+
 Recipe = Annotated[
     str,
     typer.Argument(
-        help="a packaged recipe's name (see `equipoise recipes`) or a YAML file"
+        help="a packaged recipe's name (see `equipoise recipes`) or a YAML file",
+        autocompletion=recipe_names,
     ),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run directory")]
-Set = Annotated[list[str], override("a setting: loss=dpo")]
+Set = Annotated[list[str], override("a setting of the recipe: loss=dpo")]
 Push = Annotated[
     str,
     typer.Option(

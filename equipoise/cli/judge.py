@@ -31,7 +31,7 @@ def judge(
         int | None,
         typer.Option(min=0, help="judge this generation only", show_default="all"),
     ] = None,
-    set: Annotated[list[str], override("a setting of the judge")] = [],  # noqa: B006
+    set: Annotated[list[str], override("a setting of the judge: model=org/name")] = [],  # noqa: B006
     json: Json = False,
 ) -> None:
     """Have another judge judge a run's matches.

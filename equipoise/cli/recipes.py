@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.options import Json, show
+from equipoise.options import Json, recipe_names, show
 
 if TYPE_CHECKING:
     from equipoise.run.published import Compared, PublishedComparison
@@ -19,6 +19,7 @@ def recipes(
         str | None,
         typer.Argument(
             metavar="[NAME]",
+            autocompletion=recipe_names,
             help="one of them, or a YAML file: where it differs from the paper it names",
         ),
     ] = None,

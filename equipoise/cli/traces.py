@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from equipoise.component import added
-from equipoise.options import Json, Recipe, Set, show
+from equipoise.options import Json, Recipe, override, show
 
 Teacher = Annotated[
     str,
@@ -52,7 +52,9 @@ def traces(
     epochs: Epochs = 1.0,
     learning_rate: LearningRate = 1e-5,
     batch_size: BatchSize = 16,
-    set: Set = [],  # noqa: B006
+    set: Annotated[
+        list[str], override("a setting of the recipe: prompts.path=train.parquet")
+    ] = [],  # noqa: B006
     json: Json = False,
 ) -> None:
     """Have a teacher play a recipe's game, and keep its best plays.

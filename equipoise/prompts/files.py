@@ -1,9 +1,12 @@
-"""Prompts from JSON Lines, JSON and Parquet files; `rows` has the shapes of a row."""
+"""Prompts from JSON Lines, JSON, CSV and Parquet files; `rows` has the shapes of a row."""
 
 from __future__ import annotations
 
+import csv
 import glob
+import io
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -14,10 +17,13 @@ from pydantic import Field
 from equipoise.component import nearest
 from equipoise.errors import DataError
 from equipoise.prompts.base import PromptSource
+from equipoise.prompts.hub import Hub
 from equipoise.prompts.rows import RowPrompts
 from equipoise.types import Prompt
 
 Paths = str | tuple[str, ...]
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".txt")
 
 
 class Files(RowPrompts):
@@ -30,7 +36,8 @@ class Files(RowPrompts):
 
     kind: Literal["files"] = "files"
     path: Paths = Field(
-        description="file, pattern or list of them; .jsonl, .json (#part) or .parquet"
+        description="file, pattern or list of them; .jsonl, .json (#part), .csv, .tsv or "
+        ".parquet; org/name, where no such file is here, is a data set of the hub"
     )
     held_out_path: Paths | None = Field(
         None, description="the source's own held-out part, given likewise"
@@ -54,6 +61,8 @@ class Files(RowPrompts):
     def load(self, folder: Path = Path()) -> PromptSource:
         """Every row of `path`, and of `held_out_path` and `test_path` where given;
         duplicates are still in.
+
+        A path org/name that is not here is read as `{kind: hub, id: org/name}`.
         """
         held_out = test = None
         if self.held_out_path is not None:
@@ -63,10 +72,24 @@ class Files(RowPrompts):
         return PromptSource(self._load(self.path, folder), held_out, test)
 
     def _load(self, paths: Paths, folder: Path) -> list[Prompt]:
+        if isinstance(paths, str) and names_hub_data(paths, folder):
+            shared = set(RowPrompts.model_fields) - {"kind"}
+            settings = {name: getattr(self, name) for name in shared}
+            return Hub(id=paths, **settings).load(folder).training
         prompts: list[Prompt] = []
         for file, part in find(paths, folder):
             prompts += self.prompts(read(file, part), file.name)
         return prompts
+
+
+def names_hub_data(path: str, folder: Path) -> bool:
+    """Whether a path is the id of a data set, `org/name`: of the hub where nothing of
+    that name is here, else a folder that `datasets` reads.
+    """
+    place = folder / path
+    if not HUB_ID.fullmatch(path) or place.suffix.lower() in SUFFIXES:
+        return False
+    return place.is_dir() or not (place.exists() or place.parent.is_dir())
 
 
 def find(paths: Paths, folder: Path) -> list[tuple[Path, str]]:
@@ -118,6 +141,8 @@ def read(file: Path, part: str = "") -> Iterator[tuple[str, Any]]:
         ".jsonl": _json_lines,
         ".ndjson": _json_lines,
         ".json": partial(_json, part=part),
+        ".csv": partial(_csv, separator=","),
+        ".tsv": partial(_csv, separator="\t"),
         ".parquet": _parquet,
     }
     if file.suffix.lower() not in readers:
@@ -201,6 +226,23 @@ def _by_id(rows: Any) -> bool:
     if not isinstance(rows, dict) or not rows:
         return False
     return all(isinstance(row, dict) for row in rows.values())
+
+
+def _csv(file: Path, separator: str) -> Iterator[tuple[str, Any]]:
+    """Rows under a header line; an empty cell is null."""
+    lines = io.StringIO(_decode(file.read_bytes(), str(file)), newline="")
+    reader = csv.DictReader(lines, delimiter=separator, strict=True)
+    try:
+        for row in reader:
+            where = f"{file}:{reader.line_num}"
+            if None in row:
+                raise DataError(
+                    f"{where}: has more cells than the header has columns; a cell with "
+                    "a separator or a line break needs quotes"
+                )
+            yield where, {name: cell or None for name, cell in row.items()}
+    except csv.Error as error:
+        raise DataError(f"{file}:{reader.line_num + 1}: not CSV: {error}") from error
 
 
 def _parquet(file: Path) -> Iterator[tuple[str, Any]]:

@@ -8,6 +8,8 @@
         preference rows: their common beginning
     {"messages": [messages]}
         up to the last message that is not the assistant's
+    {"conversations": [{"from": "system" | "human" | "gpt", "value"}, …]}
+        ShareGPT's rows, likewise; a list of role and content is read, too
     {"prompt": [messages], "data_source", "reward_model": {"ground_truth"}, "extra_info"}
         GTAlign's schema, in `gtalign`
     task rows: a question, its options and answer, …
@@ -39,13 +41,17 @@ from equipoise.prompts.tasks import with_prompt
 from equipoise.prompts.values import plain, read_chat, type_name
 from equipoise.types import Message, Prompt, record_id
 
+ENDED = ("messages", "conversations")  # chats with the answers in them
+CHATS = ("prompt", *ENDED)
+
 
 class RowPrompts(Prompts):
     """Settings of every source whose prompts are rows of a data set."""
 
     prompt_column: str | None = Field(
         None,
-        description="the column of the prompt; by default `prompt`, `messages` or a task's own",
+        description="the column of the prompt; by default `prompt`, `messages`, `conversations` "
+        "or a task's own",
     )
     text: PromptText = Field(
         "prompt",
@@ -139,8 +145,8 @@ def _columns(
     held = {key: value for key, value in row.items() if value is not None}
     facts = {str(key): plain(value, f"{where}: {key}") for key, value in held.items()}
     key = column
-    if key is None and ("prompt" in held or "messages" in held):
-        key = "prompt" if "prompt" in held else "messages"
+    if key is None:
+        key = next((name for name in CHATS if name in held), None)
     if key is None and _is_preference(held):
         chosen = read_chat(held["chosen"], where)
         rejected = read_chat(held["rejected"], where)
@@ -149,7 +155,7 @@ def _columns(
         raise DataError(_no_prompt(held, where, column))
     messages = read_chat(held[key], f"{where}: {key}")
     del facts[key]
-    if key == "messages" or column is not None:
+    if key in ENDED or column is not None:
         messages, completion = _cut_off_answer(messages)
         if completion is not None:
             facts.setdefault("completion", completion)

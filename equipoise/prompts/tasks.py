@@ -43,7 +43,7 @@ def with_prompt(row: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     not among them.
     """
     held = {key: value for key, value in row.items() if value is not None}
-    if "messages" in held:
+    if "messages" in held or "conversations" in held:
         return row
     if "prompt" not in held and isinstance(held.get("chosen"), list):
         return row

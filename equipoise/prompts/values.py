@@ -11,6 +11,15 @@ from equipoise.errors import DataError
 from equipoise.types import Message, user
 
 ROLES = ("system", "user", "assistant")
+# What ShareGPT's rows call them.
+SHAREGPT = {
+    "system": "system",
+    "human": "user",
+    "user": "user",
+    "gpt": "assistant",
+    "chatgpt": "assistant",
+    "assistant": "assistant",
+}
 
 
 def read_chat(value: Any, where: str) -> tuple[Message, ...]:
@@ -31,6 +40,11 @@ def read_chat(value: Any, where: str) -> tuple[Message, ...]:
 
 
 def _message(item: Any, number: int, where: str) -> Message:
+    if isinstance(item, Mapping) and "from" in item and "value" in item:
+        item = {
+            "role": SHAREGPT.get(str(item["from"]), item["from"]),
+            "content": item["value"],
+        }
     if not isinstance(item, Mapping) or not isinstance(item.get("content"), str):
         raise DataError(
             f"{where}: message {number} needs a role and a content, both text"

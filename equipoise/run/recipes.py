@@ -12,8 +12,6 @@ the same. An unknown key is an error that suggests the nearest.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,28 +20,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from equipoise.component import Component, nearest
 from equipoise.errors import ConfigError
+from equipoise.packaged_recipes import packaged, recipe_folder
 from equipoise.run.config import RunConfig
 from equipoise.run.config_errors import config_error
 
 C = TypeVar("C", bound=Component)
 Recipe = str | Path | Mapping[str, Any]
 Overrides = Mapping[str, Any] | Sequence[str]
-
-
-def packaged() -> dict[str, str]:
-    """Packaged recipes: name -> the first comment line of the file."""
-    files = _packaged_folder().iterdir()
-    texts = {
-        file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8")
-        for file in files
-        if file.name.endswith(".yaml")
-    }
-    return {name: texts[name].partition("\n")[0].lstrip("# ") for name in sorted(texts)}
-
-
-def _packaged_folder() -> Traversable:
-    # Not a package of its own: `equipoise.recipes` is a function.
-    return resources.files("equipoise") / "recipes"
 
 
 def load(recipe: Recipe, overrides: Overrides = ()) -> RunConfig:
@@ -152,7 +135,7 @@ def _text(recipe: str | Path) -> str:
         if not path.is_file():
             raise ConfigError(f"{path}: no such file")
         return path.read_text(encoding="utf-8")
-    file = _packaged_folder() / f"{recipe}.yaml"
+    file = recipe_folder() / f"{recipe}.yaml"
     if not file.is_file():
         hint = nearest(str(recipe), list(packaged()))
         raise ConfigError(f"no recipe '{recipe}'; {hint} (or give a .yaml file)")

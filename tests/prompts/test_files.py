@@ -3,6 +3,7 @@ input.
 """
 
 import json
+import re
 from collections import Counter
 from datetime import date
 from pathlib import Path
@@ -189,7 +190,7 @@ BAD_FILES = {
     "empty list": ("rows.json", "[]", "is empty"),
     "empty parquet": ("rows.parquet", b"", "is empty"),
     "not parquet": ("rows.parquet", b"PAR1 no", "not a readable Parquet file"),
-    "suffix": ("rows.csv", "prompt\nx", "unknown suffix '.csv'"),
+    "suffix": ("rows.xlsx", "prompt\nx", "unknown suffix '.xlsx'"),
     "broken line": (
         "rows.jsonl",
         '{"prompt": "x"}\n{"prompt": \n',
@@ -333,3 +334,61 @@ def test_questions_with_answers(data):
     )
     assert len(training) == 800
     assert training[0].facts["answer"] == "11"
+
+
+def test_csv_is_read_under_its_header(tmp_path):
+    (tmp_path / "a.csv").write_text(
+        'prompt,answer\n"One, two\nand three?",3\nFour?,\n', encoding="utf-8-sig"
+    )
+    first, second = Files(path="a.csv").load(tmp_path).training
+    assert first.messages == (user("One, two\nand three?"),)
+    assert first.facts == {"answer": "3"} and second.facts == {}
+    (tmp_path / "b.tsv").write_text("question\tanswer\nHow many?\t3\n")
+    [third] = Files(path="b.tsv").load(tmp_path).training
+    assert third.messages == (user("How many?"),) and third.facts == {"answer": "3"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("prompt\na,b\n", "a.csv:2: has more cells than the header"),
+        ("question_text\na\n", "a.csv:2: no column 'prompt'"),
+        ("prompt\n", "is empty"),
+        ('prompt\n"a" b\n', "a.csv:2: not CSV"),
+    ],
+)
+def test_faulty_csv_names_the_line(tmp_path, text, words):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(DataError, match=re.escape(words)):
+        Files(path="a.csv").load(tmp_path)
+
+
+def test_conversations_of_sharegpt_end_before_the_last_answer(tmp_path):
+    rows = [
+        {
+            "id": "x",
+            "conversations": [
+                {"from": "system", "value": "Be brief."},
+                {"from": "human", "value": "Hello"},
+                {"from": "gpt", "value": "Hi"},
+                {"from": "human", "value": "And now?"},
+                {"from": "gpt", "value": "Bye"},
+            ],
+        },
+        {"conversations": [{"role": "user", "content": "Why?"}]},
+    ]
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    first, second = Files(path="a.json").load(tmp_path).training
+    assert first.messages == (
+        Message("system", "Be brief."),
+        user("Hello"),
+        Message("assistant", "Hi"),
+        user("And now?"),
+    )
+    assert first.facts == {"id": "x", "completion": "Bye"}
+    assert second.messages == (user("Why?"),)
+    (tmp_path / "b.json").write_text(
+        json.dumps([{"conversations": [{"from": "tool", "value": "3"}]}])
+    )
+    with pytest.raises(DataError, match="message 1 has the role 'tool'"):
+        Files(path="b.json").load(tmp_path)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from equipoise.errors import DataError
+from equipoise.prompts.files import Files
 from equipoise.prompts.hub import Hub
 from equipoise.types import user
 
@@ -71,3 +72,17 @@ def test_a_malformed_file_is_said(folder):
     (folder / "mine" / "train.jsonl").write_text('{"prompt": "x"}\n{oops\n')
     with pytest.raises(DataError, match="mine, split 'train': JSON"):
         Hub(id="mine").load(folder)
+
+
+def test_a_path_of_the_form_org_name_is_a_data_set(folder):
+    (folder / "org").mkdir()
+    (folder / "mine").rename(folder / "org" / "mine")
+    source = Files(path="org/mine", test_path="org/mine").load(folder)
+    assert [prompt.messages for prompt in source.training] == [
+        (user(text),) for text in "abc"
+    ]
+    assert source.training[0].source == "org/mine" and source.test is not None
+    with pytest.raises(DataError, match="the hub cannot be reached"):
+        Files(path="nobody/nothing").load(folder)
+    with pytest.raises(DataError, match="no such file"):
+        Files(path="org/miner").load(folder)  # the folder is here, so it is a slip

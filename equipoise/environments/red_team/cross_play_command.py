@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from equipoise.options import Json, Set, show
+from equipoise.options import Json, override, show
 
 if TYPE_CHECKING:
     from equipoise.judges.base import Judge
@@ -47,7 +47,9 @@ def crossplay(
     prompts: Most = 64,
     by: By = "",
     out: Out = None,
-    set: Set = [],  # noqa: B006
+    set: Annotated[
+        list[str], override("a setting of the judge of --with: model=org/name")
+    ] = [],  # noqa: B006
     json: Json = False,
 ) -> None:
     """Let every adversary of some runs attack every defender.
