@@ -18,6 +18,7 @@ FOUNDATION = {
     "locks",
     "hub",
     "interrupts",
+    "packaged_recipes",
 }
 ORDER = [
     "prompts",
