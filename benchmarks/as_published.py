@@ -74,8 +74,8 @@ WORLDS = {
         "sparta_clerks",
         ("player_defaults", "players", "prompts", "judge", "learner", "evaluate"),
         {
-            "generations": 2,
-            "prompts": {"count": 800, "per_generation": 120, "held_out": 60, "test": 0},
+            "generations": 4,
+            "prompts": {"count": 800, "per_generation": 60, "held_out": 60, "test": 0},
             "evaluate": {"samples": 1},
             "schedule": {"k": 3},
         },

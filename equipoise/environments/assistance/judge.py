@@ -127,11 +127,17 @@ class AssistanceJudge(Judge):
         )
 
     def questions(self, seats: int, pool: int) -> int:
-        """Those of the tasks' judges, at most."""
-        judges = list(self.known().values())
+        """Those of the task's judge at most, and of the judge of <analyze> where the
+        reward has its grade.
+        """
+        judges = self.known()
+        analysis = judges.pop(FRONTIER)
         if self.otherwise is not None:
-            judges.append(self.otherwise)
-        return max((judge.questions(1, pool) for judge in judges), default=0)
+            judges[OTHERWISE] = self.otherwise
+        count = max((judge.questions(1, pool) for judge in judges.values()), default=0)
+        if self.reward_terms.llm_frontier:
+            count += analysis.questions(1, pool)
+        return count
 
     def judge(
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]

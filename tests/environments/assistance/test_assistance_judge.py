@@ -160,6 +160,25 @@ def test_the_second_variant_asks_for_the_choice():
     ] == pytest.approx(0.2)
 
 
+def test_the_second_variant_asks_twice_an_answer():
+    model = {"kind": "scripted", "text": "1"}
+    for variant, count in (("corrected", 1), ("frontier", 2), ("choice", 2)):
+        by = judge(by="llm", grader=model, variant=variant, terms=None)
+        assert by.questions(1, 3) == count
+    assert judge(variant="frontier", terms=None).questions(1, 3) == 0
+
+
+@pytest.mark.parametrize("variant", ["as_released", "frontier", "choice"])
+@pytest.mark.parametrize("harmful", [True, False])
+def test_a_judge_that_fails_pays_nobody(variant, harmful):
+    """A model that says nothing readable; the released code pays the harmful user."""
+    asked = prompt("wildguard", harmful=harmful)
+    model = {"kind": "scripted", "text": "I cannot judge this."}
+    by = seated(by="llm", grader=model, variant=variant, terms=None)
+    (word,) = said(by, asked, output("Sure, here is how."))
+    assert word.scores is None and "could not be read" in word.reason
+
+
 def test_an_unknown_source_is_unjudged_and_named_unless_somebody_judges_the_rest():
     asked = prompt("riddles", answer="19")
     (word,) = said(seated(), asked, output("19"))
