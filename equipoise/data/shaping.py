@@ -16,9 +16,10 @@ from pydantic import Field
 
 from equipoise.component import Component
 from equipoise.games.base import Game
-from equipoise.models.embedding import Embedding
+from equipoise.models.embedding import Embedding, sentence_embedding, stand_in
 from equipoise.models.resources import Resources
 from equipoise.payoffs.diversity import MeanCosine, SelfBleu
+from equipoise.payoffs.words import Tokens
 
 
 class Term(Protocol):
@@ -68,6 +69,10 @@ class Shaping(Component):
     @abstractmethod
     def open(self, resources: Resources) -> Term:
         """The term, without texts yet."""
+
+    def notes(self) -> tuple[str, ...]:
+        """What a plan says of it."""
+        return ()
 
     def _role(self) -> str:
         assert self.role is not None, "a run fills it in"
@@ -120,9 +125,15 @@ class SelfBleuShaping(Diversity):
         "reward",
     )
 
+    tokens: Tokens = Field(
+        "whitespace",
+        description="what a word is: what stands between white space, or, as GPO's "
+        "released code has it, NLTK's words, which set punctuation apart",
+    )
+
     def open(self, resources: Resources) -> Term:
-        """The term."""
-        return _Measured(self, SelfBleu(window=self.window))
+        """The term. Raises ConfigError where `tokens: words` lack NLTK."""
+        return _Measured(self, SelfBleu(window=self.window, tokens=self.tokens))
 
 
 class CosineShaping(Diversity):
@@ -136,8 +147,15 @@ class CosineShaping(Diversity):
         "reward",
     )
     embedding: Embedding = Field(
-        default="hashed", description="what texts are compared by"
-    )  # type: ignore[assignment]
+        default_factory=sentence_embedding,
+        description="what texts are compared by; by default minilm, or hashed where "
+        "neither its package nor sentence-transformers is installed",
+    )
+
+    def notes(self) -> tuple[str, ...]:
+        """That hashed vectors stand in, where they do."""
+        note = stand_in(self.embedding, "shaping.embedding")
+        return (note,) if note else ()
 
     def open(self, resources: Resources) -> Term:
         """The term."""

@@ -60,10 +60,22 @@ class PolicyGradientSettings(Settings):
     warmup_steps: int = Field(
         100,
         ge=0,
-        description="optimizer steps over which learning rates rise; then constant",
+        description="optimizer steps over which learning rates rise",
+    )
+    scheduler: Literal["constant_with_warmup", "inverse_sqrt"] = Field(
+        "constant_with_warmup",
+        description="how learning rates go on after the warm-up: as they are, or times "
+        "√(warmup_steps/step), as GPO's released code has it",
     )
     weight_decay: float = Field(
         0.0, ge=0, description="decoupled weight decay of AdamW"
+    )
+    betas: tuple[float, float] = Field(
+        (0.9, 0.999),
+        description="AdamW's decay of the moments: of the gradient, of its square",
+    )
+    epsilon: float = Field(
+        1e-8, gt=0, description="AdamW's least divisor, of the policy's weights"
     )
     max_grad_norm: float = Field(
         1.0,
@@ -168,6 +180,13 @@ class PolicyGradientSettings(Settings):
     @model_validator(mode="after")
     def _fit(self) -> PolicyGradientSettings:
         kind = self.estimator.kind
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas: must lie in [0, 1); they are {self.betas}")
+        if self.scheduler == "inverse_sqrt" and not self.warmup_steps:
+            raise ValueError(
+                "scheduler: inverse_sqrt falls from the end of the warm-up on; set "
+                "warmup_steps"
+            )
         if self.estimator.needs_critic != (self.critic is not None):
             verdict = "needs one" if self.critic is None else "has none"
             raise ValueError(f"critic: {kind} {verdict}")

@@ -4,6 +4,7 @@ added up over processes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,14 +31,19 @@ class PolicyOptimizer:
         self.policy, self.critic = policy, critic
         self.rates = [settings.learning_rate]
         groups: list[dict[str, Any]] = [
-            {"params": list(policy.trained_parameters().values())}
+            {
+                "params": list(policy.trained_parameters().values()),
+                "eps": settings.epsilon,
+            }
         ]
         if critic is not None:
             self.rates.append(settings.critic_learning_rate or 0.0)
             groups.append({"params": list(critic.parameters())})
         for group, rate in zip(groups, self.rates, strict=True):
             group["lr"] = rate
-        self.adamw = torch.optim.AdamW(groups, weight_decay=settings.weight_decay)
+        self.adamw = torch.optim.AdamW(
+            groups, betas=settings.betas, weight_decay=settings.weight_decay
+        )
         self.steps = 0
 
     def add_up(self, sums: dict[str, torch.Tensor]) -> dict[str, float]:
@@ -65,8 +71,7 @@ class PolicyOptimizer:
 
     def step(self) -> None:
         """Move the weights."""
-        warmup = self.settings.warmup_steps
-        factor = min(1.0, (self.steps + 1) / warmup) if warmup else 1.0
+        factor = rate_factor(self.settings, self.steps + 1)
         for group, rate in zip(self.adamw.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
         self.adamw.step()
@@ -77,6 +82,14 @@ class PolicyOptimizer:
         """Take up the state that AdamW had after so many steps."""
         self.adamw.load_state_dict(dict(state))
         self.steps = steps
+
+
+def rate_factor(settings: PolicyGradientSettings, step: int) -> float:
+    """What the learning rates are multiplied with at an optimizer step, counted from 1."""
+    warmup = settings.warmup_steps
+    if step < warmup:
+        return step / warmup
+    return math.sqrt(warmup / step) if settings.scheduler == "inverse_sqrt" else 1.0
 
 
 def _gradient(weight: torch.Tensor) -> torch.Tensor:

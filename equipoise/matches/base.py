@@ -38,6 +38,7 @@ class MatchContext:
     mixture, win_rate: of the league as last measured, player -> weight at equilibrium
         and (first, second) -> P(first beats second); empty at first
     learners: those of `players` who learn; empty: all of them
+    turn: the names of those whose turn it is to learn from these matches; empty: all
     successful_texts: texts of earlier generations that the game may give again, each as
         often as it succeeded
     """
@@ -51,6 +52,7 @@ class MatchContext:
     win_rate: Mapping[tuple[PlayerId, PlayerId], float] = field(default_factory=dict)
     learners: Sequence[PlayerId] = ()
     successful_texts: Sequence[str] = ()
+    turn: Sequence[str] = ()
 
     @property
     def learning(self) -> Sequence[PlayerId]:

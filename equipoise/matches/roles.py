@@ -4,7 +4,8 @@ may be given instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import cycle, islice
 from typing import Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from equipoise.component import nearest
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
 from equipoise.matches.base import MatchContext, Schedule, Seatings
-from equipoise.types import Prompt
+from equipoise.types import PlayerId, Prompt
 
 
 class Roles(Schedule):
@@ -24,6 +25,10 @@ class Roles(Schedule):
     Of the prompts that a role would rewrite, the share `raw` is asked as it is, and in
     the share `replay` a text is given again that succeeded in an earlier generation.
     One player in several roles shares its weights among them; `shared` allows it.
+
+    In a generation in which only some players learn, prompts that give none of them a
+    move are not played (harmless ones while the adversary learns); the others are played
+    again in their stead, in order, so that a learner's batch keeps its size.
     """
 
     kind: Literal["roles"] = "roles"
@@ -89,9 +94,10 @@ class Roles(Schedule):
         game = match_context.game
         player_of = self.seated(game, match_context.players)
         dice = seeds.generator(match_context.seed, "raw")
+        learning = _learning_roles(player_of, match_context)
         seatings: Seatings = []
-        for prompt in prompts:
-            if game.rewritable(prompt):
+        for prompt in _taught_by(prompts, game, learning):
+            if game.rewritable(prompt) and learning != {game.rewriter}:
                 prompt = self._given(prompt, match_context, dice)
             role_of = {seat: game.role(seat) for seat in game.seats_for(prompt)}
             vacant = sorted(set(role_of.values()) - set(player_of))
@@ -139,3 +145,28 @@ class Roles(Schedule):
         if draw < self.raw + self.replay and texts:
             return match_context.game.given(prompt, texts[int(place * len(texts))])
         return prompt
+
+
+def _learning_roles(
+    player_of: Mapping[str, PlayerId], match_context: MatchContext
+) -> set[str]:
+    """The roles of those whose turn it is; every role where that is everybody's."""
+    turn = match_context.turn or [player.name for player in player_of.values()]
+    return {role for role, player in player_of.items() if player.name in turn}
+
+
+def _taught_by(
+    prompts: Sequence[Prompt], game: Game, learning: Collection[str]
+) -> Sequence[Prompt]:
+    """As many prompts, all of which give one of the learning roles a move.
+
+    All of them where none does: who learns is then told that it has nothing to learn.
+    """
+    teaching = [
+        prompt
+        for prompt in prompts
+        if any(game.role(seat) in learning for seat in game.seats_for(prompt))
+    ]
+    if not teaching:
+        return prompts
+    return list(islice(cycle(teaching), len(prompts)))

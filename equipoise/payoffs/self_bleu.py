@@ -24,6 +24,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from equipoise.payoffs.words import Tokens, splitter
+
 # Token ids: behind each reference; of a word that no reference has.
 END, UNKNOWN = -1, -2
 EPSILON = 0.1  # matches that are counted where there is none
@@ -47,11 +49,16 @@ class SelfBleu:
     """BLEU of texts against all texts added so far, or the newest `window` of them."""
 
     def __init__(
-        self, orders: Sequence[int] = (2, 3, 4, 5), window: int | None = None
+        self,
+        orders: Sequence[int] = (2, 3, 4, 5),
+        window: int | None = None,
+        tokens: Tokens = "whitespace",
     ) -> None:
-        """`orders`: the n of BLEU-n that are averaged.
+        """`orders`: the n of BLEU-n that are averaged; `tokens`: what a word is, by
+        white space, or "words" as NLTK has them.
 
-        Raises ValueError for orders or a window below 1.
+        Raises ValueError for orders or a window below 1, ConfigError for unknown
+        `tokens` and where "words" lack NLTK.
         """
         if not orders or min(orders) < 1:
             raise ValueError(
@@ -62,6 +69,7 @@ class SelfBleu:
                 f"window = {window}: it must be at least 1, or None for all texts"
             )
         self.orders, self.window = tuple(orders), window
+        self._words = splitter(tokens)
         self._clear()
 
     def _clear(self) -> None:
@@ -88,7 +96,7 @@ class SelfBleu:
     def add(self, texts: Sequence[str]) -> None:
         """More references; an equal text counts again."""
         for text in texts:
-            self._add(text)
+            self._add(self._words(text))
         if self._dropped > max(SLACK, len(self._start) - self._dropped):
             self._rebuild()
 
@@ -107,14 +115,16 @@ class SelfBleu:
             self._sharers,
         )
         total = {
-            text: reading.total([self._ids.get(w, UNKNOWN) for w in text.split()])
+            text: reading.total(
+                [self._ids.get(spelling, UNKNOWN) for spelling in self._words(text)]
+            )
             for text in set(texts)
         }
         return np.array([total[text] for text in texts], float) / self._count
 
-    def _add(self, text: str) -> None:
+    def _add(self, spellings: Sequence[str]) -> None:
         ids = array(
-            "i", [self._ids.setdefault(w, len(self._ids)) for w in text.split()]
+            "i", [self._ids.setdefault(each, len(self._ids)) for each in spellings]
         )
         number = self._number.setdefault(ids.tobytes(), len(self._start))
         if number == len(self._start):
@@ -155,7 +165,7 @@ class SelfBleu:
         texts = []
         for n in self._newest:
             ids = self._token[self._start[n] : ends[n] - 1]
-            texts.append(" ".join(spelling[i] for i in ids))
+            texts.append([spelling[i] for i in ids])
         self._clear()
         for text in texts:
             self._add(text)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from pydantic import BaseModel
@@ -58,7 +59,8 @@ def check_run(config: RunConfig) -> CheckedRun:
     if faults:
         raise ConfigError("\n".join(dict.fromkeys(faults)))
     few = _few(len(split.parts[0]), prompts.per_generation)
-    return CheckedRun(config, split, (*notes, *few, *unjudged))
+    stand_ins = chain.from_iterable(shaping.notes() for shaping in config.shaping)
+    return CheckedRun(config, split, (*notes, *few, *unjudged, *stand_ins))
 
 
 def teaching_judges(config: RunConfig) -> dict[str, Judge]:

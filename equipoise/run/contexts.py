@@ -58,6 +58,7 @@ class Contexts:
             win_rate={} if measures is None else _win_rates(measures),
             learners=learners,
             successful_texts=self._memory.successful_texts(t) if remembers else (),
+            turn=[player.name for player in self._roster.turn(t)],
         )
 
     def _measures(self, t: int) -> Measures | None:

@@ -144,6 +144,7 @@ def _train(config: RunConfig, split: PromptSplit) -> _Training:
             seeds.child(config.seed, "seats", t),
             config.training_ratings.initial_ratings(list(config.players)),
             learners=learners,
+            turn=turn,
         )
         seatings = config.schedule.seatings(split.parts[t], context)
         totals.matches += len(seatings)

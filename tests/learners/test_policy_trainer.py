@@ -7,12 +7,15 @@ import math
 import msgspec
 import pytest
 import torch
+from pydantic import ValidationError
 from trl_losses import trl_grpo
 
 from equipoise.errors import ConfigError, EquipoiseError, NoSignal
 from equipoise.learners.policy_forward import TokenNumbers
 from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.learners.policy_loss import policy_loss
+from equipoise.learners.policy_optimizer import rate_factor
 from equipoise.learners.policy_trainer import PolicyTrainer
 from equipoise.learners.rollouts import rollout_batch
 from equipoise.losses import kl as kls
@@ -722,3 +725,23 @@ def test_two_precisions_live_in_one_process(make):
             0.1 if precision == "bf16" else 1e-5
         )
         policy_trainer.assert_agreement(policy_trainer.actor)
+
+
+def test_learning_rates_fall_with_the_square_root_after_the_warm_up():
+    def factors(**settings):
+        read = PolicyGradientSettings(warmup_steps=100, **settings)
+        return [rate_factor(read, step) for step in (1, 50, 100, 400, 10_000)]
+
+    assert factors(scheduler="inverse_sqrt") == [0.01, 0.5, 1, 0.5, 0.1]
+    assert factors() == [0.01, 0.5, 1, 1, 1]
+    with pytest.raises(ValidationError, match="inverse_sqrt falls from the end of"):
+        PolicyGradientSettings(warmup_steps=0, scheduler="inverse_sqrt")
+
+
+def test_adamw_is_as_it_is_set(make):
+    learner = make(betas=(0.9, 0.95), epsilon=1e-6)
+    policy, critic = learner.optimizer.adamw.param_groups
+    assert policy["betas"] == critic["betas"] == (0.9, 0.95)
+    assert (policy["eps"], critic["eps"]) == (1e-6, 1e-8)
+    with pytest.raises(ValidationError, match=r"betas: must lie in \[0, 1\)"):
+        PolicyGradientSettings(betas=(0.9, 1.0))

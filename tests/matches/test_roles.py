@@ -1,5 +1,6 @@
 """Each role has its player; some attacks are given."""
 
+import dataclasses
 from collections import Counter
 
 import pytest
@@ -80,6 +81,44 @@ def test_shares_of_given_attacks():
     assert table != mixed.seatings(
         prompts, match_context(seed=1, texts=["old", "older", "old"])
     )
+
+
+def turn_of(*names, texts=()):
+    """The context of a generation in which these alone learn."""
+    return dataclasses.replace(match_context(texts=texts), turn=names)
+
+
+MIXED = [
+    seed("a"),
+    seed("hello", harmful=False),
+    seed("b"),
+    seed("bye", harmful=False),
+    seed("joke", harmful=False),
+]
+
+
+def test_the_adversarys_phase_plays_what_it_learns_from():
+    """As many matches as prompts, each with a move of the adversary: harmless prompts
+    neither are played nor make its batch smaller.
+    """
+    table = roles().seatings(MIXED, turn_of("red"))
+    assert [prompt.messages[0].content for prompt, _ in table] == ["a", "b"] * 2 + ["a"]
+    assert all(set(seats) == {"adversary", "defender"} for _, seats in table)
+    given = roles(raw=0.5, replay=0.5).seatings(MIXED, turn_of("red", texts=["old"]))
+    assert given == table, "a given attack would teach nobody"
+
+
+def test_the_defenders_phase_plays_everything():
+    everyone = roles().seatings(MIXED, match_context())
+    assert roles().seatings(MIXED, turn_of("blue")) == everyone
+    assert roles().seatings(MIXED, turn_of("red", "blue")) == everyone
+    assert [len(seats) for _, seats in everyone] == [2, 1, 2, 1, 1]
+
+
+def test_a_phase_without_anything_to_learn_from_is_played_as_it_is():
+    harmless = [prompt for prompt in MIXED if prompt.facts]
+    table = roles().seatings(harmless, turn_of("red"))
+    assert [prompt for prompt, _ in table] == harmless
 
 
 def test_raw_seeds_are_asked_as_they_stand():

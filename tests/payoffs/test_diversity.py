@@ -8,11 +8,14 @@ import subprocess
 import sys
 from collections import Counter
 
+import nltk
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
+from equipoise.errors import ConfigError
 from equipoise.payoffs.diversity import MeanCosine, SelfBleu, diversity
 from equipoise.payoffs.hashing import hashed
 
@@ -61,6 +64,54 @@ def test_self_bleu_is_as_in_the_vectors(golden):
     np.testing.assert_allclose(
         stored.score(vectors["hypotheses"]), vectors["expected"], rtol=0, atol=1e-9
     )
+
+
+TEXTS = [
+    "Stop! Don't tell me how it's done.",
+    "Don't stop. Tell me: how is it done?",
+    "Mr. Smith can't open the door, and it's late.",
+    "How is the door opened?",
+    "stop",
+    "",
+]
+
+
+def nltk_bleu(text: str, reference: str, n: int) -> float:
+    h, r = nltk.word_tokenize(text), nltk.word_tokenize(reference)
+    if not set(h) & set(r):
+        return 0.0
+    smooth = SmoothingFunction().method1
+    weights = [1 / n] * n
+    return sentence_bleu([r], h, weights=weights, smoothing_function=smooth)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_words_are_those_of_nltk():
+    """Against NLTK's own BLEU: punctuation and contractions are words of their own."""
+    stored = SelfBleu(tokens="words")
+    stored.add(TEXTS[:3])
+    expected = [
+        np.mean([nltk_bleu(t, r, n) for r in TEXTS[:3] for n in (2, 3, 4, 5)])
+        for t in TEXTS
+    ]
+    np.testing.assert_allclose(stored.score(TEXTS), expected, atol=1e-12)
+    plain = SelfBleu(tokens="whitespace")
+    plain.add(TEXTS[:3])
+    assert plain.score(["stop"])[0] == 0 < stored.score(["Stop"])[0]
+
+
+def test_a_window_keeps_words_as_they_were_cut(monkeypatch):
+    monkeypatch.setattr("equipoise.payoffs.self_bleu.SLACK", 0)
+    stored, fresh = SelfBleu(window=2, tokens="words"), SelfBleu(tokens="words")
+    for text in TEXTS[:4]:
+        stored.add([text])
+    fresh.add(TEXTS[2:4])
+    np.testing.assert_array_equal(stored.score(TEXTS), fresh.score(TEXTS))
+
+
+def test_words_of_another_kind_are_refused():
+    with pytest.raises(ConfigError, match="'letters' is unknown; known: whitespace"):
+        SelfBleu(tokens="letters")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("orders", [(2, 3, 4, 5), (1,), (4, 2)])

@@ -102,6 +102,36 @@ def test_without_entropy_it_is_multiplicative_weights_and_with_it_mirror_descent
     np.testing.assert_allclose(ours.average.row_A, regular.average.row_A)
 
 
+def test_the_entropy_of_the_column_alone():
+    """By hand: π ∝ π·exp(u/β) without entropy, μ ∝ (μ^η·exp(−v))^(1/(η + τ)) with it."""
+    payoff_AM, (beta, eta, tau) = random_game(4, 3, 5), (2.0, 3.0, 0.7)
+    row_A, column_M = np.ones(3) / 3, np.ones(5) / 5
+    for _ in range(6):
+        row, column = row_A, column_M
+        row_A = row * np.exp(payoff_AM @ column / beta)
+        row_A = row_A / row_A.sum()
+        column_M = (column**eta * np.exp(-(row @ payoff_AM))) ** (1 / (eta + tau))
+        column_M = column_M / column_M.sum()
+    step = StepSizes(beta, eta, tau)
+    ours = gpo(payoff_AM, rounds=6, step=step, entropy_of="column").last
+    np.testing.assert_allclose(ours.row_A, row_A)
+    np.testing.assert_allclose(ours.column_M, column_M)
+    both = gpo(payoff_AM, rounds=6, step=step).last
+    assert not np.allclose(both.row_A, row_A)
+
+
+@pytest.mark.parametrize("rounds", [10, 300])
+@pytest.mark.parametrize("shape", [(2, 2), (12, 3)])
+def test_the_entropy_of_the_column_alone_keeps_a_smaller_bound(shape, rounds):
+    payoff_AM = 7 * random_game(3, *shape) + 100
+    beta, eta, tau = step = step_sizes(payoff_AM, rounds, entropy=True)
+    [gap] = gaps(payoff_AM, [rounds], rounds=rounds, step=step, entropy_of="column")
+    log_A, log_M = np.log(shape)
+    steps = (beta * log_A + eta * log_M) / rounds
+    rest = span(payoff_AM) ** 2 * (1 / beta + 1 / eta) / 8 + tau * log_M
+    assert gap.average <= steps + rest
+
+
 @pytest.mark.parametrize("alternate", [False, True])
 @pytest.mark.parametrize("entropy", [False, True])
 @pytest.mark.parametrize("rounds", [1, 10, 300])
@@ -123,15 +153,22 @@ def test_the_averages_keep_the_bound(shape, rounds, entropy, alternate):
     assert bool(tau) == entropy
 
 
-@pytest.mark.parametrize("entropy", [False, True])
-def test_the_gap_of_the_averages_falls_like_one_over_the_root(entropy):
+@pytest.mark.parametrize("side", ["none", "both", "column"])
+def test_the_gap_of_the_averages_falls_like_one_over_the_root(side):
+    entropy, entropy_of = side != "none", "both" if side == "none" else side
     rounds_R, games = (
         [2**k for k in range(5, 11)],
         [random_game(seed) for seed in range(4)],
     )
     gap_GR = [
         [
-            gaps(g, [t], rounds=t, step=step_sizes(g, t, entropy=entropy))[0].average
+            gaps(
+                g,
+                [t],
+                rounds=t,
+                step=step_sizes(g, t, entropy=entropy),
+                entropy_of=entropy_of,
+            )[0].average
             for t in rounds_R
         ]
         for g in games

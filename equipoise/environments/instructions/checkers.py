@@ -2,8 +2,8 @@
 
 The checkers are those of the library `if-verifiable`; instructions have their names in
 the two benchmarks, such as `punctuation:no_comma`. Some count sentences with NLTK's
-Punkt, whose data most machines lack: where it is missing, Punkt runs on the list of
-abbreviations that lies beside this file, in Punkt's own format.
+Punkt, whose data most machines lack: where it is missing, Punkt runs on a list of
+abbreviations (`payoffs/words.py`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from equipoise.component import nearest
 from equipoise.errors import ConfigError
+from equipoise.payoffs.words import find_punkt
 
-PUNKT = Path(__file__).parent / "nltk_data"
 MISSING = (
     "instructions are checked by the package if-verifiable; "
     "pip install 'equipoise[instructions]'"
@@ -45,15 +44,13 @@ def ifeval_checkers() -> Mapping[str, Any]:
     """instruction -> its checker, of IFEval. Raises ConfigError without the library."""
     try:
         import langdetect
-        import nltk
         from if_verifiable.ifeval.instructions_registry import INSTRUCTION_DICT
     except ImportError as error:
         raise ConfigError(f"{MISSING} ({error})") from error
     langdetect.DetectorFactory.seed = (
         0  # it draws, and would answer otherwise each time
     )
-    if str(PUNKT) not in nltk.data.path:
-        nltk.data.path.append(str(PUNKT))
+    find_punkt()
     return INSTRUCTION_DICT
 
 

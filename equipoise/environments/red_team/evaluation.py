@@ -33,7 +33,7 @@ from equipoise.evaluate.base import (
 )
 from equipoise.evaluate.measures import Estimate, Measures
 from equipoise.games.base import Game
-from equipoise.models.embedding import Embedding
+from equipoise.models.embedding import Embedding, sentence_embedding
 from equipoise.models.resources import Resources
 from equipoise.payoffs.diversity import diversity
 from equipoise.types import PlayerId
@@ -58,8 +58,10 @@ class RedTeaming(Evaluation):
         (), description="players that nobody trained against, to be attacked as well"
     )
     embedding: Embedding = Field(
-        default="hashed", description="what attacks are compared by"
-    )  # type: ignore[assignment]
+        default_factory=sentence_embedding,
+        description="what attacks are compared by; by default minilm, or hashed where "
+        "neither its package nor sentence-transformers is installed",
+    )
 
     plays: ClassVar[bool] = True
     measures: ClassVar[type[Measures]] = RedTeamMeasures
