@@ -127,7 +127,8 @@ class MiniLM(Embedding):
         model = MINILM
         if package is not None and package.submodule_search_locations:
             model = str(Path(package.submodule_search_locations[0]) / "model")
-        encoder = Encoder(model=model, device=self.device, batch_size=self.batch_size)
+        settings = {"device": self.device, "batch_size": self.batch_size}
+        encoder = Encoder.model_validate({"model": model, **settings})
         return encoder.open(resources)
 
 
@@ -136,7 +137,7 @@ def sentence_embedding() -> Embedding:
     sentence-transformers is installed; else hashed vectors stand in.
     """
     if find_spec(MINILM_PACKAGE) or find_spec("sentence_transformers"):
-        return MiniLM()
+        return MiniLM.model_validate({})
     return Hashed()
 
 
