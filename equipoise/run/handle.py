@@ -5,6 +5,7 @@ it anew.
 from __future__ import annotations
 
 import contextlib
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -244,8 +245,8 @@ def _console() -> Any:
     from rich.console import Console
 
     # A notebook gets the plain lines of a file: each of rich's own outputs there is a
-    # block of HTML.
-    return Console(force_jupyter=False)
+    # block of HTML, and its kernel asks for colours in the environment.
+    return Console(force_jupyter=False, force_terminal=sys.stdout.isatty())
 
 
 def _started_in(run: RunDirectory) -> contextlib.AbstractContextManager[Any]:
