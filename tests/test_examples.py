@@ -84,3 +84,20 @@ def test_what_the_judge_likes_and_cannot_judge():
     )
     assert plain["score"] == 1 and 0 < stiff["score"] < 0.6
     assert judge.score(prompt, "7 + 3") == "the answer holds no word"
+
+
+def test_a_pool_behind_endpoints(command, tmp_path, openai_server):
+    copy("endpoint_pool", tmp_path)
+    openai_server.answer = lambda body: f"I do not know, says {body['model']}."
+    servers = settings(
+        players__large__base_url=openai_server.url,
+        players__small__base_url=openai_server.url,
+    )
+    few = settings(generations=1, prompts__per_generation=8, prompts__held_out=4)
+    few += settings(evaluate__samples=1)
+    done = command(
+        "run", "endpoint_pool.yaml", *servers, *few, "--out", "run", "--json"
+    )
+    assert done.code == 0, done.err
+    assert done.facts["records"]["pairs"] > 0
+    assert {body["model"] for body in openai_server.bodies()} == {"large", "small"}
