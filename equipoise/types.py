@@ -172,8 +172,13 @@ class Judgement(msgspec.Struct, frozen=True, omit_defaults=True):
         return {name for values in (self.scores or {}).values() for name in values}
 
 
-class Pair(msgspec.Struct, frozen=True):
-    """Two answers to one prompt, of which `chosen` was judged better than `rejected`."""
+class Pair(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Two answers to one prompt, of which `chosen` was judged better than `rejected`.
+
+    `chosen_win` and `rejected_win` are P(answer beats those that the loss sets it
+    against), where the loss wants that. An answer that is `cut` ended at a limit on its
+    length: its end was never sampled.
+    """
 
     id: str
     generation: int
@@ -184,6 +189,10 @@ class Pair(msgspec.Struct, frozen=True):
     chosen_score: float
     rejected_score: float
     match: str = ""
+    chosen_win: float | None = None
+    rejected_win: float | None = None
+    chosen_cut: bool = False
+    rejected_cut: bool = False
 
 
 class Episode(msgspec.Struct, frozen=True):

@@ -17,7 +17,8 @@ from equipoise.types import Message, Pair, PlayerId, record_id
 # its batches are the same.
 CHUNK = 512
 
-AnsweredChat = tuple[tuple[Message, ...], str]  # a chat and its answer
+# a chat, its answer, and whether that was cut
+AnsweredChat = tuple[tuple[Message, ...], str, bool]
 
 
 class LogprobStore(Protocol):
@@ -42,10 +43,10 @@ class LogprobStore(Protocol):
         ...
 
 
-def text_key(chat: Sequence[Message], answer: str) -> str:
-    """The identity of an answer in its chat."""
+def text_key(chat: Sequence[Message], answer: str, cut: bool = False) -> str:
+    """The identity of an answer in its chat; one that was cut is another."""
     parts = [part for message in chat for part in (message.role, message.content)]
-    return record_id(*parts, answer)
+    return record_id(*parts, answer, *(("cut",) if cut else ()))
 
 
 def opponent_logprobs(
@@ -65,12 +66,12 @@ def opponent_logprobs(
     when a generation reads it differently or an opponent has no log-probabilities at
     all, DataError when an answer does not fit into one's context.
     """
-    chosen = [text_key(pair.messages, pair.chosen) for pair in pairs]
-    rejected = [text_key(pair.messages, pair.rejected) for pair in pairs]
+    chosen = [text_key(p.messages, p.chosen, p.chosen_cut) for p in pairs]
+    rejected = [text_key(p.messages, p.rejected, p.rejected_cut) for p in pairs]
     answers: dict[str, AnsweredChat] = {}
     for pair, chosen_key, rejected_key in zip(pairs, chosen, rejected, strict=True):
-        answers[chosen_key] = (pair.messages, pair.chosen)
-        answers[rejected_key] = (pair.messages, pair.rejected)
+        answers[chosen_key] = (pair.messages, pair.chosen, pair.chosen_cut)
+        answers[rejected_key] = (pair.messages, pair.rejected, pair.rejected_cut)
     chosen_KB, rejected_KB = np.zeros((2, len(opponents), len(pairs)))
     for k, opponent in enumerate(opponents):
         scorer, whole = _scorer(actor, opponent, learner)
@@ -121,8 +122,9 @@ def _totals(
     missing = [key for key in answers if key not in known]
     for start in range(0, len(missing), CHUNK):
         keys = missing[start : start + CHUNK]
-        chats, texts = zip(*(answers[key] for key in keys), strict=True)
-        values = scorer.logprobs(chats, texts, whole=whole)
+        chats, texts, cut = zip(*(answers[key] for key in keys), strict=True)
+        passed = {"cut": cut} if any(cut) else {}
+        values = scorer.logprobs(chats, texts, whole=whole, **passed)
         store.add_logprobs(player, scorer.encoding, keys, values)
         known.update(zip(keys, values, strict=True))
         advance(len(keys))

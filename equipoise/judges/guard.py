@@ -20,7 +20,7 @@ from equipoise.judges.safety import safety_utilities
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import Dtype, load_encoding, load_model
 from equipoise.models.resources import Resources
-from equipoise.players.local import SharedBase
+from equipoise.players.shared_base import SharedBase
 from equipoise.template import Template
 from equipoise.types import Message, Prompt, user
 

@@ -15,6 +15,7 @@ from equipoise.learners.fine_tuning import fine_tune_player, need_examples
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
 from equipoise.learners.processes import Launchable
 from equipoise.losses.base import PairBatch, PreferenceLoss
+from equipoise.types import Pair
 
 if TYPE_CHECKING:
     import torch
@@ -123,14 +124,28 @@ def pair_rows(batch: TrainingBatch, encoding: Encoding) -> list[Row]:
     for b, pair in enumerate(batch.pairs):
         prompt = encoding.prompt_ids(pair.messages)
         room = encoding.max_length - len(prompt)
-        texts = (pair.chosen, pair.rejected)
-        answers = [encoding.answer_ids(text)[:room] for text in texts]
-        columns = [pair.chosen_score, pair.rejected_score]
+        answers = [
+            encoding.answer_ids(text, not cut)[:room]
+            for text, cut in (
+                (pair.chosen, pair.chosen_cut),
+                (pair.rejected, pair.rejected_cut),
+            )
+        ]
+        columns = list(_scores(pair))
         for k in range(len(batch.opponents)):
             columns.append(float(batch.opponent_chosen_KB[k, b]))
             columns.append(float(batch.opponent_rejected_KB[k, b]))
         rows.append(Row(PromptAnswers(prompt, answers), tuple(columns)))
     return rows
+
+
+def _scores(pair: Pair) -> tuple[float, float]:
+    """What the loss reads of both answers: P(answer beats …) where it was estimated,
+    else the judge's scores.
+    """
+    if pair.chosen_win is None or pair.rejected_win is None:
+        return pair.chosen_score, pair.rejected_score
+    return pair.chosen_win, pair.rejected_win
 
 
 def _check_opponents(batch: TrainingBatch) -> None:

@@ -54,12 +54,16 @@ class SFT(FineTuningSettings, Launchable):
         `Preference.learn_here` raises.
         """
         need_examples(batch.pairs, batch.learner)
-        winners = dict.fromkeys((pair.messages, pair.chosen) for pair in batch.pairs)
+        winners = dict.fromkeys(
+            (pair.messages, pair.chosen, pair.chosen_cut) for pair in batch.pairs
+        )
+        examples = [(messages, text) for messages, text, _ in winners]
+        cut = [was_cut for _, _, was_cut in winners]
         return fine_tune_player(
             self,
             self.kind,
             batch,
-            lambda encoding: answer_rows(list(winners), encoding),
+            lambda encoding: answer_rows(examples, encoding, cut),
             AnswerObjective(),
         )
 
@@ -134,14 +138,17 @@ class AnswerObjective:
 
 
 def answer_rows(
-    examples: Sequence[tuple[Sequence[Message], str]], encoding: Encoding
+    examples: Sequence[tuple[Sequence[Message], str]],
+    encoding: Encoding,
+    cut: Sequence[bool] = (),
 ) -> list[Row]:
-    """A row for each (chat, answer)."""
+    """A row for each (chat, answer); those that were `cut` have no end."""
     from equipoise.learners.answer_trainer import Row
     from equipoise.models.packing import PromptAnswers
 
     rows = []
-    for messages, text in examples:
-        ids, start = encoding.join(messages, text)
+    cuts = cut or [False] * len(examples)
+    for (messages, text), was_cut in zip(examples, cuts, strict=True):
+        ids, start = encoding.join(messages, text, not was_cut)
         rows.append(Row(PromptAnswers(ids[:start], [ids[start:]])))
     return rows

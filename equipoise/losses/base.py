@@ -7,13 +7,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from equipoise.component import Component
 from equipoise.types import PlayerId
 
 if TYPE_CHECKING:
     import torch
+
+WinsBy = Literal["auto", "counted", "bradley_terry", "judged"]
+"""counted: share of the opponents' answers to the prompt with a lower score, ties ½;
+bradley_terry: mean of σ(reward − theirs); judged: the scores are probabilities already;
+auto: judged of a judge that compares, counted of one that scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,13 @@ class PreferenceLoss(Component):
         The weights add up to one.
         """
         return self.opponents(past, peers, outsiders) or [(past[0], 1.0)]
+
+    @property
+    def wins_by(self) -> WinsBy | None:
+        """How P(answer beats those of `scored_against`) is estimated; None where the
+        loss does not read it.
+        """
+        return None
 
     @property
     def memory(self) -> int:

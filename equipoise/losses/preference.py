@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from equipoise.losses.base import PairBatch
+from equipoise.losses.base import PairBatch, WinsBy
 from equipoise.losses.distances import (
     probability,
     released_mnpo,
@@ -167,6 +167,15 @@ class SPPO(AgainstCurrent, Member):
     eta: float = Field(
         10.0, gt=0, description="step, in nats: a sure winner is moved by η/2"
     )
+    wins: WinsBy = Field(
+        "auto",
+        description="how P is estimated: counted among the K answers, bradley_terry on "
+        "rewards, judged (the scores are probabilities), or auto, by the judge",
+    )
+
+    @property
+    def wins_by(self) -> WinsBy | None:
+        return self.wins if self.target == "probability" else None
 
     without_probabilities: ClassVar[str] = "loss.target: constant"
 
@@ -272,6 +281,17 @@ class MNPO(AgainstLeague, Member):
         gt=0,
         description="of the sigmoid distance: scale of the residual, per nat",
     )
+
+    wins: WinsBy = Field(
+        "auto",
+        description="of the probability target, how P(answer beats the opponents) is "
+        "estimated: counted among their answers to the prompt, bradley_terry on "
+        "rewards, judged (the scores are probabilities), or auto, by the judge",
+    )
+
+    @property
+    def wins_by(self) -> WinsBy | None:
+        return self.wins if self.target == "probability" else None
 
     @model_validator(mode="after")
     def _all_read(self) -> MNPO:

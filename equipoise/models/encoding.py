@@ -94,9 +94,9 @@ class Encoding:
         """
         return self._chat_ids(messages, False)
 
-    def answer_ids(self, text: str) -> list[int]:
-        """The answer's tokens and the end of its turn."""
-        return [*self.text_ids(text), *self._end_ids]
+    def answer_ids(self, text: str, ended: bool = True) -> list[int]:
+        """The answer's tokens and, unless it was cut, the end of its turn."""
+        return [*self.text_ids(text), *(self._end_ids if ended else ())]
 
     def text_ids(self, text: str) -> list[int]:
         """The tokens of an answer that is not over."""
@@ -104,13 +104,16 @@ class Encoding:
             text, add_special_tokens=False, split_special_tokens=True
         )
 
-    def join(self, messages: Sequence[Message], text: str) -> tuple[list[int], int]:
+    def join(
+        self, messages: Sequence[Message], text: str, ended: bool = True
+    ) -> tuple[list[int], int]:
         """(ids of prompt and answer, where the answer starts).
 
-        An answer that is too long is cut at its end; a prompt never is.
+        An answer that is too long is cut at its end; a prompt never is. One that was
+        not `ended` has no end token.
         """
         prompt = self.prompt_ids(messages)
-        return (prompt + self.answer_ids(text))[: self.max_length], len(prompt)
+        return (prompt + self.answer_ids(text, ended))[: self.max_length], len(prompt)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of an answer's tokens, without the end of its turn and without

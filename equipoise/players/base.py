@@ -50,11 +50,14 @@ class Scorer(Protocol):
         texts: Sequence[str],
         *,
         whole: bool = False,
+        cut: Sequence[bool] = (),
     ) -> list[tuple[float, int]]:
         """For each (chat, answer): the sum of the answer's token log-probabilities in
         nats, and the token count.
 
         An answer that is too long is cut at its end; with `whole`, it raises DataError.
+        Those that were `cut` when they were sampled have no end; it is passed only
+        where there are some.
         """
         ...
 

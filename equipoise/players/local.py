@@ -286,21 +286,23 @@ class LocalActor:
         texts: Sequence[str],
         *,
         whole: bool = False,
+        cut: Sequence[bool] = (),
     ) -> list[tuple[float, int]]:
         """For each (chat, answer): the sum of the answer's token log-probabilities, and
-        their count, the end included.
+        their count, the end included unless the answer was `cut`.
 
         Under softmax(logits), whatever the player samples with. Raises DataError for a
         chat that cannot be encoded and, with `whole`, for an answer that does not fit.
         """
         from equipoise.models.logprobs import answer_logprobs
 
+        ended = [not row for row in cut] or [True] * len(texts)
         joined = [
-            self._encoding.join(chat, text)
-            for chat, text in zip(chats, texts, strict=True)
+            self._encoding.join(chat, text, end)
+            for chat, text, end in zip(chats, texts, ended, strict=True)
         ]
         if whole:
-            self._refuse_cut(joined, texts)
+            self._refuse_partial(joined, texts, ended)
         ids = [ids for ids, _ in joined]
         starts = [start for _, start in joined]
         with self._model() as model:
@@ -355,11 +357,14 @@ class LocalActor:
         short = self.player.precision == "bf16"
         return torch.autocast(model.device.type, torch.bfloat16, enabled=short)
 
-    def _refuse_cut(
-        self, joined: Sequence[tuple[list[int], int]], texts: Sequence[str]
+    def _refuse_partial(
+        self,
+        joined: Sequence[tuple[list[int], int]],
+        texts: Sequence[str],
+        ended: Sequence[bool],
     ) -> None:
-        for (ids, start), text in zip(joined, texts, strict=True):
-            needed = start + len(self._encoding.answer_ids(text))
+        for (ids, start), text, end in zip(joined, texts, ended, strict=True):
+            needed = start + len(self._encoding.answer_ids(text, end))
             if needed > len(ids):
                 raise DataError(
                     f"model '{self.player.model}' needs {needed} tokens for a prompt and "

@@ -14,6 +14,7 @@ from equipoise.component import Settings, nearest
 from equipoise.data.base import PairMaker
 from equipoise.data.normalising import Normalising
 from equipoise.data.shaping import Shaping
+from equipoise.data.truncation import Truncated
 from equipoise.evaluate.base import Evaluation
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
@@ -71,6 +72,12 @@ class RunConfig(Settings):
         description="a learner is taught by all matches, or by those it played in itself",
     )
     pairs: PairMaker = Field(default="best_worst")  # type: ignore[assignment]
+    truncated: Truncated = Field(
+        "keep",
+        description="answers that were cut at max_new_tokens. keep: learned from "
+        "without an end token, which they never sampled; drop: not learned from; "
+        "keep_with_end: learned from as if they had ended",
+    )
     shaping: tuple[Shaping, ...] = Field(
         (), description="added to the rewards of episodes: diversity, penalties"
     )
@@ -260,6 +267,11 @@ class RunConfig(Settings):
             raise ValueError(
                 f"shaping: the learner '{self.learner.kind}' has no rewards to add "
                 "to; policy_gradient has"
+            )
+        if self.truncated == "keep_with_end" and rewarded:
+            raise ValueError(
+                "truncated: keep_with_end adds a token to texts, and the learner of "
+                f"'{rewarded[0]}' learns from the tokens that were sampled; keep or drop"
             )
         if self.normalise.method != "none" and not rewarded:
             raise ValueError(

@@ -19,6 +19,7 @@ from equipoise.run.live_learners import LiveLearners
 from equipoise.run.memory import Memory
 from equipoise.run.model_card import write_cards
 from equipoise.run.monitor import Monitor
+from equipoise.run.opponents_answers import OpponentsAnswers
 from equipoise.run.prompt_parts import MADE, PromptParts
 from equipoise.run.recorder import Recorder
 from equipoise.run.roster import Roster
@@ -74,6 +75,7 @@ class RunStages:
         recorder = Recorder(config, ledger, population, monitor)
         contexts = Contexts(config, ledger, roster, population, memory)
         parts = PromptParts(config, ledger, recorder, monitor)
+        answers = OpponentsAnswers(config, roster, recorder, contexts, parts)
         return cls(
             run,
             roster,
@@ -81,7 +83,9 @@ class RunStages:
             contexts,
             recorder,
             live,
-            Teaching(config, ledger, parts, memory, resources, recorder, monitor),
+            Teaching(
+                config, ledger, parts, memory, resources, recorder, monitor, answers
+            ),
             Training(run, roster, population, live, recorder, monitor),
             RunArena(config, ledger, roster, population, recorder, contexts, parts),
             monitor,

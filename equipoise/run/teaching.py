@@ -7,12 +7,15 @@ from statistics import fmean
 from typing import Any
 
 from equipoise.data.episodes import episodes
+from equipoise.data.truncation import marked, was_cut, without_cut
+from equipoise.data.win_probabilities import WinRule, with_wins
 from equipoise.errors import NoSignal
 from equipoise.models.resources import Resources
 from equipoise.run.config import RunConfig
 from equipoise.run.ledger import Ledger
 from equipoise.run.memory import Memory
 from equipoise.run.monitor import Monitor
+from equipoise.run.opponents_answers import OpponentsAnswers
 from equipoise.run.prompt_parts import PromptParts
 from equipoise.run.recorder import Recorder
 from equipoise.types import Episode, Judgement, Match, Pair, PlayerId
@@ -30,7 +33,9 @@ class Teaching:
         resources: Resources,
         recorder: Recorder,
         monitor: Monitor,
+        opponents_answers: OpponentsAnswers,
     ) -> None:
+        self._opponents_answers = opponents_answers
         self._config = config
         self._ledger = ledger
         self._prompt_parts = prompt_parts
@@ -73,13 +78,49 @@ class Teaching:
         if self._ledger.finished(key) is None:
             self._monitor.stage(self._recorder.title("pair", learner.name), None, t)
             with self._recorder.stage("pair", key, t) as facts:
-                utility = self._config.utility
-                pairs, dropped = self._config.pairs.make(matches, judgements, utility)
+                pairs, dropped = self._made(matches, judgements, learner, t)
                 if not pairs:
                     raise _no_signal("pair", matches, learner, t, dropped)
                 self._ledger.add_pairs(pairs, learner)
                 facts.update(pairs=len(pairs), dropped=dropped)
+                facts.update(cut_pairs=_cut_pairs(pairs, matches))
         return self._ledger.pairs(t, learner)
+
+    def _made(
+        self,
+        matches: Sequence[Match],
+        judgements: Sequence[Judgement],
+        learner: PlayerId,
+        t: int,
+    ) -> tuple[list[Pair], dict[str, int]]:
+        """(the pairs; how many matches or pairs were dropped, by reason)."""
+        config = self._config
+        whole, left_out = list(matches), 0
+        if config.truncated == "drop":
+            whole, left_out = without_cut(matches)
+        pairs, dropped = config.pairs.make(whole, judgements, config.utility)
+        if left_out:
+            dropped = {**dropped, "truncated": left_out}
+        if config.truncated == "keep":
+            pairs = marked(pairs, matches)
+        rule = self._rule(learner)
+        if rule is None or not pairs:
+            return pairs, dropped
+        against = self._opponents_answers.players(learner, t)
+        samples = self._opponents_answers.samples(matches, judgements, learner, t)
+        pairs, unmet = with_wins(pairs, samples, against, rule)
+        return pairs, {**dropped, **unmet}
+
+    def _rule(self, learner: PlayerId) -> WinRule | None:
+        """How the loss wants P(answer beats …) to be estimated; None: not at all."""
+        config = self._config
+        wins_by = None if config.loss is None else config.loss.wins_by
+        if config.learner_of(learner.name).needs != "pairs" or wins_by is None:
+            return None
+        if wins_by == "auto":
+            compares = config.judge_of(learner.name).compares
+            wins_by = "judged" if compares else "counted"
+        return None if wins_by == "judged" else wins_by
 
     def _episodes(
         self,
@@ -102,10 +143,17 @@ class Teaching:
                     self._memory.terms(t, self._resources),
                     self._config.normalise,
                 )
+                by_id = {match.id: match for match in matches}
+                cut = [e for e in made if was_cut(by_id[e.match].turns[e.turn])]
+                if self._config.truncated == "drop":
+                    dropped = {**dropped, "truncated": len(cut)} if cut else dropped
+                    left_out = {episode.id for episode in cut}
+                    made = [e for e in made if e.id not in left_out]
                 if not made:
                     raise _no_signal("episode", matches, learner, t, dropped)
                 self._ledger.add_episodes(made, learner)
                 facts.update(episodes=len(made), dropped=dropped)
+                facts.update(cut_episodes=len(cut))
                 facts.update(_summary(made, matches))
                 self._monitor.numbers(reward=facts["reward"])
         return self._ledger.episodes(learner)
@@ -125,6 +173,12 @@ def _no_signal(
         f"generation {t}: {len(matches)} matches gave {learner} no {example} to learn from; "
         f"dropped: {reasons}"
     )
+
+
+def _cut_pairs(pairs: Sequence[Pair], matches: Sequence[Match]) -> int:
+    """How many of the pairs have an answer that was cut, however it is learned from."""
+    noted = marked(pairs, matches)
+    return sum(pair.chosen_cut or pair.rejected_cut for pair in noted)
 
 
 def _summary(made: Sequence[Episode], matches: Sequence[Match]) -> dict[str, Any]:

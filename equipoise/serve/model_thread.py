@@ -22,7 +22,7 @@ import torch
 
 from equipoise.models.sampling_batch import SamplingBatch
 from equipoise.models.token_choice import choose
-from equipoise.players.local import SharedBase
+from equipoise.players.shared_base import SharedBase
 from equipoise.seeds import uniform
 from equipoise.serve.engine import EngineError, Piece
 from equipoise.serve.pending_answer import PendingAnswer

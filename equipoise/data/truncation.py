@@ -1,0 +1,68 @@
+"""Answers that were cut at `max_new_tokens`: learned from as they were sampled, without
+an end that was never sampled, or left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from equipoise.types import Match, Pair, Turn
+
+Truncated = Literal["keep", "drop", "keep_with_end"]
+"""keep: learned from without an end token; drop: not learned from; keep_with_end: learned
+from as if their end had been sampled, as published codes do."""
+
+
+def cut_answers(match: Match) -> set[str]:
+    """The seats whose last answer was cut."""
+    last = {turn.seat: turn for turn in match.turns}
+    return {seat for seat, turn in last.items() if was_cut(turn)}
+
+
+def was_cut(turn: Turn) -> bool:
+    """Whether the answer ended at a limit on its length."""
+    return turn.move.finish == "length"
+
+
+def without_cut(matches: Sequence[Match]) -> tuple[list[Match], int]:
+    """(the matches without the turns of seats whose answer was cut; how many are left
+    out, since fewer than two whole answers remain).
+    """
+    whole: list[Match] = []
+    left_out = 0
+    for match in matches:
+        cut = cut_answers(match)
+        turns = tuple(turn for turn in match.turns if turn.seat not in cut)
+        if cut and len({turn.seat for turn in turns}) < 2:
+            left_out += 1
+        else:
+            whole.append(msgspec.structs.replace(match, turns=turns))
+    return whole, left_out
+
+
+def marked(pairs: Sequence[Pair], matches: Sequence[Match]) -> list[Pair]:
+    """The pairs with a note of which answers were cut: those that no seat of the match
+    ended by itself.
+    """
+    by_id = {match.id: match for match in matches}
+    noted: list[Pair] = []
+    for pair in pairs:
+        match = by_id.get(pair.match)
+        chosen, rejected = (
+            match is not None and _always_cut(match, text)
+            for text in (pair.chosen, pair.rejected)
+        )
+        if chosen or rejected:
+            cut = {"chosen_cut": chosen, "rejected_cut": rejected}
+            pair = msgspec.structs.replace(pair, **cut)
+        noted.append(pair)
+    return noted
+
+
+def _always_cut(match: Match, text: str) -> bool:
+    """Whether this answer was given, and cut each time."""
+    given = [turn for turn in match.turns if turn.move.text == text]
+    return bool(given) and all(map(was_cut, given))
