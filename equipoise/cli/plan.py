@@ -45,6 +45,8 @@ def _print(planned: RunPlan) -> None:
     console.print(Syntax(planned.config.yaml(), "yaml", background_color="default"))
     counts = {name: f"{number:,}" for name, number in asdict(planned.counts).items()}
     _print_table("what the run does", counts)
+    if planned.schedules:
+        _print_table("settings by generation", planned.schedules)
     for cost in planned.costs:
         _print_table("estimate, as if every player were like these", _estimate(cost))
 

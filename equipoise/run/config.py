@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import yaml
 from pydantic import Field, model_validator
 
-from equipoise.component import Settings, nearest
+from equipoise.component import Component, Settings, nearest
 from equipoise.data.base import PairMaker
 from equipoise.data.normalising import Normalising
 from equipoise.data.shaping import Shaping
@@ -26,6 +26,8 @@ from equipoise.players.base import Player
 from equipoise.prompts.base import Prompts
 from equipoise.ratings.base import Ratings
 from equipoise.run.renamed import KEYS
+from equipoise.run.schedules import Schedule as GenerationSchedule
+from equipoise.run.schedules import at, fault, separated
 from equipoise.run.turns import Turns
 from equipoise.solvers.base import Solver
 
@@ -95,6 +97,12 @@ class RunConfig(Settings):
         default="everyone", description="who learns in which generation"
     )  # type: ignore[assignment]
     loss: PreferenceLoss | None = None
+    by_generation: dict[str, dict[str, GenerationSchedule]] = Field(
+        default_factory=dict,
+        description="part (loss, learner, learners.NAME) -> numeric setting -> "
+        "generation -> its value from there on; `loss: {ratio: {0: 0.3, 2: 0.8}}` is "
+        "short for it",
+    )
     evaluate: Evaluation = Field(default="held_out")  # type: ignore[assignment]
     solver: Solver = Field(default="zero_sum")  # type: ignore[assignment]
     league_ratings: Ratings = Field(
@@ -121,6 +129,17 @@ class RunConfig(Settings):
         """What trains a player, by the player's name."""
         return self.learners.get(player, self.learner)
 
+    def loss_at(self, t: int) -> PreferenceLoss | None:
+        """The loss of generation t."""
+        if self.loss is None:
+            return None
+        return at(self.loss, self.by_generation.get("loss", {}), t)
+
+    def learner_at(self, player: str, t: int) -> Learner:
+        """What trains a player in generation t, by the player's name."""
+        part = f"learners.{player}" if player in self.learners else "learner"
+        return at(self.learner_of(player), self.by_generation.get(part, {}), t)
+
     @property
     def playing(self) -> dict[str, Player]:
         """The players as they play: those that learn in their learner's precision."""
@@ -138,6 +157,12 @@ class RunConfig(Settings):
 
     @model_validator(mode="before")
     @classmethod
+    def _schedules_apart(cls, values: Any) -> Any:
+        """Settings that change by generation go into `by_generation`."""
+        return separated(values)
+
+    @model_validator(mode="before")
+    @classmethod
     def _default_kinds(cls, values: Any) -> Any:
         """Settings given without a kind are settings of the default kind: `evaluate:
         {samples: 8}`.
@@ -151,6 +176,7 @@ class RunConfig(Settings):
     @model_validator(mode="after")
     def _fits_together(self) -> RunConfig:
         self._check_names()
+        self._check_schedules()
         for trainer in map(self.learner_of, self.learning):
             self._check_learner(trainer)
         self._check_measures()
@@ -185,6 +211,32 @@ class RunConfig(Settings):
                 if name not in self.learning:
                     raise ValueError(
                         f"{setting}: '{name}' does not learn; {nearest(name, self.learning)}"
+                    )
+
+    def _check_schedules(self) -> None:
+        """Raises ValueError for schedules by generation that cannot be followed."""
+        parts: dict[str, Component | None] = {
+            "loss": self.loss,
+            "learner": self.learner,
+            **{f"learners.{name}": part for name, part in self.learners.items()},
+        }
+        for name, schedules in self.by_generation.items():
+            part = parts.get(name)
+            if part is None:
+                known = [known for known, part in parts.items() if part is not None]
+                hint = nearest(name, known)
+                raise ValueError(f"by_generation: there is no '{name}'; {hint}")
+            if message := fault(name, part, schedules):
+                raise ValueError(message)
+        for t in range(self.generations):
+            self.loss_at(t)
+            for name in self.learning:
+                trainer = self.learner_at(name, t)
+                if trainer.needs == "episodes" and trainer != self.learner_of(name):
+                    raise ValueError(
+                        f"by_generation: the learner of '{name}' stays in memory, with "
+                        "the settings that it began with; only those that begin anew "
+                        "in each generation can change"
                     )
 
     def _check_learner(self, trainer: Learner) -> None:

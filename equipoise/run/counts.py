@@ -26,6 +26,11 @@ def counts(run: RunDirectory, stages: Sequence[StageRecord]) -> dict[str, int | 
     matches = {"matches": records["matches"] - side_by_side}
     if side_by_side:
         matches["answers set side by side"] = 2 * side_by_side
+    cut = {
+        f"{what} with answers that were cut": number
+        for what in ("pairs", "episodes")
+        if (number := sum(s.facts.get(f"cut_{what}", 0) for s in stages))
+    }
     return {
         "prompts": records["prompts"],
         **matches,
@@ -33,6 +38,7 @@ def counts(run: RunDirectory, stages: Sequence[StageRecord]) -> dict[str, int | 
         "answers judged": round(answers - unjudged),
         "unjudged share": unjudged / answers if answers else 0.0,
         "pairs": records["pairs"],
+        **cut,
         **({"episodes": records["episodes"]} if records["episodes"] else {}),
         "log-probabilities kept": records["logprobs"],
         "seconds": round(total_seconds(stage_times(run.ledger.stages()))),
@@ -44,7 +50,7 @@ def dropped(stages: Sequence[StageRecord]) -> dict[str, int]:
     totals: Counter[str] = Counter()
     for stage in stages:
         reasons = stage.facts.get("dropped", {})
-        for what in ("pairs", "prompts"):
+        for what in ("pairs", "episodes", "prompts"):
             if what in stage.facts:
                 totals.update({f"{what}: {why}": n for why, n in reasons.items()})
         unjudged = stage.facts.get("reasons", {})

@@ -36,10 +36,11 @@ class OpponentsAnswers:
 
     def players(self, learner: PlayerId, t: int) -> list[tuple[PlayerId, float]]:
         """Whom an answer has to beat, with weights that add up to one."""
-        assert self._config.loss is not None
+        loss = self._config.loss_at(t)
+        assert loss is not None
         peers = [peer for peer in self._roster.learners(t) if peer != learner]
         past = self._roster.past(learner)
-        return self._config.loss.scored_against(past, peers, self._roster.others())
+        return loss.scored_against(past, peers, self._roster.others())
 
     def samples(
         self,

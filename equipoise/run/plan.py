@@ -22,6 +22,7 @@ from equipoise.run.checks import check_run
 from equipoise.run.config import RunConfig
 from equipoise.run.cost import CostEstimate, costs
 from equipoise.run.roster import expected_generations
+from equipoise.run.schedules import value_at
 from equipoise.types import PlayerId
 
 
@@ -62,6 +63,16 @@ class RunPlan:
     counts: RunCounts
     costs: tuple[CostEstimate, ...]
     notes: tuple[str, ...]
+
+    @property
+    def schedules(self) -> dict[str, str]:
+        """setting -> its values in all generations, for those that change."""
+        generations = range(self.config.generations)
+        return {
+            f"{part}.{name}": ", ".join(f"{value_at(values, t):g}" for t in generations)
+            for part, settings in self.config.by_generation.items()
+            for name, values in settings.items()
+        }
 
 
 def plan(config: RunConfig) -> RunPlan:
@@ -152,7 +163,7 @@ def _train(config: RunConfig, split: PromptSplit) -> _Training:
             totals.moves += sum(config.game.moves(prompt).values())
         for learner in learners:
             if learner.name in turn:
-                _teach(config, learner, learners, seatings, totals)
+                _teach(config, learner, learners, seatings, t, totals)
     return totals
 
 
@@ -161,20 +172,45 @@ def _teach(
     learner: PlayerId,
     learners: Sequence[PlayerId],
     seatings: Seatings,
+    t: int,
     totals: _Training,
 ) -> None:
     """Add what one learner's turn takes."""
-    trainer = config.learner_of(learner.name)
+    trainer = config.learner_at(learner.name, t)
+    loss = config.loss_at(t)
     pairs = _pairs(config, trainer, learner, seatings)
     episodes = _episodes(config, trainer, learner, seatings)
     totals.pairs += pairs
     totals.episodes += episodes
     totals.steps += trainer.steps(episodes if trainer.needs == "episodes" else pairs)
-    if trainer.needs == "pairs" and config.loss is not None:
+    if trainer.needs == "pairs" and loss is not None:
         peers = [peer for peer in learners if peer != learner]
         generations = [learner, *_past(learner)]
-        opponents = config.loss.opponents(generations, peers, _others(config))
+        others = _others(config)
+        opponents = loss.opponents(generations, peers, others)
         totals.scored += 2 * pairs * len(opponents)
+        scores = not config.judge_of(learner.name).compares
+        if loss.wins_by in ("auto", "counted", "bradley_terry") and scores:
+            met = loss.scored_against(generations, peers, others)
+            _answer(config, [player for player, _ in met], seatings, totals)
+
+
+def _answer(
+    config: RunConfig,
+    opponents: Sequence[PlayerId],
+    seatings: Seatings,
+    totals: _Training,
+) -> None:
+    """Add the answers of opponents that sit in none of the matches: each takes all
+    seats on every prompt.
+    """
+    seated = {player for _, seats in seatings for player in seats.values()}
+    prompts = {prompt.id: prompt for prompt, _ in seatings}
+    for player in opponents:
+        if player not in seated:
+            totals.matches += len(prompts)
+            for prompt in prompts.values():
+                totals.moves += sum(config.game.moves(prompt).values())
 
 
 def _pairs(

@@ -103,7 +103,7 @@ class Teaching:
             dropped = {**dropped, "truncated": left_out}
         if config.truncated == "keep":
             pairs = marked(pairs, matches)
-        rule = self._rule(learner)
+        rule = self._rule(learner, t)
         if rule is None or not pairs:
             return pairs, dropped
         against = self._opponents_answers.players(learner, t)
@@ -111,10 +111,11 @@ class Teaching:
         pairs, unmet = with_wins(pairs, samples, against, rule)
         return pairs, {**dropped, **unmet}
 
-    def _rule(self, learner: PlayerId) -> WinRule | None:
+    def _rule(self, learner: PlayerId, t: int) -> WinRule | None:
         """How the loss wants P(answer beats …) to be estimated; None: not at all."""
         config = self._config
-        wins_by = None if config.loss is None else config.loss.wins_by
+        loss = config.loss_at(t)
+        wins_by = None if loss is None else loss.wins_by
         if config.learner_of(learner.name).needs != "pairs" or wins_by is None:
             return None
         if wins_by == "auto":

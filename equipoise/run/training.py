@@ -64,7 +64,7 @@ class Training:
                     facts.update(self._update(key, newborn, t))
                 else:
                     facts.update(self._train(key, examples, learner, t))
-                    facts.update(self._handed_over(learner, newborn))
+                    facts.update(self._handed_over(learner, newborn, t))
                 self._ledger.add_player(newborn, learner, trainer.kind, facts)
                 write_cards(self._run, [newborn])
         self._live.drop_old_states(learner.name)
@@ -118,7 +118,7 @@ class Training:
         home = self._population.home(newborn)
         if not home.is_dir():
             batch = self._training_batch(key, list(examples), learner, t)
-            trainer = self._config.learner_of(learner.name)
+            trainer = self._config.learner_at(learner.name, t)
             title = self._recorder.title("learn", learner.name)
             self._monitor.stage(title, trainer.steps(len(examples)), t)
             self._population.release()
@@ -132,13 +132,15 @@ class Training:
             shutil.rmtree(batch.scratch, ignore_errors=True)
         return json.loads((home / "training.json").read_text())
 
-    def _handed_over(self, learner: PlayerId, newborn: PlayerId) -> dict[str, float]:
+    def _handed_over(
+        self, learner: PlayerId, newborn: PlayerId, t: int
+    ) -> dict[str, float]:
         """How far the player that will play is from what was trained.
 
         Raises ConfigError where that is too far.
         """
         home = self._population.home(newborn)
-        trainer = self._config.learner_of(learner.name)
+        trainer = self._config.learner_at(learner.name, t)
         if not (isinstance(trainer, FineTuningSettings) and has_probes(home)):
             return {}
         before, after = map(self._population.actor, (learner, newborn))
@@ -164,7 +166,7 @@ class Training:
             scratch=home.with_name(f".{home.name}.scratch"),
             seed=seeds.child(self._config.seed, "learn", learner),
             game=self._config.game,
-            loss=self._config.loss,
+            loss=self._config.loss_at(t),
             pairs=pairs,
             opponents=opponents,
             opponent_chosen_KB=chosen_KB,
@@ -180,7 +182,7 @@ class Training:
 
     def _opponents(self, learner: PlayerId, t: int) -> Opponents:
         """Those whom the loss sets against the learner."""
-        loss = self._config.loss
+        loss = self._config.loss_at(t)
         if loss is None or self._config.learner_of(learner.name).needs == "answers":
             return []
         peers = [peer for peer in self._roster.learners(t) if peer != learner]

@@ -1,0 +1,66 @@
+"""Answers that were cut have no end that they never sampled."""
+
+import pytest
+
+from equipoise.data.logprobs import text_key
+from equipoise.data.pairs import BestWorst
+from equipoise.data.truncation import cut_answers, marked, without_cut
+from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, user
+
+CHAT = (user("?"),)
+
+
+def played(*answers):
+    """A match of (text, finish), the first the best."""
+    turns = tuple(
+        Turn(str(i), View(CHAT), Move(text, finish))
+        for i, (text, finish) in enumerate(answers)
+    )
+    seats = dict.fromkeys([turn.seat for turn in turns], PlayerId("policy"))
+    scores = {seat: {"score": -float(seat)} for seat in seats}
+    match = Match("m", 0, "train", "answers", "p", seats, 0, turns)
+    return match, Judgement("j", "m", "test", scores)
+
+
+def pairs_of(match, judgement):
+    return BestWorst().make([match], [judgement])[0]
+
+
+def test_cut_answers_are_marked_in_their_pairs():
+    match, judgement = played(("a", "length"), ("b", "stop"), ("c", "stop"))
+    (pair,) = marked(pairs_of(match, judgement), [match])
+    assert (pair.chosen, pair.chosen_cut, pair.rejected_cut) == ("a", True, False)
+    assert cut_answers(match) == {"0"}
+
+
+def test_a_text_that_another_seat_ended_is_whole():
+    match, judgement = played(("a", "length"), ("a", "stop"), ("c", "length"))
+    (pair,) = marked(pairs_of(match, judgement), [match])
+    assert (pair.chosen_cut, pair.rejected_cut) == (False, True)
+
+
+def test_dropped_answers_make_no_pair():
+    match, judgement = played(("a", "length"), ("b", "stop"), ("c", "stop"))
+    (whole,), left_out = without_cut([match])
+    (pair,) = pairs_of(whole, judgement)
+    assert (pair.chosen, pair.rejected, left_out) == ("b", "c", 0)
+    match, _ = played(("a", "length"), ("b", "length"), ("c", "stop"))
+    assert without_cut([match]) == ([], 1)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+def test_a_cut_answer_is_encoded_without_an_end(model_folder, family):
+    from equipoise.models.loading import load_encoding
+
+    encoding = load_encoding(str(model_folder(family)))
+    whole = encoding.answer_ids("It is seven.")
+    cut = encoding.answer_ids("It is seven.", ended=False)
+    assert whole[: len(cut)] == cut and whole[-1] in encoding.stop_ids
+    assert not set(cut) & set(encoding.stop_ids)
+    ids, start = encoding.join(CHAT, "It is seven.", ended=False)
+    assert ids[start:] == cut
+
+
+def test_a_cut_answer_is_another_text():
+    assert text_key(CHAT, "a") == text_key(CHAT, "a", cut=False)
+    assert text_key(CHAT, "a") != text_key(CHAT, "a", cut=True)
