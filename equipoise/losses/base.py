@@ -110,29 +110,21 @@ class PreferenceLoss(Component):
         opponents = [player for player, _ in self.opponents(past) if player.generation]
         return max((past.index(player) + 1 for player in opponents), default=0)
 
-    @property
-    def by_probability(self) -> bool:
-        """Whether it reads the judge's scores as win probabilities."""
-        return False
-
     def faults(self, judge: str, limits: tuple[float, float] | None) -> Iterator[str]:
         """What keeps it from learning by this judge's scores, one message each.
 
         `judge` is the judge's kind; `limits` its least and greatest score, None where
         that is not known beforehand.
         """
-        if self.by_probability and limits is not None:
+        if self.wins_by == "judged" and limits is not None:
             low, high = limits
             if low < 0 or high > 1:
                 yield (
                     f"'{self.kind}' as it is set reads scores as win probabilities, and "
                     f"those of the judge '{judge}' lie between {low:g} and {high:g}; "
-                    f"set {self.without_probabilities}, or take a judge of "
-                    "probabilities, such as pairwise"
+                    "set loss.wins: counted or bradley_terry, which estimate them "
+                    "from the samples, or take a judge of probabilities"
                 )
-
-    without_probabilities: ClassVar[str] = "another loss"
-    """The setting with which it reads no probabilities."""
 
     @abstractmethod
     def rows(self, batch: PairBatch) -> torch.Tensor:

@@ -7,9 +7,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from equipoise.losses.base import PairBatch, PreferenceLoss
+from equipoise.losses.base import PairBatch, PreferenceLoss, WinsBy
 from equipoise.losses.distances import residual, sigmoid
 
 if TYPE_CHECKING:
@@ -77,6 +77,28 @@ class Member(PreferenceLoss):
             "chosen_reward": chosen_B.detach(),
             "rejected_reward": rejected_B.detach(),
         }
+
+
+class EstimatesWins(PreferenceLoss):
+    """One with a `target` that may be P(answer beats its opponents)."""
+
+    wins: WinsBy = Field(
+        "auto",
+        description="of target: probability, how P(answer beats the opponents) is "
+        "estimated: counted among their answers to the prompt, bradley_terry on "
+        "rewards, judged (the scores are probabilities), or auto, by the judge",
+    )
+
+    @property
+    def wins_by(self) -> WinsBy | None:
+        by_probability = getattr(self, "target", None) == "probability"
+        return self.wins if by_probability else None
+
+    @model_validator(mode="after")
+    def _wins_read(self) -> EstimatesWins:
+        if self.wins != "auto" and self.wins_by is None:
+            raise ValueError("wins is read with target: probability only")
+        return self
 
 
 class Logistic(Member):

@@ -13,11 +13,11 @@ class of `losses.opponents`, its distance by `rows`. (arXiv 2509.23102, Table 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from equipoise.losses.base import PairBatch, WinsBy
+from equipoise.losses.base import PairBatch
 from equipoise.losses.distances import (
     probability,
     released_mnpo,
@@ -25,7 +25,7 @@ from equipoise.losses.distances import (
     sigmoid,
     squared,
 )
-from equipoise.losses.member import Logistic, Member
+from equipoise.losses.member import EstimatesWins, Logistic, Member
 from equipoise.losses.opponents import (
     AgainstCurrent,
     AgainstLeague,
@@ -148,7 +148,7 @@ class SPIN(AgainstCurrent, Logistic):
     kind: Literal["spin"] = "spin"
 
 
-class SPPO(AgainstCurrent, Member):
+class SPPO(AgainstCurrent, EstimatesWins, Member):
     """Opponent π_t (1); squared, on each response alone. (arXiv 2405.00675, eq. 4.7)
 
     (log π_θ(w)/π_t(w) − η(P(w beats π_t) − ½))² + (log π_θ(l)/π_t(l) − η(P(l beats π_t)
@@ -167,21 +167,6 @@ class SPPO(AgainstCurrent, Member):
     eta: float = Field(
         10.0, gt=0, description="step, in nats: a sure winner is moved by η/2"
     )
-    wins: WinsBy = Field(
-        "auto",
-        description="how P is estimated: counted among the K answers, bradley_terry on "
-        "rewards, judged (the scores are probabilities), or auto, by the judge",
-    )
-
-    @property
-    def wins_by(self) -> WinsBy | None:
-        return self.wins if self.target == "probability" else None
-
-    without_probabilities: ClassVar[str] = "loss.target: constant"
-
-    @property
-    def by_probability(self) -> bool:
-        return self.target == "probability"
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         chosen_B, rejected_B = self.log_ratios(batch)
@@ -238,7 +223,7 @@ class INPO(Member):
         return squared(self.residual_B(batch), 1 / (2 * divisor))
 
 
-class MNPO(AgainstLeague, Member):
+class MNPO(AgainstLeague, EstimatesWins, Member):
     """Opponents π_t, π_{t−1}, … (λ) and, with a share, π_ref; (residual − target)².
     (arXiv 2509.23102, eq. 14)
 
@@ -282,17 +267,6 @@ class MNPO(AgainstLeague, Member):
         description="of the sigmoid distance: scale of the residual, per nat",
     )
 
-    wins: WinsBy = Field(
-        "auto",
-        description="of the probability target, how P(answer beats the opponents) is "
-        "estimated: counted among their answers to the prompt, bradley_terry on "
-        "rewards, judged (the scores are probabilities), or auto, by the judge",
-    )
-
-    @property
-    def wins_by(self) -> WinsBy | None:
-        return self.wins if self.target == "probability" else None
-
     @model_validator(mode="after")
     def _all_read(self) -> MNPO:
         reads = ("target", "eta") if self.distance == "squared" else ("beta",)
@@ -302,12 +276,6 @@ class MNPO(AgainstLeague, Member):
                 verdict = "needed" if name in reads else "not read"
                 raise ValueError(f"{name} is {verdict} with distance: {self.distance}")
         return self
-
-    without_probabilities: ClassVar[str] = "loss.target: constant or reward"
-
-    @property
-    def by_probability(self) -> bool:
-        return self.target == "probability"
 
     @property
     def scale(self) -> float:

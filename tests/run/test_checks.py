@@ -45,23 +45,26 @@ def mnpo(path, *further):
         ({"judge": "peers"}, ["judge: 'peers' needs at least three players"]),
         ({"judge": "matrix"}, ["judge: 'matrix' judges finite games"]),
         (
-            {"judge": "shorter", "loss": "sppo"},
+            {"judge": "shorter", "loss": "{kind: sppo, wins: judged}"},
             [
                 "loss: 'sppo'",
                 "'shorter' lie between -inf and 0",
-                "loss.target: constant",
+                "loss.wins: counted",
             ],
         ),
         (
-            {"judge": "{kind: panel, judges: [shorter, on_topic]}", "loss": "sppo"},
+            {
+                "judge": "{kind: panel, judges: [shorter, on_topic]}",
+                "loss": "{kind: sppo, wins: judged}",
+            },
             ["loss: 'sppo'", "'panel'"],
         ),
         (
             {
                 "judge": "{kind: rubric, model: {kind: scripted, text: '5'}}",
-                "loss": "{kind: mnpo, target: probability}",
+                "loss": "{kind: mnpo, target: probability, wins: judged}",
             },
-            ["loss: 'mnpo'", "between 1 and 10", "constant or reward"],
+            ["loss: 'mnpo'", "between 1 and 10", "loss.wins: counted"],
         ),
         ({"judge": "shorter", "game__samples": 1}, ["pairs: ", "game.samples"]),
         ({"judge": "shorter", "schedule": "sparta"}, ["two players or more"]),
