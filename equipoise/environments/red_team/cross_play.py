@@ -10,7 +10,7 @@ cell.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
 from equipoise import seeds
@@ -22,7 +22,7 @@ from equipoise.evaluate.base import JudgedMatch
 from equipoise.judges.base import JudgeContext
 from equipoise.matches.base import Planned
 from equipoise.matches.play import play
-from equipoise.players.base import Actor
+from equipoise.players.base import Actor, Player
 from equipoise.players.population import Population
 from equipoise.run.arena import RunArena
 from equipoise.run.monitor import Monitor
@@ -36,9 +36,9 @@ def play_cross_play(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
 
     Raises RunError where weights are gone.
     """
-    if len(plan.runs) == 1:
-        return _within_run(plan, monitor)
-    return _between_runs(plan, monitor)
+    if plan.outside:
+        return _between_runs(plan, monitor)
+    return _within_run(plan, monitor)
 
 
 def _within_run(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
@@ -61,11 +61,7 @@ def _between_runs(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
     """Every player is opened from its run's folder; what they share is loaded once."""
     first = plan.runs[0]
     home = Population(first.config.playing, first.folder / "players")
-    others = [
-        Population(run.config.playing, run.folder / "players", resources=home.resources)
-        for run in plan.runs[1:]
-    ]
-    actor = _actors(plan, [home, *others])
+    actor = _actors(plan, home)
     everyone = (*plan.adversaries, *plan.defenders)
     judge_context = JudgeContext(
         game=first.config.game,
@@ -95,20 +91,44 @@ def _between_runs(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
     return cells
 
 
-def _actors(
-    plan: CrossPlayPlan, populations: Sequence[Population]
-) -> Callable[[PlayerId], Actor]:
-    """Full name of a player -> its actor. Raises RunError where weights are gone."""
+def _actors(plan: CrossPlayPlan, home: Population) -> Callable[[PlayerId], Actor]:
+    """Full name of a player -> its actor; `home` are the first run's players as they
+    play. Raises RunError where weights are gone.
+    """
+    populations: dict[tuple[int, float | None], Population] = {(0, None): home}
     by_id: dict[PlayerId, Entrant] = {}
     for entrant in (*plan.adversaries, *plan.defenders):
-        populations[entrant.run].weights(entrant.player)
+        key = (entrant.run, entrant.temperature)
+        if key not in populations:
+            run = plan.runs[entrant.run]
+            players = _at_temperature(run.config.playing, entrant.temperature)
+            populations[key] = Population(
+                players, run.folder / "players", resources=home.resources
+            )
+        populations[key].weights(entrant.player)
         by_id[entrant.full_id] = entrant
 
     def actor(player: PlayerId) -> Actor:
         entrant = by_id[player]
-        return populations[entrant.run].actor(entrant.player)
+        key = (entrant.run, entrant.temperature)
+        return populations[key].actor(entrant.player)
 
     return actor
+
+
+def _at_temperature(
+    players: Mapping[str, Player], temperature: float | None
+) -> dict[str, Player]:
+    """The players with this temperature, where they have one and it is given."""
+    if temperature is None:
+        return dict(players)
+    change = {"temperature": temperature}
+    return {
+        name: player.model_copy(update=change)
+        if "temperature" in type(player).model_fields
+        else player
+        for name, player in players.items()
+    }
 
 
 def _planned(

@@ -36,6 +36,14 @@ By = Annotated[
         show_default="the first run's",
     ),
 ]
+Temperatures = Annotated[
+    list[float],
+    typer.Option(
+        "--temperature",
+        min=0.0,
+        help="every defender answers at it, instead of its own; may be given again",
+    ),
+]
 Out = Annotated[
     Path | None, typer.Option(help="write the table to this JSON file as well")
 ]
@@ -46,6 +54,7 @@ def crossplay(
     generations: Generations = None,
     prompts: Most = 64,
     by: By = "",
+    temperature: Temperatures = [],  # noqa: B006
     out: Out = None,
     set: Annotated[
         list[str], override("a setting of the judge of --with: model=org/name")
@@ -55,7 +64,7 @@ def crossplay(
     """Let every adversary of some runs attack every defender.
 
     Prints a table of attack success and what follows from it. One run plays what it has
-    not measured yet and records it; several runs are only read.
+    not measured yet and records it; several runs, and other temperatures, are only read.
     """
     from equipoise.errors import ConfigError
     from equipoise.judges.base import Judge
@@ -68,7 +77,7 @@ def crossplay(
             f"-s {set[0]}: changes the judge of --with, which is not given"
         )
     judge = recipes.component(Judge, by, set, "--with") if by else None
-    facts = _facts(folders, generations, prompts, judge, silent=json)
+    facts = _facts(folders, generations, prompts, judge, temperature, silent=json)
     if out is not None:
         _write(out, facts)
     if json:
@@ -82,6 +91,7 @@ def _facts(
     generations: Literal["last", "measured"] | None,
     most: int,
     judge: Judge | None,
+    temperatures: list[float],
     silent: bool,
 ) -> dict[str, Any]:
     """The table and what follows from it."""
@@ -98,7 +108,7 @@ def _facts(
     with ExitStack() as stack:
         runs = [stack.enter_context(opened(folder)) for folder in folders]
         generations = generations or ("last" if several else "measured")
-        plan = plan_cross_play(runs, generations, most, judge)
+        plan = plan_cross_play(runs, generations, most, judge, temperatures)
         with Display(console=Console(stderr=silent), silent=silent) as display:
             cells = play_cross_play(plan, display)
     paths = (str(run.folder) for run in runs)
@@ -110,7 +120,7 @@ def _facts(
     adversaries = [entrant.name for entrant in plan.adversaries]
     defenders = [entrant.name for entrant in plan.defenders]
     facts |= summary(cells, adversaries, defenders)
-    if several:  # generations of different runs are in no order
+    if plan.outside:  # generations of different runs are in no order
         facts.pop("forgetting", None)
         facts.pop("cycling", None)
     return facts

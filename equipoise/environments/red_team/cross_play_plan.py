@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from equipoise.environments.red_team.game import ADVERSARY, DEFENDER, RedTeam
@@ -21,12 +21,14 @@ Generations = Literal["last", "measured"]
 class Entrant:
     """A player at one generation that takes part.
 
-    `run` is the place of its run among the runs, `name` what the table calls it.
+    `run` is the place of its run among the runs, `name` what the table calls it, and
+    `temperature` what it plays at where that is not its own.
     """
 
     run: int
     player: PlayerId
     name: str
+    temperature: float | None = None
 
     @property
     def full_id(self) -> PlayerId:
@@ -49,6 +51,13 @@ class CrossPlayPlan:
     prompts: tuple[Prompt, ...]
     most: int
     judge: Judge
+
+    @property
+    def outside(self) -> bool:
+        """Whether it is played outside of the runs: of several, or not as they play."""
+        everyone = (*self.adversaries, *self.defenders)
+        heated = any(entrant.temperature is not None for entrant in everyone)
+        return len(self.runs) > 1 or heated
 
     @property
     def pairs(self) -> Iterator[tuple[Entrant, Entrant]]:
@@ -74,17 +83,26 @@ def plan_cross_play(
     generations: Generations,
     most: int,
     judge: Judge | None = None,
+    temperatures: Sequence[float] = (),
 ) -> CrossPlayPlan:
     """The cross-play of these runs, on at most so many prompts.
 
     They are the first run's held-out harmful ones; `judge`: None for the judge of the
-    first run. Raises RunError for runs that cannot take part.
+    first run; `temperatures`: every defender plays at each of them, none: at its own.
+    Raises RunError for runs that cannot take part, and for a defender without a
+    temperature.
     """
     names = _run_names(runs)
     for run in runs:
         _check(run)
     adversaries = _entrants(runs, names, ADVERSARY, generations)
     defenders = _entrants(runs, names, DEFENDER, generations)
+    if temperatures:
+        defenders = [
+            _heated(runs[defender.run], defender, temperature)
+            for defender in defenders
+            for temperature in temperatures
+        ]
     for role, entrants in (("an adversary", adversaries), ("a defender", defenders)):
         if not entrants:
             folders = ", ".join(str(run.folder) for run in runs)
@@ -158,6 +176,20 @@ def _entrants(
             title = f"{run_name}/{player}" if len(runs) > 1 else str(player)
             entrants.append(Entrant(place, player, title))
     return entrants
+
+
+def _heated(run: RunDirectory, entrant: Entrant, temperature: float) -> Entrant:
+    """The player at another temperature."""
+    player = run.config.players[entrant.player.name]
+    if "temperature" not in type(player).model_fields:
+        raise RunError(
+            f"{run.folder}: '{entrant.player.name}' is {player.kind}, which has no "
+            "temperature"
+        )
+    title, _, age = entrant.name.rpartition("@")
+    return replace(
+        entrant, name=f"{title}:{temperature:g}@{age}", temperature=temperature
+    )
 
 
 def _measured_ages(run: RunDirectory, name: str) -> list[int]:

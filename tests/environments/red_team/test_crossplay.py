@@ -70,6 +70,23 @@ def test_one_run_records_what_it_had_not_measured(command, red_team_copy):
     assert counts(run) == played
 
 
+def test_defenders_at_other_temperatures(command, red_team_copy):
+    run = red_team_copy("a")
+    before = counts(run)
+    arguments = ["--prompts", 4, "--generations", "last", "--json"]
+    heated = ["--temperature", 0, "--temperature", 1.0]
+    facts = command("crossplay", run, *heated, *arguments).facts
+    assert facts["crossplay"]["adversaries"] == ["adversary@0", "adversary@1"]
+    assert facts["crossplay"]["defenders"] == [
+        "defender:0@0",
+        "defender:1@0",
+        "defender:0@1",
+        "defender:1@1",
+    ]
+    assert np.isfinite(facts["crossplay"]["success"]).all()
+    assert counts(run) == before, "nothing is recorded"
+
+
 def test_another_judge(command, red_team_copy):
     run = red_team_copy("a")
     told = command(
