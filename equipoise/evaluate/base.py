@@ -111,6 +111,12 @@ class Arena(Protocol):
         """The players that do not learn."""
         ...
 
+    def faced(self, player: PlayerId, t: int) -> Mapping[PlayerId, float]:
+        """Whom the loss of generation t sets a learner's answers against, with weights
+        that add up to one; empty where nothing says it.
+        """
+        ...
+
     def past(self, player: PlayerId) -> list[PlayerId]:
         """The generations of `player` up to itself that were measured, newest first."""
         ...

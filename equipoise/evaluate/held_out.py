@@ -28,7 +28,9 @@ from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.payoffs.cycles import cycle_share, cyclic_triples
 from equipoise.payoffs.intervals import Interval, mean_interval, win_rate
-from equipoise.payoffs.preference import cross_play
+from equipoise.payoffs.maximum import maximum_interval
+from equipoise.payoffs.preference import cross_play, cross_play_by_prompt
+from equipoise.payoffs.regret import deviation_gains, exploitability_gains
 from equipoise.payoffs.table import PayoffTable, tally
 from equipoise.ratings.outcomes import outcomes
 from equipoise.solvers.exploitability import exploitability
@@ -44,7 +46,9 @@ class HeldOut(Evaluation):
     far, and the players that do not learn. A learner's gap is what the best member of
     the league gains against it, by the learner's own judge: max_i payoff[i, learner],
     in [0, 1]; `exploitability` is the largest gap. The pay-off table shown is by the
-    first learner's judge.
+    first learner's judge. Of judges that score, this best reply and what the learner
+    itself would gain by its best deviation against the mixture that it faces (eq 9)
+    have bootstrap intervals that allow for the maximum.
 
     In a game whose seats have different roles nobody sits in every seat. The schedule
     says which player has which of the two roles; each role has a league of all its
@@ -153,6 +157,7 @@ class HeldOut(Evaluation):
                 for player, weight in zip(league, mixture_N, strict=True)
             },
             gap=gaps,
+            **self._gains(arena, t, league, judges),
             exploitability=max(gaps.values()),
             cycle_share=float(cycle_share(payoff_NN)),
             cyclic_triples=float(cyclic_triples(payoff_NN)),
@@ -164,6 +169,35 @@ class HeldOut(Evaluation):
             win_rate=mean_of(win_rates),
             best_win_rate=best_of(win_rates),
         )
+
+    def _gains(
+        self,
+        arena: Arena,
+        t: int,
+        league: Sequence[PlayerId],
+        judges: Mapping[PlayerId, Judge],
+    ) -> dict[str, dict[str, Estimate]]:
+        """Exploitability and eq 9's gap of each learner whose judge scores, with
+        intervals for a maximum.
+        """
+        best_replies: dict[str, Estimate] = {}
+        deviations: dict[str, Estimate] = {}
+        for player, judge in judges.items():
+            if judge.compares:
+                continue
+            payoff_PNN = cross_play_by_prompt(
+                {str(p): arena.scores(p, self.samples, judge) for p in league}
+            )
+            i = league.index(player)
+            faced = arena.faced(player, t)
+            weight_N = np.array([faced.get(other, 0.0) for other in league])
+            replies = maximum_interval(exploitability_gains(payoff_PNN, i))
+            best_replies[str(player)] = Estimate.of(replies)
+            if weight_N.sum() > 0:
+                mixture_N = weight_N / weight_N.sum()
+                gains_PN = deviation_gains(payoff_PNN, i, mixture_N)
+                deviations[str(player)] = Estimate.of(maximum_interval(gains_PN))
+        return {"best_reply_gains": best_replies, "deviation_gains": deviations}
 
     def league(self, arena: Arena, t: int) -> list[PlayerId]:
         """Every generation up to t of every learner, and the players that do not learn."""

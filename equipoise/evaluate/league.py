@@ -74,6 +74,9 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     column j, its standard error (None where it is not known), and the judged meetings.
     `judges` names each newest learner's judge. `gap` is what the best member of the
     league wins against a newest learner, in [0, 1]; `exploitability` is the largest.
+    `best_reply_gains` are the same with an interval that allows for the maximum;
+    `deviation_gains` (eq 9) what the learner itself would gain by its best deviation
+    against the mixture that it faces.
     `win_rates` are over the player's own start.
     """
 
@@ -84,6 +87,8 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     count: list[list[int]]
     mixture: dict[str, float] = recorded()
     gap: dict[str, float]
+    best_reply_gains: dict[str, Estimate] = msgspec.field(default_factory=dict)
+    deviation_gains: dict[str, Estimate] = msgspec.field(default_factory=dict)
     exploitability: float = recorded()
     cycle_share: float
     cyclic_triples: float = recorded()
@@ -108,6 +113,7 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
                 score_headline(history, name),
                 win_rate_headline(first, last, last.measures.win_rates, name),
                 _gap_headline(first, last, name),
+                _deviation_headline(last, name),
             )
             yield from (line for line in lines if line is not None)
 
@@ -190,7 +196,24 @@ def _gap_headline(
         column = measures.players.index(start)
         before = max(row[column] for row in measures.payoff)
         note += f"; against {start}: {before:.3f}"
-    return Headline(f"exploitability of {now}", f"{measures.gap[now]:.3f}", note)
+    gain = last.of(measures.best_reply_gains, name)
+    text = f"{measures.gap[now]:.3f}" if gain is None else str(gain)
+    return Headline(f"exploitability of {now}", text, note)
+
+
+def _deviation_headline(
+    last: Measurement[LeagueMeasures], name: str
+) -> Headline | None:
+    """What one learner would gain by its best deviation against those that it faces."""
+    gain = last.of(last.measures.deviation_gains, name)
+    if gain is None:
+        return None
+    return Headline(
+        f"gap of {last.player(name)}",
+        str(gain),
+        "what it would gain by playing as the league's best does, against the mixture "
+        "that it faces (arXiv 2509.23102, eq 9), of 1",
+    )
 
 
 def _headlines_of_many(

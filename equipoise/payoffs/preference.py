@@ -71,6 +71,26 @@ def cross_play(scores: Scores) -> PayoffTable:
     return PayoffTable(players, payoff_NN, count_NN, unjudged_NN, clusters_NN, se_NN)
 
 
+def cross_play_by_prompt(scores: Scores) -> np.ndarray:
+    """payoff_PNN: what player i gets from player j on each prompt, as in `cross_play`.
+
+    NaN where no answers of the two to the prompt were judged; the diagonal is 0.
+    """
+    players = list(scores)
+    prompts = list(
+        dict.fromkeys(prompt for by_prompt in scores.values() for prompt in by_prompt)
+    )
+    dense = [_dense(player, scores[player], prompts)[0] for player in players]
+    payoff_PNN = np.zeros((len(prompts), len(players), len(players)))
+    for i in range(len(players)):
+        for j in range(i):
+            sum_P, pairs_P = _meet(dense[i], dense[j])
+            with np.errstate(invalid="ignore"):
+                payoff_PNN[:, i, j] = sum_P / pairs_P
+            payoff_PNN[:, j, i] = 0.0 - payoff_PNN[:, i, j]
+    return payoff_PNN
+
+
 def _dense(
     player: str, by_prompt: Mapping[str, Sequence[float | None]], prompts: list[str]
 ) -> tuple[np.ndarray, np.ndarray]:

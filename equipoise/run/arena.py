@@ -122,6 +122,19 @@ class RunArena:
         """The players that do not learn."""
         return self._roster.others()
 
+    def faced(self, player: PlayerId, t: int) -> dict[PlayerId, float]:
+        """Whom the loss of generation t sets a learner's answers against; empty without
+        a loss of pairs.
+        """
+        loss = self._config.loss_at(t)
+        if loss is None or self._config.learner_of(player.name).needs == "episodes":
+            return {}
+        learners = self._roster.learners(t)
+        others = self._roster.others()
+        past = self._roster.past(player)
+        peers = [p for p in learners if p.name != player.name]
+        return dict(loss.scored_against(past, peers, others))
+
     def past(self, player: PlayerId) -> list[PlayerId]:
         """The generations of `player` up to itself that were measured, newest first."""
         return self._roster.measured(player)
