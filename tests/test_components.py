@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from small import FINITE, settings
 
 import equipoise
-from equipoise.component import Component
+from equipoise.component import Component, wings
 from equipoise.games.answers import Answers
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
@@ -101,6 +101,17 @@ class Slow(Elo):
     """A rating likewise."""
 
     kind: Literal["slow"] = "slow"
+
+
+def test_no_two_environments_give_a_family_the_same_kind():
+    named = [(family, kind) for family, base in FAMILIES.items() for kind in base.KINDS]
+    named += [
+        (family, kind)
+        for wing in wings()
+        for family, kinds in wing.__dict__.get("KINDS", {}).items()
+        for kind in kinds
+    ]
+    assert sorted(set(named)) == sorted(named)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

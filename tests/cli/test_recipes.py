@@ -148,7 +148,7 @@ def arguments(name, rows) -> list[str]:
             *RED_TEAM_RECIPES[name],
             *settings(prompts__path=rows(REQUESTS)),
         ]
-    if name == "instructions":
+    if name.startswith("instructions"):
         few = settings(
             prompts__count=24,
             prompts__per_generation=24,
@@ -156,6 +156,8 @@ def arguments(name, rows) -> list[str]:
             prompts__instructions=["punctuation:no_comma", "keywords:letter_frequency"],
             players__policy={**TINY, "max_length": 256, "temperature": 1.5},
         )
+        if name == "instructions_grpo":
+            return [*few, *settings(generations=1, prompts__held_out=8)]
         return [*SMALL, *few]
     own_judge = [] if name in JUDGED_BY_NAME else settings(judge="exact")
     return [

@@ -15,7 +15,7 @@ KINDS: Mapping[str, Mapping[str, str]] = {
         "writing": "equipoise.environments.assistance.tasks.writing:Writing",
         "safety": "equipoise.environments.assistance.tasks.safety:Safety",
         "frontier": "equipoise.environments.assistance.tasks.frontier:Frontier",
-        "choice": "equipoise.environments.assistance.tasks.frontier:Choice",
+        "chosen_outcome": "equipoise.environments.assistance.tasks.frontier:Choice",
     },
     "Game": {"assistance": "equipoise.environments.assistance.game:Assistance"},
     "Player": {

@@ -473,7 +473,7 @@ def test_a_model_may_grade_writing_high_and_bleu_pay_the_user_little(
     ],
 )
 def test_a_choice_is_held_against_the_frontier(analyze, grade):
-    assert rule("choice", {}, output(analyze))[0] == {"score": grade}
+    assert rule("chosen_outcome", {}, output(analyze))[0] == {"score": grade}
 
 
 @pytest.mark.parametrize(
@@ -492,7 +492,7 @@ def test_as_published_it_is_naming_that_counts(analyze, grade):
     assert rule("frontier", {}, output(analyze))[0] == {"score": grade}
 
 
-@pytest.mark.parametrize("kind", ["frontier", "choice"])
+@pytest.mark.parametrize("kind", ["frontier", "chosen_outcome"])
 def test_without_an_analysis_nobody_is_asked(kind, openai_server, grader):
     whole = output("x")
     text = whole.replace("<analyze>x</analyze>", "")
@@ -511,7 +511,7 @@ def test_without_a_matrix_there_is_no_frontier():
     )
 
 
-@pytest.mark.parametrize("kind", ["frontier", "choice"])
+@pytest.mark.parametrize("kind", ["frontier", "chosen_outcome"])
 def test_the_grader_of_analyses_sees_the_matrix_and_its_frontier(
     kind, openai_server, grader
 ):
@@ -544,7 +544,7 @@ def test_the_published_rewards_keep_what_was_published():
         task_judges(variant=variant)
         for variant in ("corrected", "choice", "as_released", "frontier")
     )
-    assert ours == {**corrected, FRONTIER: Judge.build("choice")}
+    assert ours == {**corrected, FRONTIER: Judge.build("chosen_outcome")}
     assert (corrected["medium"].bleu, corrected["wildguard"].variant) == (
         "words",
         "corrected",

@@ -56,7 +56,7 @@ def task_judges(
         source: task_judge(kind, by, grader, variant) for source, kind in TASKS.items()
     }
     others = {alias: known[source] for alias, source in ALIASES.items()}
-    analysis = "choice" if variant == "choice" else "frontier"
+    analysis = "chosen_outcome" if variant == "choice" else "frontier"
     return {**known, **others, FRONTIER: task_judge(analysis, by, grader, variant)}
 
 

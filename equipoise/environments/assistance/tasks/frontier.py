@@ -105,7 +105,7 @@ class Choice(AnalysisJudge):
     here; as published it may be worth 1.
     """
 
-    kind: Literal["choice"] = "choice"
+    kind: Literal["chosen_outcome"] = "chosen_outcome"
     text: str = Field(
         "choice", description="the question's template: a file, or a packaged one"
     )
