@@ -38,6 +38,7 @@ SETTINGS = [
     "game={kind: assistance}",
     "schedule={kind: roles, roles: {assistant: policy}}",
     "turns=everyone",
+    "learner={kind: policy_gradient}",
     "prompts.per_generation=500",
 ]
 

@@ -30,8 +30,8 @@ def measurements_beside(
         with RunDirectory.read(folder) as other:
             if measures_type(other) is not measures_type(run):
                 raise RunError(
-                    f"{folder}: is measured by '{other.config.evaluate.kind}', and "
-                    f"{run.folder} by '{run.config.evaluate.kind}'; only runs with the "
+                    f"{folder.name}: is measured by '{other.config.evaluate.kind}', and "
+                    f"{run.folder.name} by '{run.config.evaluate.kind}'; only runs with the "
                     "same measures can be shown beside each other"
                 )
             measurement = measurement_of(other, generation)

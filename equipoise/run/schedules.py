@@ -10,7 +10,8 @@ under `by_generation`, by the part's name: loss, learner, learners.NAME.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 from equipoise.component import Component, imported
 from equipoise.learners.base import Learner
@@ -113,5 +114,7 @@ def _numeric(part: str, kind: Any) -> set[str]:
 
 
 def _is_number(annotation: Any) -> bool:
+    if get_origin(annotation) not in (None, Union, UnionType):
+        return False  # several numbers
     kinds = set(get_args(annotation)) or {annotation}
     return bool(kinds & {int, float}) and kinds <= {int, float, type(None)}
