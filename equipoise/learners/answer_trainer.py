@@ -3,7 +3,7 @@
 A row is a prompt with one or more answers; an `Objective` gives the loss of a batch of
 scored rows. Only `compute_loss`, `create_scheduler`, `log` and `floating_point_ops` are
 overridden, all documented ways to extend the `Trainer`, so checkpoints, mixed precision, PEFT,
-accelerate, FSDP, DeepSpeed and `report_to` are its own.
+accelerate, FSDP and DeepSpeed are its own.
 
 An optimizer step takes the next rows in order, as many as fit the batches of all its
 forward passes on all processes, and its loss is one mean over them all, so it does not
@@ -358,7 +358,6 @@ def arguments(
     scratch: Path,
     seed: int,
     device: str,
-    report_to: Sequence[str],
 ) -> TrainingArguments:
     """The Trainer's arguments.
 
@@ -395,6 +394,6 @@ def arguments(
         use_cpu=choose_device(device).type == "cpu",
         disable_tqdm=True,
         log_level="error",
-        report_to=list(report_to) or "none",
+        report_to="none",  # the run has its own
         **checkpointing,
     )

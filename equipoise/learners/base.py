@@ -70,7 +70,6 @@ class TrainingBatch:
     episodes: list[Episode] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     state: Path | None = None
-    report_to: tuple[str, ...] = ()
     log: Callable[[dict[str, Any]], None] = lambda line: None
 
 

@@ -58,7 +58,6 @@ def fine_tune_player(
         seed=batch.seed,
         share=share,
         device=player.device,
-        report_to=batch.report_to,
         log=batch.log,
     )
 
@@ -75,7 +74,6 @@ def fine_tune(
     seed: int,
     share: bool = False,
     device: str = "auto",
-    report_to: Sequence[str] = (),
     log: Callable[[dict[str, Any]], None] = lambda line: None,
 ) -> dict[str, float]:
     """Train `model` on `rows` and write it and its tokenizer into `output`.
@@ -93,7 +91,7 @@ def fine_tune(
     ordered = [rows[i] for i in order]
     steps = math.ceil(len(ordered) / settings.step_size(processes))
     with quiet(), disk_errors(scratch):
-        args = arguments(settings, steps, scratch, seed, device, report_to)
+        args = arguments(settings, steps, scratch, seed, device)
         with args.main_process_first(local=False):
             checkpoint = resumable(scratch, _identity(settings, rows, objective, seed))
         trainer = AnswerTrainer(

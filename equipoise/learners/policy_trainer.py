@@ -64,21 +64,16 @@ class PolicyTrainer:
         player: Player,
         name: str,
         seed: int,
-        trackers: Sequence[str] = (),
-        logs: str | None = None,
         resources: Resources | None = None,
     ) -> None:
         """`player` as it is given, at generation 0.
 
-        `track` writes to the trackers, whose files lie below `logs`. Learners with
-        adapters on one base share it through `resources`. Raises ConfigError,
-        ModelError.
+        Learners with adapters on one base share it through `resources`. Raises
+        ConfigError, ModelError.
         """
         player = local_player("policy_gradient", name, player)
         self.settings, self.player, self.learner = settings, player, PlayerId(name)
-        self.accelerator = _accelerator(player, trackers, logs)
-        if trackers:
-            self.accelerator.init_trackers(name)
+        self.accelerator = _accelerator(player)
         several = self.accelerator.num_processes > 1
         self.device = (
             self.accelerator.device if several else choose_device(player.device)
@@ -111,11 +106,6 @@ class PolicyTrainer:
     def model(self) -> Any:
         """The policy's model, with whichever adapter is in force."""
         return self.policy.model
-
-    def track(self, line: dict[str, Any]) -> None:
-        """Send a line of metrics to the trackers."""
-        values = {name: value for name, value in line.items() if name != "steps"}
-        self.accelerator.log(values, step=self.optimizer.steps)
 
     @contextmanager
     def _lend(self) -> Iterator[Any]:
@@ -367,17 +357,11 @@ class PolicyTrainer:
         self.learner = PlayerId(self.learner.name, generation)
 
 
-def _accelerator(
-    player: Local, trackers: Sequence[str], logs: str | None
-) -> Accelerator:
+def _accelerator(player: Local) -> Accelerator:
     # Processes on CPUs find each other only if `cpu` is set. In a single process the
     # first Accelerator decides for all.
     on_cpu = choose_device(player.device).type == "cpu"
-    return Accelerator(
-        cpu=on_cpu and world_size() > 1,
-        log_with=list(trackers) or None,
-        project_dir=logs,
-    )
+    return Accelerator(cpu=on_cpu and world_size() > 1)
 
 
 def _probe(batch: RolloutBatch, count: int) -> list[tuple[list[int], list[int]]]:

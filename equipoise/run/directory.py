@@ -6,7 +6,7 @@ players/NAME/GENERATION/   a standard PEFT adapter or save_pretrained model, or 
                            of a tabular player; README.md is its model card
 metrics.jsonl   one line a measurement, each with the stage that wrote it
 report.html     written when the run ends, or by `equipoise report`
-logs/           what went wrong, with tracebacks
+logs/           what went wrong, with tracebacks; the files of trackers
 """
 
 from __future__ import annotations

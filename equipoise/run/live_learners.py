@@ -40,7 +40,6 @@ class LiveLearners:
         self._ledger = ledger
         self._resources = resources
         self._players = folder / "players"
-        self._logs = folder / "logs" / "tensorboard"
         self._names = {
             name
             for name in config.learning
@@ -84,10 +83,6 @@ class LiveLearners:
         facts = self._learn(trainer, newborn, episodes, turns, log)
         trainer.assert_agreement(trainer.actor)
         return facts
-
-    def track(self, name: str, line: dict[str, Any]) -> None:
-        """Send a line of a learner's metrics to its trackers."""
-        self._trainers[name].track(line)
 
     def _learn(
         self,
@@ -152,8 +147,6 @@ class LiveLearners:
             self._config.players[learner.name],
             learner.name,
             seeds.child(self._config.seed, "pupil", learner.name),
-            self._config.report_to,
-            str(self._logs),
             self._resources,
         )
         saved = [g for g in self._saved(learner.name) if g <= learner.generation]

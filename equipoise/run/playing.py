@@ -19,6 +19,7 @@ from equipoise.run.loop import league
 from equipoise.run.monitor import Monitor, Silent
 from equipoise.run.page import changes, headlines, page
 from equipoise.run.stages import RunStages
+from equipoise.run.trackers import open_trackers
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,9 @@ def play_out(run: RunDirectory, monitor: Monitor | None = None) -> Played:
     monitor = monitor or Silent()
     report = run.folder / "report.html"
     try:
-        league(RunStages.of(run, monitor), run.config.generations)
+        with open_trackers(run) as trackers:
+            stages = RunStages.of(run, monitor, trackers)
+            league(stages, run.config.generations)
         monitor.stage("report")
         report.write_text(render(page(run)), encoding="utf-8")
     except KeyboardInterrupt:

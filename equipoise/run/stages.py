@@ -24,6 +24,7 @@ from equipoise.run.prompt_parts import MADE, PromptParts
 from equipoise.run.recorder import Recorder
 from equipoise.run.roster import Roster
 from equipoise.run.teaching import Teaching
+from equipoise.run.trackers import Trackers
 from equipoise.run.training import Training
 from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Prompt
 
@@ -43,6 +44,7 @@ class RunStages:
         training: Training,
         arena: RunArena,
         monitor: Monitor,
+        trackers: Trackers,
     ) -> None:
         self._run = run
         self._config = run.config
@@ -56,10 +58,16 @@ class RunStages:
         self._training = training
         self._arena = arena
         self._monitor = monitor
+        self._trackers = trackers
 
     @classmethod
-    def of(cls, run: RunDirectory, monitor: Monitor) -> RunStages:
-        """The stages of an open run, with everything that they need."""
+    def of(
+        cls, run: RunDirectory, monitor: Monitor, trackers: Trackers | None = None
+    ) -> RunStages:
+        """The stages of an open run, with everything that they need; no trackers by
+        default.
+        """
+        trackers = trackers or Trackers(run, [])
         config = run.config
         ledger = run.ledger
         resources = Resources(ledger)
@@ -86,9 +94,10 @@ class RunStages:
             Teaching(
                 config, ledger, parts, memory, resources, recorder, monitor, answers
             ),
-            Training(run, roster, population, live, recorder, monitor),
+            Training(run, roster, population, live, recorder, monitor, trackers),
             RunArena(config, ledger, roster, population, recorder, contexts, parts),
             monitor,
+            trackers,
         )
 
     # -- matches and judgements
@@ -197,6 +206,7 @@ class RunStages:
                 measures = self._config.evaluate.measure(self._arena, t)
                 facts.update(measures.facts(ages))
                 self._run.metric(key, generation=t, **measures.numbers())
+                self._trackers.measured(measures, t)
         write_cards(self._run, learners)
         measures = Measures.read(self._ledger.finished(key) or {})
         self._monitor.numbers(**measures.watched())

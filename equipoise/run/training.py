@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from equipoise.run.model_card import write_cards
 from equipoise.run.monitor import Monitor
 from equipoise.run.recorder import Recorder
 from equipoise.run.roster import Roster
+from equipoise.run.trackers import Trackers
 from equipoise.types import Episode, Pair, PlayerId
 
 Opponents = list[tuple[PlayerId, float]]  # with their weights in the loss
@@ -41,6 +41,7 @@ class Training:
         live: LiveLearners,
         recorder: Recorder,
         monitor: Monitor,
+        trackers: Trackers,
     ) -> None:
         self._run = run
         self._config = run.config
@@ -50,6 +51,7 @@ class Training:
         self._live = live
         self._recorder = recorder
         self._monitor = monitor
+        self._trackers = trackers
 
     def learn(
         self, examples: Sequence[Pair | Episode], learner: PlayerId, t: int
@@ -85,14 +87,13 @@ class Training:
             return set()
         return {PlayerId.parse(max(scores, key=scores.__getitem__))}
 
-    def _log(
-        self, key: str, more: Callable[[dict[str, Any]], None] = lambda line: None
-    ) -> Callable[[dict[str, Any]], None]:
-        """Takes lines of metrics to the run and its monitor, and to `more`."""
+    def _log(self, key: str, name: str) -> Callable[[dict[str, Any]], None]:
+        """Takes a learner's lines of metrics to the run, its monitor and its trackers."""
+        track = self._trackers.learned(name, key)
 
         def log(line: dict[str, Any]) -> None:
             self._run.metric(key, **line)
-            more(line)
+            track(line)
             self._monitor.advance(int(line.get("steps", 0)))
             shown = ("loss", "kl", "tokens_per_second")
             self._monitor.numbers(**{n: line[n] for n in shown if n in line})
@@ -104,8 +105,7 @@ class Training:
     def _update(self, key: str, newborn: PlayerId, t: int) -> dict[str, float]:
         name = newborn.name
         self._monitor.stage(self._recorder.title("learn", name), None, t)
-        log = self._log(key, lambda line: self._live.track(name, line))
-        facts = self._live.update(newborn, log)
+        facts = self._live.update(newborn, self._log(key, name))
         self._live.save_state_when_due(name)
         return facts
 
@@ -122,10 +122,6 @@ class Training:
             title = self._recorder.title("learn", learner.name)
             self._monitor.stage(title, trainer.steps(len(examples)), t)
             self._population.release()
-            # The Trainer takes this folder from the environment only; its default lies
-            # in the scratch folder, which goes.
-            logs = self._run.folder / "logs" / "tensorboard" / str(newborn)
-            os.environ["TENSORBOARD_LOGGING_DIR"] = str(logs)
             facts = trainer.learn(batch)
             (batch.output / "training.json").write_text(json.dumps(facts))
             batch.output.rename(home)
@@ -176,8 +172,7 @@ class Training:
             past_weights=[
                 self._population.home(old) if old.generation else None for old in past
             ],
-            report_to=self._config.report_to,
-            log=self._log(key),
+            log=self._log(key, learner.name),
         )
 
     def _opponents(self, learner: PlayerId, t: int) -> Opponents:

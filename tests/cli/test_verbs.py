@@ -5,7 +5,7 @@ import sys
 
 import pyarrow.parquet as pq
 import pytest
-from small import FINITE, SMALL
+from small import FINITE
 
 
 @pytest.fixture
@@ -89,24 +89,6 @@ def test_only_runs_are_overwritten(command, tmp_path):
     refused = command("run", *FINITE, "--out", "precious", "--overwrite")
     assert refused.code == 2 and "not a run directory" in refused.err
     assert (tmp_path / "precious" / "thesis.tex").exists()
-
-
-def test_trackers_keep_their_files_in_the_run(command, tmp_path):
-    pytest.importorskip("tensorboard")
-    done = command(
-        "run",
-        "quickstart",
-        *SMALL,
-        "-s",
-        "report_to=[tensorboard]",
-        "--out",
-        "run",
-        "--json",
-    )
-    assert done.code == 0, done.err
-    assert list(
-        (tmp_path / "run" / "logs" / "tensorboard" / "policy@1").glob("events.*")
-    )
 
 
 def test_doctor_finds_the_parts(command):

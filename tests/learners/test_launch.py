@@ -298,7 +298,6 @@ def test_a_training_batch_is_read_as_it_was_written(tmp_path):
         tmp_path / "one",
         lora={"r": 4},
         loss="test_launch:Doubled",
-        report_to=("a", "b"),
     )
     some = learner("sft", 2)
     write(tmp_path, some, now)
