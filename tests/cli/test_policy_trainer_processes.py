@@ -1,6 +1,4 @@
-"""An update in several processes is the update of one; a learner in memory reports to
-trackers.
-"""
+"""An update in several processes is the update of one."""
 
 import json
 
@@ -66,9 +64,3 @@ def test_two_processes_equal_one(play, tmp_path):
         "0/learn/policy",
         "1/learn/policy",
     ]
-
-
-@pytest.mark.slow
-def test_trackers_are_told(play, tmp_path):
-    play("tracked", report_to=["tensorboard"])
-    assert list((tmp_path / "tracked" / "logs" / "tensorboard").rglob("events.*"))

@@ -4,12 +4,16 @@ in the run's folder, and its files are read back.
 
 import json
 import sqlite3
+import struct
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
+from small import SMALL, settings
 
 FIRST = """
 from pathlib import Path
@@ -66,17 +70,32 @@ def trackio(logs: Path) -> tuple[int, Numbers]:
     return len(names), numbers
 
 
+def log_records(data: bytes) -> Iterator[bytes]:
+    """The records of a .wandb file, in LevelDB's log format: blocks of 32 KiB that hold
+    a checksum (4 bytes), a length (2), a type (1) and as many bytes; a record is one
+    whole (type 1) or goes on until its last part (type 4).
+    """
+    record, at = b"", 7  # after the file's own mark
+    while at + 7 <= len(data):
+        if 32768 - at % 32768 < 7:
+            at += 32768 - at % 32768  # padding: no room for a head
+            continue
+        length, kind = struct.unpack_from("<HB", data, at + 4)
+        record += data[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):
+            yield record
+            record = b""
+
+
 def wandb(logs: Path) -> tuple[int, Numbers]:
     """Likewise; offline, each part of a run has a folder, and all have its id."""
     from wandb.proto import wandb_internal_pb2
-    from wandb.sdk.internal.datastore import DataStore
 
     numbers: Numbers = defaultdict(list)
     identities = set()
     for file in sorted((logs / "wandb").glob("offline-run-*/*.wandb")):
-        store = DataStore()
-        store.open_for_scan(str(file))
-        while (data := store.scan_data()) is not None:
+        for data in log_records(file.read_bytes()):
             record = wandb_internal_pb2.Record()
             record.ParseFromString(data)
             if record.HasField("run"):
@@ -130,21 +149,22 @@ def python(folder: Path, *arguments: str) -> str:
         pytest.param(mlflow, marks=pytest.mark.slow),
     ],
 )
-def test_a_league_is_one_run(read, tmp_path, monkeypatch):
+def test_a_league_is_one_run(read, tmp_path_factory, monkeypatch):
     kind = read.__name__
+    folder = tmp_path_factory.mktemp("league")  # its path does not name the tracker
     pytest.importorskip(kind, reason=f"{kind} is not installed")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.delenv("TRACKIO_DIR", raising=False)
     # nothing outside the run's folder: a tracker's own default would be here
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (tmp_path / "home").mkdir()
-    assert "stopped" in python(tmp_path, "-c", FIRST.replace("{kind}", kind))
-    shown = python(tmp_path, "-m", "equipoise", "resume", "run")
+    monkeypatch.setenv("HOME", str(folder / "home"))
+    (folder / "home").mkdir()
+    assert "stopped" in python(folder, "-c", FIRST.replace("{kind}", kind))
+    shown = python(folder, "-m", "equipoise", "resume", "run")
     assert not [line for line in shown.splitlines() if kind in line.lower()], shown
-    assert {path.name for path in tmp_path.iterdir()} == {"run", "home"}
-    runs, numbers = read(tmp_path / "run" / "logs")
+    assert {path.name for path in folder.iterdir()} == {"run", "home"}
+    runs, numbers = read(folder / "run" / "logs")
     assert runs == 1
-    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    lines = (folder / "run" / "metrics.jsonl").read_text().splitlines()
     recorded = [json.loads(line) for line in lines]
     measured = [line["exploitability"] for line in recorded if "exploitability" in line]
     exploitability = numbers["league/exploitability"]
@@ -152,3 +172,37 @@ def test_a_league_is_one_run(read, tmp_path, monkeypatch):
     steps = [step for step, _ in exploitability]
     assert len(steps) == 4 and steps == sorted(set(steps))
     assert "league/generation" in numbers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "learner",
+    [
+        {},
+        {
+            "game__samples": 4,
+            "learner": "{kind: policy_gradient, estimator: group_relative}",
+            "learner__epochs": 1,
+        },
+    ],
+    ids=["preference", "policy_gradient"],
+)
+def test_losses_lie_over_the_optimizer_steps_of_all_generations(
+    learner, command, tmp_path
+):
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed")
+    changes = {"generations": 2, "report_to": ["tensorboard"], **learner}
+    run = ("run", "quickstart", *SMALL, *settings(**changes), "--out", "run", "--json")
+    done = command(*run)
+    assert done.code == 0, done.err
+    _, numbers = tensorboard(tmp_path / "run" / "logs")
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    recorded = [json.loads(line) for line in lines]
+    learned = [line for line in recorded if "/learn/" in line["stage"]]
+    steps = list(accumulate(line["steps"] for line in learned))
+    assert len({line["stage"] for line in learned}) == 2
+    losses = numbers["policy/loss"]
+    assert [step for step, _ in losses] == steps
+    expected = [line["loss"] for line in learned]
+    assert [value for _, value in losses] == pytest.approx(expected)
+    assert [step for step, _ in numbers["league/score/policy"]][-1] == steps[-1]
