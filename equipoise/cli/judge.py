@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from msgspec import to_builtins
@@ -26,7 +26,9 @@ def judge(
             "--with", help="a kind of judge, a YAML file, or YAML: {kind: rubric, …}"
         ),
     ],
-    part: Annotated[str, typer.Option(help="train, held_out or test")] = "held_out",
+    part: Annotated[
+        Literal["train", "held_out", "test"], typer.Option(help="which matches")
+    ] = "held_out",
     generation: Annotated[
         int | None,
         typer.Option(min=0, help="judge this generation only", show_default="all"),

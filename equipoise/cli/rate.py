@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -25,13 +25,13 @@ def rate(
         ),
     ] = "",
     of: Annotated[
-        str,
+        Literal["matches", "league"] | None,
         typer.Option(
             help="matches: the players, by their training matches; league: every "
             "generation, by held-out pay-offs",
             show_default="matches, where several players met in training",
         ),
-    ] = "",
+    ] = None,
     judge: Annotated[
         str,
         typer.Option(
@@ -49,7 +49,7 @@ def rate(
     """
     from equipoise.run.handle import Run
 
-    rerating = Run(folder).rerate(by or None, set, of=of or None, judge=judge)
+    rerating = Run(folder).rerate(by or None, set, of=of, judge=judge)
     if json:
         show(
             {

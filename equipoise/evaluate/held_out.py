@@ -146,6 +146,7 @@ class HeldOut(Evaluation):
         }
         scores = self._scores(arena, judges)
         win_rates = self._win_rates(arena, judges) if t > 0 else {}
+        best_replies, deviations = self._gains(arena, t, league, judges)
         return LeagueMeasures(
             players=[str(player) for player in league],
             judges={str(player): judge.name for player, judge in judges.items()},
@@ -157,7 +158,8 @@ class HeldOut(Evaluation):
                 for player, weight in zip(league, mixture_N, strict=True)
             },
             gap=gaps,
-            **self._gains(arena, t, league, judges),
+            best_reply_gains=best_replies,
+            deviation_gains=deviations,
             exploitability=max(gaps.values()),
             cycle_share=float(cycle_share(payoff_NN)),
             cyclic_triples=float(cyclic_triples(payoff_NN)),
@@ -176,8 +178,8 @@ class HeldOut(Evaluation):
         t: int,
         league: Sequence[PlayerId],
         judges: Mapping[PlayerId, Judge],
-    ) -> dict[str, dict[str, Estimate]]:
-        """Exploitability and eq 9's gap of each learner whose judge scores, with
+    ) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
+        """Exploitability, and eq 9's gap, of each learner whose judge scores, with
         intervals for a maximum.
         """
         best_replies: dict[str, Estimate] = {}
@@ -197,7 +199,7 @@ class HeldOut(Evaluation):
                 mixture_N = weight_N / weight_N.sum()
                 gains_PN = deviation_gains(payoff_PNN, i, mixture_N)
                 deviations[str(player)] = Estimate.of(maximum_interval(gains_PN))
-        return {"best_reply_gains": best_replies, "deviation_gains": deviations}
+        return best_replies, deviations
 
     def league(self, arena: Arena, t: int) -> list[PlayerId]:
         """Every generation up to t of every learner, and the players that do not learn."""

@@ -15,7 +15,7 @@ class Blank(Prompts):
     """Numbered prompts without a text, for games that need nothing but their rules."""
 
     kind: Literal["blank"] = "blank"
-    reuse: bool = Field(
+    reuse: bool | Literal["same"] = Field(
         True,
         description="every generation plays the same blanks; false is an error after the first",
     )

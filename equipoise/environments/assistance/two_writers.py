@@ -43,7 +43,6 @@ class TwoWriters(Player):
     """
 
     kind: Literal["two_writers"] = "two_writers"
-    learns: Literal[False] = False
     writer: Player = Field(description="who thinks, chooses and answers")
     matrix_writer: Player = Field(description="who writes the matrix")
     matrix_text: str = Field(
@@ -55,6 +54,12 @@ class TwoWriters(Player):
         "after_matrix",
         description="what the writer is asked then: a template's file, or a packaged one",
     )
+
+    @model_validator(mode="after")
+    def _is_not_trained(self) -> TwoWriters:
+        if self.learns:
+            raise ValueError("learns: two writers teach, and are not trained")
+        return self
 
     @model_validator(mode="after")
     def _texts_can_be_used(self) -> TwoWriters:
