@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -42,6 +43,7 @@ ARMS = {
 }
 UTILITIES = ("strict", "loose", "all_strict", "all_loose")
 START = "start, untrained"
+WIDTH = 220  # of the table, where it is no terminal that it is printed to
 
 
 def settings_of(arm: str, o: argparse.Namespace, seed: int) -> dict[str, Any]:
@@ -299,7 +301,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     """Print the table."""
-    o, console = parser().parse_args(), Console()
+    o = parser().parse_args()
+    console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     results = stored(o.out) if o.table else run_all(o, console)
     console.print(table(results))
 
