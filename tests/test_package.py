@@ -18,7 +18,7 @@ from equipoise.run import recipes
 ROOT = Path(__file__).resolve().parents[1]
 META = tomllib.loads((ROOT / "pyproject.toml").read_text())
 HOME = META["project"]["urls"]["Homepage"]
-RULE = META["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"][0]  # fmt: skip
+RULES = META["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]  # fmt: skip
 ADDRESS = re.compile(rf"\]\({re.escape(HOME)}/blob/main/([^)#]+)(?:#[\w-]+)?\)")
 
 
@@ -32,7 +32,9 @@ def run(*arguments: object, cwd: Path = ROOT) -> str:
 
 def test_links_on_the_package_index_lead_to_files():
     readme = (ROOT / "README.md").read_text()
-    page = re.sub(RULE["pattern"], RULE["replacement"], readme)
+    page = readme
+    for rule in RULES:
+        page = re.sub(rule["pattern"], rule["replacement"], page)
     links = ADDRESS.findall(page)
     assert len(links) > 10 and all((ROOT / link).exists() for link in links)
     assert not re.findall(r"\]\((?!https?://|#)", page)
