@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from equipoise.component import Component, nearest
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
-from equipoise.types import Judgement, Match, Pair
+from equipoise.types import Judgement, Match, Pair, Prompt
 
 
 class PairMaker(Component):
@@ -19,7 +19,36 @@ class PairMaker(Component):
         "best_worst": "equipoise.data.pairs:BestWorst",
         "all_pairs": "equipoise.data.pairs:AllPairs",
         "margin": "equipoise.data.pairs:Margin",
+        "data": "equipoise.data.given_answers:Data",
+        "data_wins": "equipoise.data.given_answers:DataWins",
     }
+
+    @property
+    def answers(self) -> int:
+        """How many of a match's answers a pair takes."""
+        return 2
+
+    def plays(self, generation: int) -> bool:
+        """Whether this generation's pairs are made of matches; else `given` takes them
+        from the prompts.
+        """
+        return True
+
+    def by_judge(self, generation: int) -> bool:
+        """Whether a judge's scores decide this generation's pairs."""
+        return True
+
+    def why_no_pair(self, prompt: Prompt, generation: int) -> str:
+        """What a prompt lacks to give a pair in this generation; "" where nothing."""
+        return ""
+
+    def given(
+        self, prompts: Sequence[Prompt], generation: int
+    ) -> tuple[list[Pair], dict[str, int]]:
+        """(the pairs that the prompts bring along; how many gave none, by reason), for a
+        generation without matches.
+        """
+        raise NotImplementedError(f"pairs: '{self.kind}' makes pairs of matches")
 
     def most(self, seats: int) -> int:
         """How many pairs a match of so many seats can give at most."""
@@ -27,7 +56,7 @@ class PairMaker(Component):
 
     def faults(self, game: Game) -> Iterator[str]:
         """What keeps it from making pairs of this game's matches, one message each."""
-        if self.most(len(game.seats)) == 0:
+        if len(game.seats) < self.answers:
             yield (
                 f"a match of game '{game.kind}' has one answer, and a pair takes two; "
                 "set game.samples to 2 or more"
@@ -39,10 +68,11 @@ class PairMaker(Component):
         matches: Sequence[Match],
         judgements: Sequence[Judgement],
         utility: str = "score",
+        prompts: Mapping[str, Prompt] | None = None,
     ) -> tuple[list[Pair], dict[str, int]]:
         """(the pairs in the order of the matches; how many matches gave none, by reason).
 
-        `utility` is what is compared.
+        `utility` is what is compared; `prompts` are those of the matches, by id.
         """
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
@@ -24,7 +24,7 @@ from typing import Literal
 from pydantic import Field
 
 from equipoise.data.base import PairMaker, check_utility
-from equipoise.types import Judgement, Match, Message, Pair, Turn, record_id
+from equipoise.types import Judgement, Match, Message, Pair, Prompt, Turn, record_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class Ranked(PairMaker):
         matches: Sequence[Match],
         judgements: Sequence[Judgement],
         utility: str = "score",
+        prompts: Mapping[str, Prompt] | None = None,
     ) -> tuple[list[Pair], dict[str, int]]:
         """(the pairs in the order of the matches; how many matches gave none, by reason).
 

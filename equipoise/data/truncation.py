@@ -27,16 +27,16 @@ def was_cut(turn: Turn) -> bool:
     return turn.move.finish == "length"
 
 
-def without_cut(matches: Sequence[Match]) -> tuple[list[Match], int]:
+def without_cut(matches: Sequence[Match], needed: int = 2) -> tuple[list[Match], int]:
     """(the matches without the turns of seats whose answer was cut; how many are left
-    out, since fewer than two whole answers remain).
+    out, since fewer than `needed` whole answers remain).
     """
     whole: list[Match] = []
     left_out = 0
     for match in matches:
         cut = cut_answers(match)
         turns = tuple(turn for turn in match.turns if turn.seat not in cut)
-        if cut and len({turn.seat for turn in turns}) < 2:
+        if cut and len({turn.seat for turn in turns}) < needed:
             left_out += 1
         else:
             whole.append(msgspec.structs.replace(match, turns=turns))

@@ -146,6 +146,15 @@ def _faults_with_prompts(config: RunConfig, split: PromptSplit) -> Iterator[str]
         config.schedule.seatings(split.parts[0], context)
     except UserError as error:
         yield str(error)
+    for t, prompts in enumerate(split.parts):
+        why = [config.pairs.why_no_pair(prompt, t) for prompt in prompts]
+        if prompts and all(why):
+            reasons = "; ".join(sorted(set(why)))
+            yield (
+                f"pairs: '{config.pairs.kind}' finds no pair in any prompt of generation "
+                f"{t}: {reasons}"
+            )
+            return
 
 
 def _check_judged(config: RunConfig, split: PromptSplit) -> tuple[list[str], list[str]]:

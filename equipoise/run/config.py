@@ -239,6 +239,14 @@ class RunConfig(Settings):
                         "in each generation can change"
                     )
 
+    def plays(self, t: int) -> bool:
+        """Whether generation t has matches; not where the data brings all that it
+        teaches.
+        """
+        trainers = map(self.learner_of, self.learning)
+        by_pairs = all(trainer.needs in ("pairs", "answers") for trainer in trainers)
+        return not by_pairs or self.pairs.plays(t)
+
     def _check_learner(self, trainer: Learner) -> None:
         """Raises ValueError where the trainer lacks what it learns from."""
         if trainer.needs in ("pairs", "game") and self.loss is None and trainer.by_loss:

@@ -23,7 +23,7 @@ from equipoise.run.config import RunConfig
 from equipoise.run.cost import CostEstimate, costs
 from equipoise.run.roster import expected_generations
 from equipoise.run.schedules import value_at
-from equipoise.types import PlayerId
+from equipoise.types import PlayerId, Prompt
 
 
 @dataclass(frozen=True)
@@ -157,13 +157,16 @@ def _train(config: RunConfig, split: PromptSplit) -> _Training:
             learners=learners,
             turn=turn,
         )
-        seatings = config.schedule.seatings(split.parts[t], context)
+        seatings: Seatings = []
+        if config.plays(t):
+            seatings = list(config.schedule.seatings(split.parts[t], context))
         totals.matches += len(seatings)
         for prompt, _ in seatings:
             totals.moves += sum(config.game.moves(prompt).values())
         for learner in learners:
             if learner.name in turn:
-                _teach(config, learner, learners, seatings, t, totals)
+                prompts = split.parts[t]
+                _teach(config, learner, learners, prompts, seatings, t, totals)
     return totals
 
 
@@ -171,6 +174,7 @@ def _teach(
     config: RunConfig,
     learner: PlayerId,
     learners: Sequence[PlayerId],
+    prompts: Sequence[Prompt],
     seatings: Seatings,
     t: int,
     totals: _Training,
@@ -178,7 +182,9 @@ def _teach(
     """Add what one learner's turn takes."""
     trainer = config.learner_at(learner.name, t)
     loss = config.loss_at(t)
-    pairs = _pairs(config, trainer, learner, seatings)
+    pairs = len(prompts)
+    if config.plays(t):
+        pairs = _pairs(config, trainer, learner, seatings)
     episodes = _episodes(config, trainer, learner, seatings)
     totals.pairs += pairs
     totals.episodes += episodes
@@ -189,8 +195,9 @@ def _teach(
         others = _others(config)
         opponents = loss.opponents(generations, peers, others)
         totals.scored += 2 * pairs * len(opponents)
+        judged = config.pairs.by_judge(t)
         scores = not config.judge_of(learner.name).compares
-        if loss.wins_by in ("auto", "counted", "bradley_terry") and scores:
+        if loss.wins_by in ("auto", "counted", "bradley_terry") and scores and judged:
             met = loss.scored_against(generations, peers, others)
             _answer(config, [player for player, _ in met], seatings, totals)
 

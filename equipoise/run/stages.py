@@ -107,7 +107,9 @@ class RunStages:
         return self._prompt_parts.train(t)
 
     def play(self, prompts: Sequence[Prompt], t: int) -> list[Match]:
-        """The scheduled matches of generation t."""
+        """The scheduled matches of generation t; none where its pairs are the data's."""
+        if not self._config.plays(t):
+            return []
         self._live.begin(self._roster.learners(t))
         context = self._contexts.match(t)
         seatings = self._config.schedule.seatings(prompts, context)
@@ -118,6 +120,8 @@ class RunStages:
 
     def judge(self, matches: Sequence[Match], t: int) -> list[Judgement]:
         """The judgements of every judge that teaches somebody, on each match of generation t."""
+        if not matches:
+            return []
         prompts = self._prompt_parts.played(t)
         judgements: list[Judgement] = []
         for name, judge in self._teachers().items():
@@ -136,7 +140,7 @@ class RunStages:
         key = f"{t}/rate"
         names = [player.name for player in self._roster.players(t)]
         comparable = len(names) > 1 and self._config.game.symmetric
-        if comparable and self._ledger.finished(key) is None:
+        if comparable and matches and self._ledger.finished(key) is None:
             self._monitor.stage("ratings", None, t)
             with self._recorder.stage("rate", key, t) as facts:
                 judge = next(iter(judges.values()))

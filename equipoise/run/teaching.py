@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+import msgspec
+
 from equipoise.data.episodes import episodes
 from equipoise.data.truncation import marked, was_cut, without_cut
 from equipoise.data.win_probabilities import WinRule, with_wins
@@ -95,14 +97,20 @@ class Teaching:
     ) -> tuple[list[Pair], dict[str, int]]:
         """(the pairs; how many matches or pairs were dropped, by reason)."""
         config = self._config
+        if not config.plays(t):
+            pairs, dropped = config.pairs.given(self._prompt_parts.train(t), t)
+            return self._with_data_wins(pairs, t), dropped
         whole, left_out = list(matches), 0
         if config.truncated == "drop":
-            whole, left_out = without_cut(matches)
-        pairs, dropped = config.pairs.make(whole, judgements, config.utility)
+            whole, left_out = without_cut(matches, config.pairs.answers)
+        prompts = self._prompt_parts.played(t)
+        pairs, dropped = config.pairs.make(whole, judgements, config.utility, prompts)
         if left_out:
             dropped = {**dropped, "truncated": left_out}
         if config.truncated == "keep":
             pairs = marked(pairs, matches)
+        if not config.pairs.by_judge(t):
+            return self._with_data_wins(pairs, t), dropped
         rule = self._rule(learner, t)
         if rule is None or not pairs:
             return pairs, dropped
@@ -110,6 +118,16 @@ class Teaching:
         samples = self._opponents_answers.samples(matches, judgements, learner, t)
         pairs, unmet = with_wins(pairs, samples, against, rule)
         return pairs, {**dropped, **unmet}
+
+    def _with_data_wins(self, pairs: list[Pair], t: int) -> list[Pair]:
+        """For a loss that reads P(answer beats …): 1 for the data's choice, 0 for the
+        other, since no judge has seen them.
+        """
+        loss = self._config.loss_at(t)
+        if loss is None or loss.wins_by is None:
+            return pairs
+        sure = {"chosen_win": 1.0, "rejected_win": 0.0}
+        return [msgspec.structs.replace(pair, **sure) for pair in pairs]
 
     def _rule(self, learner: PlayerId, t: int) -> WinRule | None:
         """How the loss wants P(answer beats …) to be estimated; None: not at all."""

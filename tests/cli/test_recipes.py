@@ -6,6 +6,7 @@ import pytest
 import yaml
 from small import SMALL, settings
 
+from equipoise import open_run
 from equipoise.run import recipes
 
 ROLES = settings(
@@ -31,7 +32,13 @@ TASKS = (
     "gtalign_wildguard",
 )
 QUESTIONS = [
-    {"prompt": f"What is {a} + {a + 1}?", "answer": str(2 * a + 1)} for a in range(40)
+    {
+        "prompt": f"What is {a} + {a + 1}?",
+        "answer": str(2 * a + 1),
+        "chosen": f"It is {2 * a + 1}.",
+        "rejected": "No idea.",
+    }
+    for a in range(40)
 ]
 REQUESTS = [
     {"prompt": f"How do I {act} {thing}?", "harmful": act == "burn"}
@@ -85,17 +92,17 @@ RED_TEAM_RECIPES = {  # recipes for a game of roles that ask for models, a guard
 POOL = {  # members that learned to grade
     name: {"adapter": f"builtin/{name}"} for name in ("sums", "asker", "novice")
 }
-OF_POOL = settings(
+POOL_MEMBERS = settings(
     players=POOL,
     player_defaults__model="builtin/pool",
     player_defaults__max_new_tokens=12,
     player_defaults__max_length=256,
-    judge__text="rubric_compact",
     max_unjudged=1.0,
     prompts__per_generation=6,
     prompts__held_out=4,
     learner__batch_size=4,
 )
+OF_POOL = [*POOL_MEMBERS, *settings(judge__text="rubric_compact")]
 PLAYERS = {
     "mnpo": settings(players__policy=TINY),
     "mnpo_as_released": settings(players__policy=TINY),
@@ -118,6 +125,8 @@ PLAYERS = {
     ),
     "sparta_as_released": OF_POOL,
     "sparta_self_rewarding": OF_POOL,
+    "sparta_sppo": OF_POOL,
+    "sparta_spin": POOL_MEMBERS,
 }
 JUDGED_BY_NAME = ("mnpo_heterogeneous", *(name for name in PLAYERS if "sparta" in name))
 
@@ -183,6 +192,8 @@ LIKE_OTHERS = (
     "sparta_clerks",
     "sparta_as_released",
     "sparta_self_rewarding",
+    "sparta_spin",
+    "sparta_sppo",
     "gpo_no_diversity",
     "gpo_as_released",
     "gpo_paraphrase",
@@ -237,6 +248,32 @@ def test_the_talk_does_not_compare_answers_with_themselves():
     """From the second turn on hardly two chats are one, and a group is of one answer."""
     learner = recipes.load("gtalign_talk").learner
     assert learner.estimator.kind == "batch" and not learner.estimator.by_group
+
+
+def test_generation_0_learns_from_the_pairs_of_the_data(rows, command, tmp_path):
+    """It plays nothing then; from generation 1 on the pairs are made of matches."""
+    given = [
+        *arguments("mnpo", rows),
+        *settings(generations=2, pairs={"kind": "data", "then": "all_pairs"}),
+    ]
+    counts = command("plan", "mnpo", *given, "--json").facts["counts"]
+    assert counts["pairs_at_most"] == 12 + 12 * 10
+    done = command("run", "mnpo", *given, "--out", "run", "--json")
+    assert done.code == 0, done.err
+    run = open_run(tmp_path / "run")
+    first, later = run.pairs(0), run.pairs(1)
+    assert set(run.matches("train").generation) == {1}
+    assert len(first) == 12 and set(first.rejected) == {"No idea."}
+    assert all(text.startswith("It is ") for text in first.chosen)
+    assert len(later) and not set(later.rejected) & {"No idea."}
+
+
+def test_rows_without_pairs_are_refused_before_the_run(rows, command):
+    bare = [{"prompt": row["prompt"], "answer": row["answer"]} for row in QUESTIONS]
+    given = [*arguments("mnpo", rows), *settings(prompts__path=rows(bare))]
+    planned = command("plan", "mnpo", *given, *settings(pairs="data"))
+    assert planned.code == 2
+    assert "no answer under chosen and rejected" in planned.err
 
 
 def test_every_recipe_says_what_it_is(command):

@@ -1,0 +1,108 @@
+"""Pairs with answers that the data brings: TRL's preference rows, plain and conversational."""
+
+import pytest
+
+from equipoise.data.base import PairMaker
+from equipoise.data.given_answers import Data, DataWins
+from equipoise.errors import DataError
+from equipoise.prompts.rows import to_prompt
+from equipoise.types import Match, Move, PlayerId, Turn, View, user
+
+QUESTION = {"role": "user", "content": "Why?"}
+
+
+def said(text):
+    return {"role": "assistant", "content": text}
+
+
+def match_of(prompt, *texts):
+    """A match in which each seat answers one of the texts."""
+    seats = {str(i): PlayerId("policy", 3) for i, _ in enumerate(texts)}
+    turns = tuple(
+        Turn(str(i), View((user("Why?"),)), Move(text)) for i, text in enumerate(texts)
+    )
+    return Match("m", 3, "train", "answers", prompt.id, seats, 0, turns)
+
+
+ROWS = {
+    "plain": {"prompt": "Why?", "chosen": "So.", "rejected": "No."},
+    "conversational": {
+        "prompt": [QUESTION],
+        "chosen": [said("So.")],
+        "rejected": [said("No.")],
+    },
+    "implicit prompt": {
+        "chosen": [QUESTION, said("So.")],
+        "rejected": [QUESTION, said("No.")],
+    },
+    "prompt and whole chats": {
+        "prompt": "Why?",
+        "chosen": [QUESTION, said("So.")],
+        "rejected": [QUESTION, said("No.")],
+    },
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_preference_format_of_trl_gives_its_pair(name):
+    prompt = to_prompt(ROWS[name], "row 1", "rows.jsonl")
+    (pair,), dropped = Data().given([prompt], 0)
+    assert (pair.chosen, pair.rejected, dropped) == ("So.", "No.", {})
+    assert (pair.chosen_score, pair.rejected_score) == (1.0, 0.0)
+    assert pair.messages == prompt.messages and pair.messages[-1].content == "Why?"
+    assert Data().why_no_pair(prompt, 0) == ""
+
+
+def test_a_row_has_scores_of_its_own():
+    row = {**ROWS["plain"], "score_chosen": 8.5, "score_rejected": 3}
+    (pair,), _ = Data().given([to_prompt(row, "", "")], 0)
+    assert (pair.chosen_score, pair.rejected_score) == (8.5, 3.0)
+
+
+def test_rows_without_a_pair_are_counted_by_reason():
+    rows = [
+        {"prompt": "a", "chosen": "x"},
+        {"prompt": "b", "chosen": "x", "rejected": "x"},
+        {"prompt": "c", "chosen": "x", "rejected": "y"},
+    ]
+    prompts = [to_prompt(row, "", "") for row in rows]
+    pairs, dropped = Data().given(prompts, 0)
+    assert len(pairs) == 1 and dropped == {"no_answer": 1, "identical": 1}
+    assert Data().why_no_pair(prompts[0], 0) == "no answer under rejected"
+    assert Data().why_no_pair(prompts[0], 1) == ""
+
+
+def test_what_is_neither_text_nor_chat_is_refused():
+    prompt = to_prompt({"prompt": "a", "chosen": 3, "rejected": "y"}, "", "rows.jsonl")
+    with pytest.raises(DataError, match=r"rows\.jsonl: chosen"):
+        Data().given([prompt], 0)
+
+
+def test_the_data_comes_first_and_then_the_matches():
+    maker = PairMaker.build({"kind": "data", "generations": 2, "then": "data_wins"})
+    assert [maker.plays(t) for t in range(4)] == [False, False, True, True]
+    assert not any(maker.by_judge(t) for t in range(4))
+    assert Data().by_judge(1) and not Data().by_judge(0)
+
+
+def test_spin_prefers_the_data_to_each_sample():
+    prompt = to_prompt(ROWS["plain"], "", "")
+    match = match_of(prompt, "No.", "So.", "Hm.", "No.")
+    pairs, dropped = DataWins().make([match], [], prompts={prompt.id: prompt})
+    assert [(pair.chosen, pair.rejected) for pair in pairs] == [
+        ("So.", "No."),
+        ("So.", "Hm."),
+    ]
+    assert not dropped and all(pair.match == match.id for pair in pairs)
+    same = match_of(prompt, "So.")
+    assert DataWins().make([same], [], prompts={prompt.id: prompt}) == (
+        [],
+        {"identical": 1},
+    )
+
+
+def test_the_column_of_the_datas_answer_is_a_setting():
+    prompt = to_prompt({"prompt": "1 + 1?", "answer": "2"}, "", "")
+    match = match_of(prompt, "3")
+    assert DataWins(column="answer").make([match], [], prompts={prompt.id: prompt})[0]
+    assert "chosen or completion" in DataWins().why_no_pair(prompt, 0)
