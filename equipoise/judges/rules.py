@@ -99,7 +99,7 @@ class Math(Pointwise):
     """1 when the answer is mathematically equal to the fact, else 0, by math-verify.
 
     An answer without mathematics is wrong. The answer is unjudged when the fact is absent
-    or cannot be read as mathematics, or when comparing takes more than `timeout`.
+    or cannot be read as mathematics, or when comparing computes for more than `timeout`.
     """
 
     kind: Literal["math"] = "math"
@@ -108,7 +108,9 @@ class Math(Pointwise):
         description="the fact that holds the right answer, LaTeX or plain",
     )
     timeout: float = Field(
-        default=5.0, gt=0, description="seconds that one comparison may take"
+        default=5.0,
+        gt=0,
+        description="seconds of computing that one comparison may take",
     )
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:

@@ -26,7 +26,9 @@ class Solution(TaskJudge):
         "answer", description="the fact that holds the right answer, LaTeX or plain"
     )
     timeout: float = Field(
-        5.0, gt=0, description="seconds that one comparison by the rule may take"
+        5.0,
+        gt=0,
+        description="seconds of computing that one comparison by the rule may take",
     )
 
     def grade_by_rule(self, answers: Sequence[tuple[Prompt, str]]) -> list[Grade]:
