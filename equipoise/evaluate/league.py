@@ -209,7 +209,7 @@ def _deviation_headline(
     if gain is None:
         return None
     return Headline(
-        f"gap of {last.player(name)}",
+        f"best deviation of {last.player(name)}",
         str(gain),
         "what it would gain by playing as the league's best does, against the mixture "
         "that it faces (arXiv 2509.23102, eq 9), of 1",
