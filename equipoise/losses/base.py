@@ -55,7 +55,10 @@ class PreferenceLoss(Component):
         for name, cls in {
             "simpo": "SimPO",
             "cpo": "CPO",
+            "orpo": "ORPO",
             "dpo": "DPO",
+            "rdpo": "RDPO",
+            "kto": "KTO",
             "distill_dpo": "DistillDPO",
             "ipo": "IPO",
             "dno": "DNO",

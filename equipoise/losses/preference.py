@@ -7,7 +7,8 @@ With Δ(π) = log π(chosen | x) − log π(rejected | x), every member is
 and differs from the others only in who the opponents are and how far the residual is
 wanted to go: squared distance to a finite target, or −log σ(β·residual), whose target
 lies at infinity. So each member below is a few lines that name both: its opponents by a
-class of `losses.opponents`, its distance by `rows`. (arXiv 2509.23102, Table 1.)
+class of `losses.opponents`, its distance by `rows`. Those that read lengths or
+likelihoods besides lie in `losses.with_terms`. (arXiv 2509.23102, Table 1.)
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from equipoise.losses.opponents import (
     merged,
     scaled,
 )
+from equipoise.losses.with_terms import CPO, KTO, ORPO, RDPO
 from equipoise.types import PlayerId
 
 if TYPE_CHECKING:
@@ -45,7 +47,10 @@ __all__ = [
     "DPO",
     "INPO",
     "IPO",
+    "KTO",
     "MNPO",
+    "ORPO",
+    "RDPO",
     "SPIN",
     "SPPO",
     "DistillDPO",
@@ -75,23 +80,6 @@ class SimPO(AgainstNobody, Logistic):
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         return sigmoid(self.residual_B(batch) - self.gamma / self.beta, self.beta)
-
-
-class CPO(AgainstNobody, Logistic):
-    """No opponents; −log σ(β·Δ(π_θ)) − c·log π_θ(chosen), the latter per token as
-    released. (arXiv 2401.08417)
-    """
-
-    kind: Literal["cpo"] = "cpo"
-    likelihood: float = Field(
-        1.0,
-        ge=0,
-        description="weight c of the chosen answer's mean negative log-likelihood",
-    )
-
-    def rows(self, batch: PairBatch) -> torch.Tensor:
-        likelihood_B = batch.policy_chosen_B / batch.tokens_chosen_B
-        return super().rows(batch) - self.likelihood * likelihood_B
 
 
 class DPO(AgainstReference, Logistic):

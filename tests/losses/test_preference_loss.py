@@ -17,6 +17,10 @@ PAST = [PlayerId("policy", generation) for generation in (3, 2, 1, 0)]
 MEMBERS = [
     {"kind": "simpo"},
     {"kind": "cpo"},
+    {"kind": "orpo"},
+    {"kind": "rdpo"},
+    {"kind": "kto"},
+    {"kind": "kto", "point": 2.0, "desirable": 1.5},
     {"kind": "dpo"},
     {"kind": "dpo", "reference": "previous", "length": "mean"},
     {"kind": "distill_dpo"},
@@ -333,6 +337,86 @@ def test_equals_trl_without_reference(settings, loss_type):
     torch.testing.assert_close(loss.logged(batch)["rejected_reward"], rewards[1])
 
 
+def test_orpo_equals_trl():
+    """Its odds ratio's part is trl's; the other is the chosen answer's likelihood."""
+    trainer = pytest.importorskip("trl.experimental.orpo").ORPOTrainer
+    loss = PreferenceLoss.build({"kind": "orpo", "odds_weight": 0.7})
+    batch = make_batch(loss)
+    means = (
+        (batch.policy_chosen_B / batch.tokens_chosen_B).float(),
+        (batch.policy_rejected_B / batch.tokens_rejected_B).float(),
+    )
+    itself = SimpleNamespace(accelerator=SimpleNamespace(device="cpu"), beta=0.7)
+    weighted_B, *_ = trainer.odds_ratio_loss(itself, *means)
+    torch.testing.assert_close(loss.rows(batch).float(), -means[0] - weighted_B)
+
+
+def trl_kto_loss(loss, batch, row):
+    """trl's own loss of one pair as a desirable and an undesirable example, without its
+    estimate of the reference point; the mean of the two.
+    """
+    from trl.experimental.kto import KTOTrainer
+
+    blank = torch.zeros(2, 1, dtype=torch.float64)
+    logprobs = torch.stack([batch.policy_chosen_B[row], batch.policy_rejected_B[row]])
+    outputs = SimpleNamespace(
+        log_probs=logprobs[:, None], entropy=blank, mean_logits=blank
+    )
+    trainer = trl_dpo_trainer("kto", loss.beta)
+    vars(trainer).update(
+        loss_type="kto",
+        calculate_KL=False,
+        desirable_weight=loss.desirable,
+        undesirable_weight=loss.undesirable,
+        _compute_kl_logps=lambda *_: None,
+    )
+    reference = [batch.opponent_chosen_KB[0, row], batch.opponent_rejected_KB[0, row]]
+    inputs = {
+        "label": torch.tensor([True, False]),
+        "input_ids": torch.zeros(2, 2, dtype=torch.long),
+        "completion_mask": torch.tensor([[0, 1], [0, 1]]),
+        "ref_logps": torch.stack(reference),
+    }
+    return KTOTrainer._compute_loss(trainer, lambda **_: outputs, inputs, False)
+
+
+def test_kto_equals_trl_without_its_estimate_of_the_reference_point():
+    pytest.importorskip("trl.experimental.kto")
+    settings = {"kind": "kto", "beta": 0.3, "desirable": 1.5, "undesirable": 0.5}
+    loss = PreferenceLoss.build(settings)
+    batch = make_batch(loss)
+    expected_B = torch.stack([2 * trl_kto_loss(loss, batch, row) for row in range(6)])
+    torch.testing.assert_close(loss.rows(batch), expected_B)
+
+
+def test_kto_moves_by_its_reference_point():
+    """At log-ratios of z both halves are ½."""
+    loss = PreferenceLoss.build({"kind": "kto", "point": 2.0})
+    batch = make_batch(loss)
+    moved = make_batch(
+        loss,
+        opponent_chosen_KB=batch.policy_chosen_B[None] - 2.0,
+        opponent_rejected_KB=batch.policy_rejected_B[None] - 2.0,
+    )
+    torch.testing.assert_close(loss.rows(moved), torch.ones_like(moved.policy_chosen_B))
+
+
+def test_rdpo_is_dpo_of_a_reward_that_charges_for_tokens():
+    """The chosen answer's advantage in length counts as reward that it had already."""
+    loss = PreferenceLoss.build({"kind": "rdpo", "beta": 0.2, "alpha": 0.05})
+    batch = make_batch(loss)
+    same = PreferenceLoss.build({"kind": "rdpo", "beta": 0.2, "alpha": 0.0})
+    dpo = PreferenceLoss.build({"kind": "dpo", "beta": 0.2})
+    torch.testing.assert_close(same.rows(batch), dpo.rows(batch))
+    longer_B = batch.tokens_chosen_B - batch.tokens_rejected_B
+    assert (longer_B > 0).any() and (longer_B < 0).any()
+    assert torch.equal(loss.rows(batch) < dpo.rows(batch), longer_B > 0)
+    expected_B = torch.log1p(
+        torch.exp(-0.2 * dpo.logged(batch)["margin"] - 0.05 * longer_B)
+    )
+    torch.testing.assert_close(loss.rows(batch), expected_B)
+
+
 # -- every member
 
 
@@ -408,7 +492,7 @@ class TestMember:
             opponents = loss.opponents(past)
             assert len({player for player, _ in opponents}) == len(opponents)
             assert {player for player, _ in opponents} <= set(past)
-            total = 0 if settings["kind"] in ("simpo", "cpo") else 1
+            total = 0 if settings["kind"] in ("simpo", "cpo", "orpo") else 1
             assert sum(weight for _, weight in opponents) == pytest.approx(total)
             assert sum(
                 weight for _, weight in loss.scored_against(past)
@@ -426,6 +510,9 @@ class TestMember:
             "weights",
             "reference",
             "likelihood",
+            "odds_weight",
+            "alpha",
+            "point",
             "target",
             "distance",
         }
@@ -441,6 +528,9 @@ class TestMember:
     ("settings", "opponents", "memory"),
     [
         ({"kind": "simpo"}, {}, 0),
+        ({"kind": "orpo"}, {}, 0),
+        ({"kind": "rdpo"}, {0: 1.0}, 0),
+        ({"kind": "kto", "reference": "previous"}, {3: 1.0}, 1),
         ({"kind": "dpo"}, {0: 1.0}, 0),
         ({"kind": "ipo", "reference": "previous"}, {3: 1.0}, 1),
         ({"kind": "dno"}, {3: 1.0}, 1),
@@ -512,6 +602,7 @@ def test_mnpo_history_shorter_than_its_weights_shares_them_out():
         ({"kind": "mnpo_released", "weights": [0, 1]}, "the first .* positive"),
         ({"kind": "inpo", "tau": 0.4, "eta": 0.3}, "tau must not exceed eta"),
         ({"kind": "dpo", "reference": "latest"}, "'initial' or 'previous'"),
+        ({"kind": "orpo", "length": "sum"}, "'mean'"),
     ],
     ids=str,
 )
