@@ -99,6 +99,7 @@ class Judge(Component):
         "rubric": "equipoise.judges.rubric:Rubric",
         "pairwise": "equipoise.judges.pairwise:Pairwise",
         "peers": "equipoise.judges.peers:Peers",
+        "first_place": "equipoise.judges.first_place:FirstPlace",
         "panel": "equipoise.judges.panel:Panel",
         "reward_model": "equipoise.judges.reward_model:RewardModel",
         "preference_model": "equipoise.judges.preference_model:PreferenceModel",
