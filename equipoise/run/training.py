@@ -130,22 +130,38 @@ class Training:
 
     def _handed_over(
         self, learner: PlayerId, newborn: PlayerId, t: int
-    ) -> dict[str, float]:
-        """How far the player that will play is from what was trained.
+    ) -> dict[str, Any]:
+        """How far the player that will play is from what was trained; `not_compared`
+        says why where that cannot be known.
 
-        Raises ConfigError where that is too far.
+        Nothing of a learner of a finite game, whose player reads the very policy that it
+        wrote. Raises ConfigError where the two are too far apart.
         """
         home = self._population.home(newborn)
         trainer = self._config.learner_at(learner.name, t)
-        if not (isinstance(trainer, FineTuningSettings) and has_probes(home)):
+        if trainer.needs == "game":
             return {}
+        if not isinstance(trainer, FineTuningSettings) or not has_probes(home):
+            return self._not_compared(
+                newborn, t, f"the learner '{trainer.kind}' wrote no probes"
+            )
         before, after = map(self._population.actor, (learner, newborn))
         if not (isinstance(before, TokenScorer) and isinstance(after, TokenScorer)):
-            return {}
+            kind = self._config.players[learner.name].kind
+            return self._not_compared(
+                newborn, t, f"a '{kind}' player gives no log-probabilities of token ids"
+            )
         hand_over = compare(home, before, after)
         self._population.release()  # two generations of whole weights are one too many
         hand_over.check(newborn, trainer.max_disagreement)
         return hand_over.facts()
+
+    def _not_compared(self, newborn: PlayerId, t: int, why: str) -> dict[str, Any]:
+        """Say that nobody knows whether this player plays what was trained."""
+        facts = {"not_compared": f"{newborn} plays uncompared with its learner: {why}"}
+        self._run.metric(f"{t}/learn/{newborn.name}", **facts)
+        self._monitor.numbers(**facts)
+        return facts
 
     def _training_batch(
         self, key: str, pairs: list[Pair], learner: PlayerId, t: int

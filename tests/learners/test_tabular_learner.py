@@ -411,3 +411,40 @@ def test_settings_that_the_solver_does_not_read_are_refused():
     assert (
         TabularLearner.model_validate(TabularLearner().settings()) == TabularLearner()
     )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"kind": "mnpo"},
+        {"kind": "mnpo", "ratio": 0.25, "target": "probability"},
+        {"kind": "mnpo_released", "length": "sum"},
+        {"kind": "sppo"},
+        {"kind": "inpo"},
+        {"kind": "dpo"},
+        {"kind": "rdpo"},
+    ],
+    ids=str,
+)
+def test_an_indifferent_judge_leaves_the_policy_where_it_is(tmp_path, settings):
+    """Three generations on a game in which every move ties, exactly."""
+    game = custom(np.zeros((SIZE, SIZE)))
+    folders = [None]
+    for t in range(3):
+        home = tmp_path / str(t)
+        home.mkdir()
+        batch = TrainingBatch(
+            learner=PlayerId("policy", t),
+            player=Tabular(logits=START),
+            weights=folders[0],
+            output=home,
+            scratch=tmp_path,
+            seed=0,
+            game=game,
+            loss=PreferenceLoss.build(settings),
+            past_weights=list(folders),
+        )
+        TabularLearner().learn(batch)
+        folders.insert(0, home)
+        learned_A = log_softmax(read_policy(home))
+        np.testing.assert_allclose(learned_A, log_softmax(np.array(START)), atol=1e-6)
