@@ -215,7 +215,7 @@ def test_a_run_of_another_version(command, tmp_path):
 
 @pytest.fixture
 def running(tmp_path):
-    """A long run of the finite game in another process, well under way."""
+    """A long run of the finite game in another process, halted when well under way."""
     process = start(
         "run",
         FINITE[0],
@@ -228,6 +228,7 @@ def running(tmp_path):
         cwd=tmp_path,
     )
     wait_for_record(process, tmp_path / "run", "3/measure")
+    process.send_signal(signal.SIGSTOP)  # it stands still, but is there
     yield process
     process.kill()
     process.wait()
@@ -252,6 +253,7 @@ def test_a_termination(command, running):
 
 def stopping_keeps_what_is_recorded(command, running, number):
     running.send_signal(number)
+    running.send_signal(signal.SIGCONT)
     _, err = running.communicate(timeout=30)
     assert running.returncode == 130
     assert "equipoise resume" in err and "Traceback" not in err

@@ -73,7 +73,9 @@ def test_twice(tmp_path, delay, gap):
     check_stopped(process, out, err)
 
 
+@pytest.mark.slow
 def test_what_was_recorded_can_be_resumed_after_two(tmp_path, command):
+    """Adds the second Ctrl-C to the one of tests/cli/test_bad_input.py."""
     process = start(
         *["run", FINITE[0], *settings(generations=9000), "--out", "run"],
         cwd=tmp_path,

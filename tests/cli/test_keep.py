@@ -11,7 +11,7 @@ def test_only_the_newest_generations_stay(command, tmp_path):
         "quickstart",
         *SMALL,
         "-s",
-        "generations=3",
+        "generations=2",
         "-s",
         "loss=dpo",
         "-s",
@@ -23,8 +23,8 @@ def test_only_the_newest_generations_stay(command, tmp_path):
     assert done.code == 0, done.err
     assert [
         path.name for path in (tmp_path / "run" / "players" / "policy").iterdir()
-    ] == ["3"]
-    assert done.facts["measured"][-1]["players"] == [f"policy@{g}" for g in range(4)]
+    ] == ["2"]
+    assert done.facts["measured"][-1]["players"] == [f"policy@{g}" for g in range(3)]
     assert (
         command("resume", "run", "--json").facts["measured"] == done.facts["measured"]
     )

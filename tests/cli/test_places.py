@@ -11,7 +11,9 @@ import pytest
 from small import FINITE
 
 
-@pytest.mark.parametrize("out", ["run", "new/run"])
+@pytest.mark.parametrize(
+    "out", ["new/run", pytest.param("run", marks=pytest.mark.slow)]
+)  # slow: without a folder between
 def test_a_read_only_folder(tmp_path, out):
     """A real file system, mounted for reading alone in a namespace of its own."""
     disk = tmp_path / "disk"

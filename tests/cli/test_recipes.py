@@ -187,27 +187,21 @@ def test_a_recipe_resolves_to_itself(name, rows):
     )
 
 
-LIKE_OTHERS = (
-    "mnpo_as_released",
-    "sparta_clerks",
-    "sparta_as_released",
-    "sparta_self_rewarding",
-    "sparta_spin",
-    "sparta_sppo",
-    "gpo_no_diversity",
-    "gpo_as_released",
-    "gpo_paraphrase",
-    "rlhf_attacker",
-    "rlhf",
-    *TASKS[1:],
-    "gtalign_clerks",
-)  # run among the slow tests
+# One a method; their variants run among the slow tests, which add what only those set.
+REPRESENTATIVES = {
+    "mnpo",
+    "sparta",
+    "gpo",
+    "gtalign",
+    "instructions_grpo",
+    "rock_paper_scissors",
+}
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow) if name in LIKE_OTHERS else name
+        name if name in REPRESENTATIVES else pytest.param(name, marks=pytest.mark.slow)
         for name in recipes.packaged()
     ],
 )

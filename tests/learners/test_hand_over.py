@@ -68,8 +68,16 @@ def handed_over(player: Local, weights, **play) -> HandOver:
     return compare(weights, before, plays.open(weights, Resources()))
 
 
-@pytest.mark.parametrize("lora", [None, {"r": 2}], ids=["whole", "adapter"])
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize(
+    ("precision", "lora"),
+    [
+        ("fp32", {"r": 2}),
+        ("bf16", None),
+        # each precision with the other sort of weights
+        pytest.param("fp32", None, marks=pytest.mark.slow),
+        pytest.param("bf16", {"r": 2}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_player_in_its_learners_precision_plays_what_was_trained(
     learn, lora, precision
 ):

@@ -398,7 +398,9 @@ def test_equal_steps_however_they_are_divided():
         assert step == sorted(step, reverse=True) and len(set(step)) > 5
 
 
-@pytest.mark.parametrize("kind", ["preference", "sft"])
+@pytest.mark.parametrize(
+    "kind", ["preference", pytest.param("sft", marks=pytest.mark.slow)]
+)  # sft: the same trainer with another objective
 def test_accumulated_batches_learn_what_one_batch_does(model_folder, tmp_path, kind):
     one, two = (
         training_batch(model_folder("llama"), tmp_path / name)

@@ -23,19 +23,27 @@ from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.types import Episode, Turn, View, user
 
-# name -> settings; every estimator, every critic, both places of the KL
-ESTIMATORS = {
-    f"{name}-kl in {place}": {**settings, "kl_in": place}
-    for name, settings in {
-        "gae, own critic": {"estimator": "gae", "critic": "model"},
-        "gae, head": {"estimator": "gae", "critic": "head"},
-        "group_relative": {"estimator": "group_relative"},
-        "leave_one_out": {"estimator": "leave_one_out"},
-        "batch": {"estimator": "batch"},
-        "role_baseline": {"estimator": "role_baseline"},
-    }.items()
-    for place in ("reward", "loss")
-}
+SLOW = pytest.mark.slow
+# every estimator and every critic, with the KL in the one place or, among the slow
+# tests, in the other
+ESTIMATORS = [
+    pytest.param(
+        {**settings, "kl_in": place},
+        id=f"{name}-kl in {place}",
+        marks=() if (number + turned) % 2 else SLOW,
+    )
+    for number, (name, settings) in enumerate(
+        {
+            "gae, own critic": {"estimator": "gae", "critic": "model"},
+            "gae, head": {"estimator": "gae", "critic": "head"},
+            "group_relative": {"estimator": "group_relative"},
+            "leave_one_out": {"estimator": "leave_one_out"},
+            "batch": {"estimator": "batch"},
+            "role_baseline": {"estimator": "role_baseline"},
+        }.items()
+    )
+    for turned, place in enumerate(("reward", "loss"))
+]
 ADAPTER = {"lora": {"r": 2, "alpha": 4}}
 CHATS = ("How much is three and four?", "When does the train to the lake leave?")
 
@@ -160,7 +168,7 @@ def chances(policy_trainer, taught):
 # -- one table
 
 
-@pytest.mark.parametrize("settings", ESTIMATORS.values(), ids=ESTIMATORS)
+@pytest.mark.parametrize("settings", ESTIMATORS)
 def test_an_update_raises_the_better_paid_moves(make, settings):
     policy_trainer, lines = make(**settings), []
     taught = played(policy_trainer)
@@ -189,9 +197,12 @@ def test_an_update_raises_the_better_paid_moves(make, settings):
     "settings",
     [
         {"estimator": "gae", "critic": "model", "kl_in": "loss", "kl": 0.5},
-        {"estimator": "gae", "critic": "head", "entropy": 0.1},
         {"estimator": "group_relative", "kl": 0.5, "entropy": 0.1},
-        {"estimator": "batch", "over": "constant"},
+        # the other critic, and the loss over a constant
+        pytest.param(
+            {"estimator": "gae", "critic": "head", "entropy": 0.1}, marks=SLOW
+        ),
+        pytest.param({"estimator": "batch", "over": "constant"}, marks=SLOW),
     ],
     ids=str,
 )
@@ -221,7 +232,7 @@ def test_the_gradient_is_the_slope_of_the_loss(make, settings):
     ("over", "loss_type"),
     [("answer", "grpo"), ("token", "bnpo"), ("constant", "dr_grpo")],
 )
-@pytest.mark.parametrize("beta", [0.0, 0.3])
+@pytest.mark.parametrize("beta", [0.3, pytest.param(0.0, marks=SLOW)])  # without KL
 def test_loss_and_gradient_equal_those_of_trl(make, over, loss_type, beta):
     # trl_losses' trainer has max_completion_length 12 and clips at 0.2 and 0.28
     policy_trainer = make(
@@ -283,7 +294,7 @@ def test_loss_and_gradient_equal_those_of_trl(make, over, loss_type, beta):
 # -- what must not matter
 
 
-@pytest.mark.parametrize("critic", ["model", "head"])
+@pytest.mark.parametrize("critic", ["head", pytest.param("model", marks=SLOW)])
 def test_neither_micro_batches_nor_shared_prompts_nor_checkpointing_change_the_gradient(
     make, critic
 ):
@@ -341,7 +352,7 @@ def test_steps_are_cut_evenly_and_lose_nobody(make, count, minibatches, sizes):
         assert sorted(row for part in epoch for row in part) == list(range(count))
 
 
-@pytest.mark.parametrize("temperature", [0.7, 1.3])
+@pytest.mark.parametrize("temperature", [0.7, pytest.param(1.3, marks=SLOW)])
 def test_the_sampler_and_the_learner_give_a_token_one_probability(make, temperature):
     policy_trainer = make({"temperature": temperature}, estimator="batch")
     taught = played(policy_trainer)
@@ -354,7 +365,13 @@ def test_the_sampler_and_the_learner_give_a_token_one_probability(make, temperat
 
 
 @pytest.mark.parametrize(
-    "cut", [{"top_p": 0.6}, {"top_k": 3}, {"top_k": 20, "top_p": 0.8}]
+    "cut",
+    [
+        {"top_k": 20, "top_p": 0.8},
+        # each cut alone
+        pytest.param({"top_p": 0.6}, marks=SLOW),
+        pytest.param({"top_k": 3}, marks=SLOW),
+    ],
 )
 def test_sampler_and_learner_are_compared_before_the_cuts(make, cut):
     policy_trainer = make(cut, estimator="batch")
@@ -521,13 +538,19 @@ def test_what_is_saved_is_what_plays(make, player, tmp_path):
             "epochs": 2,
             "minibatches": 2,
         },
-        {"critic": "head"},
         {"estimator": "role_baseline", "kl": 0.1},
-        {"estimator": "group_relative", "kl_target": 0.5, "kl_horizon": 50},
+        # less state than the first has
+        pytest.param({"critic": "head"}, marks=SLOW),
+        pytest.param(
+            {"estimator": "group_relative", "kl_target": 0.5, "kl_horizon": 50},
+            marks=SLOW,
+        ),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("player", [{}, ADAPTER], ids=["whole", "adapter"])
+@pytest.mark.parametrize(
+    "player", [ADAPTER, pytest.param({}, marks=SLOW)], ids=["adapter", "whole"]
+)
 def test_an_update_after_loading_is_the_uninterrupted_one_bit_for_bit(
     make, settings, player, tmp_path
 ):
@@ -674,8 +697,16 @@ def test_nothing_to_learn_from_is_said(make):
         learn(make(estimator="batch"), ([], []))
 
 
-@pytest.mark.parametrize("estimator", ["gae", "batch"])
-@pytest.mark.parametrize("rate", [1e2, 1e30])
+@pytest.mark.parametrize(
+    ("estimator", "rate"),
+    [
+        ("gae", 1e2),
+        ("batch", 1e30),
+        # the other rates
+        pytest.param("gae", 1e30, marks=SLOW),
+        pytest.param("batch", 1e2, marks=SLOW),
+    ],
+)
 def test_an_absurd_learning_rate_stops_with_a_word_about_it(make, estimator, rate):
     policy_trainer = make(estimator=estimator, learning_rate=rate)
 

@@ -41,7 +41,16 @@ def likelihoods(
     )
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen3", "gemma3", "plain"])
+@pytest.mark.parametrize(
+    "family",
+    [
+        "llama",
+        "plain",
+        # other tokenizers and layers
+        pytest.param("qwen3", marks=pytest.mark.slow),
+        pytest.param("gemma3", marks=pytest.mark.slow),
+    ],
+)
 def test_answers_become_likely_and_the_result_stands_alone(
     model_folder, tmp_path, family
 ):

@@ -63,11 +63,11 @@ CUT = {"top_p": 0.8, "top_k": 40, "temperature": 0.7}
 @pytest.mark.parametrize(
     ("family", "cut"),
     [
-        ("llama", {}),
         ("llama", {"temperature": 0.0}),
         ("llama", CUT),
-        ("qwen3", CUT),
         ("gemma3", {}),
+        pytest.param("llama", {}, marks=pytest.mark.slow),
+        pytest.param("qwen3", CUT, marks=pytest.mark.slow),
         # the other ways to sample, by models whose caches differ
         pytest.param("qwen3", {}, marks=pytest.mark.slow),
         pytest.param("qwen3", {"temperature": 0.0}, marks=pytest.mark.slow),
