@@ -59,6 +59,7 @@ SHORT: dict[str, list[str]] = {
         "4",
     ],
     "steering": [],
+    "plan_accuracy": [],
     "serving": ["--seconds", "10", "--questions", "4000"],
 }
 

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from equipoise.run.cost import CostEstimate
     from equipoise.run.plan import RunPlan
 
+STAGES = ("sampling", "scoring", "training", "judging")
+
 
 def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B006
     """Print what a run would do, and estimate its memory and time.
 
-    The resolved configuration comes first. No model is loaded.
+    The resolved configuration comes first. No weights are loaded.
     """
     from equipoise.run import api
 
@@ -30,7 +32,9 @@ def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B0
             {
                 "configuration": planned.config.model_dump(mode="json"),
                 "counts": asdict(planned.counts),
-                "estimates": [_estimate(cost) for cost in planned.costs],
+                "estimates": [
+                    _estimate(cost) | _numbers(cost) for cost in planned.costs
+                ],
             }
         )
     else:
@@ -61,22 +65,44 @@ def _print_table(title: str, rows: Mapping[str, object]) -> None:
     Console().print(table)
 
 
-def _estimate(cost: CostEstimate) -> dict[str, str | int]:
-    """The estimate as it is printed, with units."""
-    from equipoise.run.cost import EFFICIENCY
-
-    duration = _duration(cost.seconds)
+def _estimate(cost: CostEstimate) -> dict[str, object]:
+    """The estimate as it is printed, with units; memory and seconds also as numbers."""
+    total = None
+    parts = {name: getattr(cost, f"{name}_seconds") for name in STAGES}
+    if None not in (parts["sampling"], parts["scoring"], parts["training"]):
+        total = sum(seconds or 0.0 for seconds in parts.values())
+    fits = f"fits in {_bytes(cost.memory)}"
+    if not cost.fits:
+        fits = f"does not fit in {_bytes(cost.memory)}; set {cost.advice}"
+    each = f", each of {cost.processes} processes" if cost.processes > 1 else ""
     return {
         "learner": ", ".join(cost.learners),
         "parameters": f"{cost.parameters:,}",
         "trainable": f"{cost.trainable:,}",
         "mean_prompt_tokens": round(cost.mean_prompt_tokens),
         "memory_while_sampling": _bytes(cost.memory_while_sampling),
-        "memory_while_training": _bytes(cost.memory_while_training),
-        "arithmetic": f"{cost.arithmetic:.2e} operations at most",
-        "time": f"about {duration} on {cost.device}, at {EFFICIENCY:.0%} of its matrix "
-        "speed",
+        "memory_while_training": _bytes(cost.memory_while_training) + each,
+        "peak_memory": f"{_bytes(cost.peak_memory)}: {fits}",
+        **{f"{name}_time": _at_most(seconds) for name, seconds in parts.items()},
+        "time": f"{_at_most(total)}, on {cost.device}",
     }
+
+
+def _numbers(cost: CostEstimate) -> dict[str, object]:
+    """The estimate's numbers, in bytes and seconds."""
+    seconds = {f"{name}_seconds": getattr(cost, f"{name}_seconds") for name in STAGES}
+    return {
+        "sampling_memory_bytes": cost.memory_while_sampling,
+        "training_memory_bytes": cost.memory_while_training,
+        "peak_memory_bytes": cost.peak_memory,
+        "memory_bytes": cost.memory,
+        "fits": cost.fits,
+        **seconds,
+    }
+
+
+def _at_most(seconds: float | None) -> str:
+    return "not estimated" if seconds is None else f"about {_duration(seconds)} at most"
 
 
 def _bytes(count: float) -> str:

@@ -49,7 +49,7 @@ class Description:
     """A model's size, for planning.
 
     `trainable` of the parameters are trained; the cache keeps `kv_numbers` numbers for
-    each token of a context.
+    each token of a context. `short`: its own type has two bytes a number.
     """
 
     parameters: int
@@ -59,6 +59,7 @@ class Description:
     context: int | None
     kv_numbers: int
     trainable: int
+    short: bool
 
 
 def load_tokenizer(model: str, trust_remote_code: bool = False) -> Any:
@@ -265,6 +266,7 @@ def describe(model: str, lora: Lora | None = None) -> Description:
         context=_context(config),
         kv_numbers=2 * text.num_hidden_layers * heads * width,
         trainable=trainable,
+        short=config.dtype in (torch.bfloat16, torch.float16),
     )
 
 

@@ -1,31 +1,63 @@
-"""Memory and time that a run's local learners would take on this machine, estimated
-from the sizes of their models.
+"""Memory and time that a run's local learners would take on this machine.
+
+Memory follows from the sizes of their models; what a token keeps for the backward pass,
+and how long passes take, comes from a trial of the architecture (`models.trial`). Times
+are at most: as if every answer were as long as it may be.
 """
 
 from __future__ import annotations
 
-import time
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from equipoise import seeds
 from equipoise.errors import DataError
+from equipoise.judges.base import Judge
 from equipoise.learners.base import Learner
+from equipoise.learners.fine_tuning_settings import FineTuningSettings
+from equipoise.learners.launch import Launch
+from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
+from equipoise.models.encoding import NoRoom
 from equipoise.models.loading import Description, describe
+from equipoise.models.machine import machine_memory, program_memory
+from equipoise.models.trial import Trial, WorkShape, try_model
+from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
+from equipoise.prompts.base import Prompts
 from equipoise.run.config import RunConfig
+from equipoise.types import Prompt
 
-EFFICIENCY = 0.3
-"""Share of a large matrix product's speed that sampling and training reach; the
-estimate's one guess."""
-CHARACTERS_PER_TOKEN = 4
-ACTIVATIONS = 16  # numbers that a layer keeps per hidden number for the backward pass
+SAMPLE = 200  # prompts whose tokens are counted
+ASSUMED = 64.0  # tokens of a prompt where none can be read
+ACTIVATIONS = 24  # numbers that a layer keeps per hidden number, where nothing is tried
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run does, as `plan` counts it: `answers` that are sampled in `stages` of
+    play, of `matches`; `examples` that are learned from in `steps` optimizer steps;
+    `scored` answers whose log-probability under an opponent is needed; `questions` to
+    judges.
+    """
+
+    answers: int
+    matches: int
+    stages: int
+    examples: int
+    steps: int
+    scored: int
+    questions: int
 
 
 @dataclass(frozen=True)
 class CostEstimate:
     """What a run takes, as if every player were like these learners.
 
-    Memory in bytes, arithmetic in floating-point operations at most, time in seconds on
-    `device`.
+    Memory in bytes, of one process; `peak_memory` counts the program, too, where it is
+    in the same memory (on a CPU). Time in seconds on `device`, None where the model is
+    too large for a trial, or a judge cannot be timed. `advice` says what to set where
+    it does not fit into `memory`.
     """
 
     learners: tuple[str, ...]
@@ -34,105 +66,281 @@ class CostEstimate:
     mean_prompt_tokens: float
     memory_while_sampling: float
     memory_while_training: float
-    arithmetic: float
-    seconds: float
+    peak_memory: float
+    memory: float
+    sampling_seconds: float | None
+    scoring_seconds: float | None
+    training_seconds: float | None
+    judging_seconds: float | None
+    processes: int
     device: str
+    advice: str
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is enough memory."""
+        return self.peak_memory <= self.memory
 
 
 def costs(
-    config: RunConfig, answers: int, examples: int, scored: int
+    config: RunConfig, work: Work
 ) -> tuple[tuple[CostEstimate, ...], tuple[str, ...]]:
     """The costs of all local learners, and notes on what had to be assumed; learners
     that cost the same are one entry.
-
-    Args: answers: sampled in the whole run; examples: answers that are learned from;
-    scored: answers whose log-probability under an opponent is needed.
     """
-    local = {
-        name: player
-        for name in config.learning
-        if isinstance(player := config.players[name], Local)
-    }
-    if not local:
-        return (), ()
-    prompt_tokens, notes = _prompt_tokens(config)
-    speed, device = _matrix_speed()
-    grouped: dict[CostEstimate, tuple[str, ...]] = {}
-    for name, player in local.items():
-        model = describe(player.model, player.lora)
+    prompts, notes = _prompts(config.prompts, config.seed)
+    estimates: list[CostEstimate] = []
+    tried: dict[str, CostEstimate] = {}
+    for name in config.learning:
+        player = config.players[name]
+        if not isinstance(player, Local):
+            continue
         trainer = config.learner_of(name)
-        tokens = prompt_tokens + player.max_new_tokens
-        passes = answers + scored + 3 * examples  # training: forward and twice backward
-        arithmetic = 2 * model.parameters * passes * tokens
-        cost = CostEstimate(
-            (),
-            parameters=model.parameters,
-            trainable=model.trainable,
-            mean_prompt_tokens=prompt_tokens,
-            memory_while_sampling=_sampling_bytes(player, model, tokens),
-            memory_while_training=_training_bytes(player, model, trainer, tokens),
-            arithmetic=arithmetic,
-            seconds=arithmetic / (speed * EFFICIENCY),
-            device=device,
+        key = repr((player.model_dump(), trainer.model_dump()))
+        if key not in tried:
+            judge = config.judge_of(name)
+            tried[key] = _estimate(player, trainer, judge, prompts, work)
+        estimates.append(replace(tried[key], learners=(name,)))
+    grouped: dict[CostEstimate, tuple[str, ...]] = {}
+    for estimate in estimates:
+        alike = replace(estimate, learners=())
+        grouped[alike] = (*grouped.get(alike, ()), *estimate.learners)
+    merged = (replace(cost, learners=names) for cost, names in grouped.items())
+    return tuple(merged), notes
+
+
+def _estimate(
+    player: Local, trainer: Learner, judge: Judge, prompts: Sequence[Prompt], work: Work
+) -> CostEstimate:
+    from equipoise.models.device import choose_device
+
+    device = choose_device(player.device)
+    size = describe(player.model, player.lora)
+    prompt = prompt_tokens(player, prompts)
+    tokens = prompt + player.max_new_tokens
+    shape = _shape(player, trainer, prompt, work)
+    trial = try_model(player.model, player.lora, size, shape, player.device)
+    sampling = _sampling_bytes(player, size, tokens, device.type)
+    training = _training_bytes(player, trainer, size, shape, trial, device.type)
+    program = program_memory() if device.type == "cpu" else 0
+    processes = _processes(trainer)
+    copies = processes if device.type == "cpu" else 1
+    peak = max(program + sampling, copies * (program + training))
+    memory = machine_memory(device)
+    estimate = CostEstimate(
+        (),
+        parameters=size.parameters,
+        trainable=size.trainable,
+        mean_prompt_tokens=prompt,
+        memory_while_sampling=sampling,
+        memory_while_training=training,
+        peak_memory=peak,
+        memory=memory,
+        processes=processes,
+        device=device.type,
+        advice="",
+        **_seconds(player, trainer, judge, prompt, work, shape, trial),
+    )
+    if estimate.fits:
+        return estimate
+    return replace(estimate, advice=_advice(player, trainer, training > sampling))
+
+
+# -- what is passed through the model
+
+
+def prompt_tokens(player: Local, prompts: Sequence[Prompt]) -> float:
+    """The mean number of tokens of these prompts as the player reads them, its chat
+    template's included; an assumed number where there are none.
+    """
+    encoding = player.encoding()
+    lengths = []
+    for prompt in prompts:
+        try:
+            lengths.append(len(encoding.prompt_ids(prompt.messages)))
+        except NoRoom:
+            lengths.append(encoding.max_length)
+    return sum(lengths) / len(lengths) if lengths else ASSUMED
+
+
+def _prompts(source: Prompts, seed: int) -> tuple[list[Prompt], tuple[str, ...]]:
+    """A sample of the training prompts, and notes."""
+    try:
+        prompts = source.load().training
+    except DataError as error:
+        return [], (
+            f"the prompts cannot be read yet, so {ASSUMED:.0f} tokens each are assumed "
+            f"({error})",
         )
-        grouped[cost] = (*grouped.get(cost, ()), name)
-    return tuple(
-        replace(cost, learners=names) for cost, names in grouped.items()
-    ), notes
+    dice = seeds.generator(seed, "plan")
+    chosen = dice.permutation(len(prompts))[:SAMPLE].tolist()
+    return [prompts[i] for i in chosen], ()
 
 
-def _sampling_bytes(player: Local, model: Description, tokens: float) -> float:
-    """Weights, and the keys and values of a batch of answers."""
-    width = _bytes_per_number(player)
-    cache = player.batch_size * tokens * model.kv_numbers * width
-    return model.parameters * width + cache
+def _shape(player: Local, trainer: Learner, prompt: float, work: Work) -> WorkShape:
+    """The batches in which the player samples and the trainer learns."""
+    rows = min(player.batch_size, max(1, work.answers // max(1, work.stages)))
+    copies = max(1, work.answers // max(1, work.matches))
+    new = player.max_new_tokens
+    answers = 2 if trainer.needs == "pairs" else 1
+    batch = getattr(trainer, "batch_size", 1)
+    return WorkShape(
+        rows=rows,
+        prompts=max(1, rows // copies),
+        prompt=max(1, round(prompt)),
+        new=new,
+        batch=batch,
+        length=max(2, round(prompt) + answers * new),
+        answer=answers * new,
+    )
+
+
+# -- memory
+
+
+def _sampling_bytes(
+    player: Local, size: Description, tokens: float, device: str
+) -> float:
+    """Weights, the keys and values of a batch of answers, and the numbers from which
+    its next tokens are chosen.
+    """
+    short = player.dtype in ("bfloat16", "float16")
+    short |= player.dtype == "auto" and device != "cpu" and size.short
+    width = 2 if short else 4
+    cache = player.batch_size * tokens * size.kv_numbers * width
+    logits = 4 * 4 * player.batch_size * size.vocabulary
+    return size.parameters * width + cache + logits
 
 
 def _training_bytes(
-    player: Local, model: Description, trainer: Learner, tokens: float
+    player: Local,
+    trainer: Learner,
+    size: Description,
+    shape: WorkShape,
+    trial: Trial | None,
+    device: str,
 ) -> float:
-    """Weights, gradients and two Adam moments, activations, and what the trainer keeps."""
-    width = _bytes_per_number(player)
-    weights = model.parameters * width + model.trainable * (width + 8)
-    kept = trainer.kept(model.parameters, player.lora is not None)
-    answers_per_example = 1 if trainer.needs == "episodes" else 2
-    rows = answers_per_example * getattr(trainer, "batch_size", 1)
-    activations = rows * tokens * model.hidden * model.layers * ACTIVATIONS * width
-    return weights + kept + activations
+    """Weights, gradients and two moments of AdamW, activations, the head's logits, and
+    what the trainer keeps besides.
+    """
+    bf16 = getattr(trainer, "precision", "fp32") == "bf16"
+    frozen = size.parameters - size.trainable if player.lora is not None else 0
+    weights = frozen * (2.0 if bf16 else 4.0) + 16.0 * size.trainable
+    kept = trainer.kept(size.parameters, player.lora is not None)
+    by_token, by_layer = _kept(size, trial)
+    if bf16:
+        by_token, by_layer = 0.6 * by_token, 0.6 * by_layer
+    if getattr(trainer, "gradient_checkpointing", False):
+        by_token = by_layer + size.layers * size.hidden * (2 if bf16 else 4)
+    activations = shape.batch * shape.length * by_token
+    chunk = getattr(trainer, "chunk", None) or (256 if device == "cpu" else 2048)
+    logits = 2 * 4 * min(chunk, shape.batch * shape.answer) * size.vocabulary
+    return _divided(trainer, weights) + kept + activations + logits
 
 
-def _bytes_per_number(player: Local) -> int:
-    return 2 if player.dtype in ("bfloat16", "float16") else 4
+def _kept(size: Description, trial: Trial | None) -> tuple[float, float]:
+    """Bytes that a token leaves for the backward pass, in all layers and in one."""
+    if trial is not None:
+        return trial.kept, trial.kept_by_layer
+    by_layer = 4.0 * ACTIVATIONS * size.hidden
+    return size.layers * by_layer, by_layer
 
 
-def _prompt_tokens(config: RunConfig) -> tuple[float, tuple[str, ...]]:
-    """Mean length of a prompt, and notes; 64 tokens where the source is not there yet."""
-    try:
-        prompts = config.prompts.load().training
-    except DataError as error:
-        return 64.0, (
-            f"the prompts cannot be read yet, so 64 tokens each are assumed ({error})",
-        )
-    characters = sum(
-        len(message.content) for prompt in prompts for message in prompt.messages
-    )
-    return characters / CHARACTERS_PER_TOKEN / max(1, len(prompts)), ()
+def _launch(trainer: Learner) -> Launch | None:
+    return getattr(trainer, "launch", None)
 
 
-def _matrix_speed() -> tuple[float, str]:
-    """(floating-point operations a second of a large matrix product here, the device's name)."""
-    import torch
+def _processes(trainer: Learner) -> int:
+    launch = _launch(trainer)
+    return 1 if launch is None else launch.processes
 
-    from equipoise.models.device import choose_device
 
-    device = choose_device()
-    fast = device.type == "cuda"
-    size, dtype = (8192, torch.bfloat16) if fast else (1024, torch.float32)
-    matrix = torch.rand(size, size, dtype=dtype, device=device)
-    best = float("inf")
-    for _ in range(4):
-        started = time.perf_counter()
-        (matrix @ matrix)[0, 0].item()
-        best = min(best, time.perf_counter() - started)
-    name = torch.cuda.get_device_name() if fast else f"this {device.type.upper()}"
-    return 2 * size**3 / best, name
+def _divided(trainer: Learner, weights: float) -> float:
+    """What of the weights and their optimizer is in one process: a part of them, where
+    the processes divide the model.
+    """
+    launch = _launch(trainer)
+    if launch is None:
+        return weights
+    divides = launch.accelerate().get("distributed_type") in ("FSDP", "DEEPSPEED")
+    return weights / launch.processes if divides else weights
+
+
+def _advice(player: Local, trainer: Learner, training: bool) -> str:
+    """What to set, the cheapest first."""
+    settings = []
+    if not training:
+        if player.batch_size > 1:
+            settings.append(f"player_defaults.batch_size={player.batch_size // 2}")
+    else:
+        batch = getattr(trainer, "batch_size", 1)
+        if not getattr(trainer, "gradient_checkpointing", True):
+            settings.append("learner.gradient_checkpointing=true")
+        if batch > 1:
+            settings.append(f"learner.batch_size={batch // 2}")
+        if player.lora is None:
+            settings.append("player_defaults.lora={r: 16}")
+        elif getattr(trainer, "precision", "bf16") == "fp32":
+            settings.append("learner.precision=bf16")
+    return ", ".join(settings) or "a smaller model"
+
+
+# -- time
+
+
+def _seconds(
+    player: Local,
+    trainer: Learner,
+    judge: Judge,
+    prompt: float,
+    work: Work,
+    shape: WorkShape,
+    trial: Trial | None,
+) -> dict[str, float | None]:
+    """The seconds of sampling, of scoring by opponents, of training and of judging."""
+    if trial is None:
+        names = ("sampling", "scoring", "training", "judging")
+        return {f"{name}_seconds": None for name in names}
+    tokens = prompt + player.max_new_tokens
+    batches = work.answers / shape.rows
+    reading = batches * shape.prompts * prompt * trial.read
+    passes, updates = _passes(trainer)
+    learned = work.examples * tokens
+    if trainer.needs == "pairs":
+        learned = work.examples * (prompt / 2 + player.max_new_tokens)
+    recomputed = 4 / 3 if getattr(trainer, "gradient_checkpointing", False) else 1.0
+    training = learned * (updates * recomputed * trial.train + passes * trial.score)
+    return {
+        "sampling_seconds": reading + batches * player.max_new_tokens * trial.step,
+        "scoring_seconds": work.scored * tokens * trial.score,
+        "training_seconds": training + work.steps * trial.update,
+        "judging_seconds": _judging(judge, player, tokens, work, trial),
+    }
+
+
+def _passes(trainer: Learner) -> tuple[float, float]:
+    """(passes without gradients, passes with them) of an example."""
+    if isinstance(trainer, PolicyGradientSettings):
+        models = 2 if trainer.critic == "model" else 1
+        return models + (trainer.kl > 0), models * trainer.epochs
+    if isinstance(trainer, FineTuningSettings):
+        return 0, trainer.epochs
+    return 0, 1
+
+
+def _judging(
+    judge: Judge, player: Local, tokens: float, work: Work, trial: Trial
+) -> float | None:
+    """Seconds of judging: none by rule; by a model of this process as if it were like
+    the player; None where it is not known.
+    """
+    model = getattr(judge, "model", None)
+    if isinstance(model, Endpoint) or judge.kind in ("peers", "panel"):
+        return None
+    if isinstance(model, Local):
+        batches = math.ceil(work.questions / model.batch_size)
+        reading = work.questions * tokens * trial.read
+        return reading + batches * model.max_new_tokens * trial.step
+    if isinstance(model, str):
+        return work.questions * tokens * trial.score
+    return 0.0

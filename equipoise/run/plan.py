@@ -20,10 +20,12 @@ from equipoise.players.local import Local
 from equipoise.prompts.split import PromptSplit
 from equipoise.run.checks import check_run
 from equipoise.run.config import RunConfig
-from equipoise.run.cost import CostEstimate, costs
+from equipoise.run.cost import CostEstimate, Work, costs
 from equipoise.run.roster import expected_generations
 from equipoise.run.schedules import value_at
 from equipoise.types import PlayerId, Prompt
+
+FEW_STEPS = 50  # optimizer steps below which a language model hardly moves
 
 
 @dataclass(frozen=True)
@@ -79,19 +81,57 @@ def plan(config: RunConfig) -> RunPlan:
     """What a run of this configuration would do, and an estimate of memory and time on
     this machine.
 
-    Nothing is sampled and no model is loaded; a large matrix product is timed. Raises
-    what `check_run` raises.
+    Nothing is sampled and no weights are loaded; a layer or two of each model, with
+    random weights, are timed. Raises what `check_run` raises.
     """
     checked = check_run(config)
     config, split = checked.config, checked.split
     counts = count(config, split)
-    estimates, reading_notes = costs(
-        config,
+    measured = [t for t in range(config.generations + 1) if _due(config, t)]
+    work = Work(
         answers=counts.answers,
+        matches=counts.matches + counts.held_out_matches,
+        stages=config.generations + len(measured),
         examples=2 * counts.pairs_at_most + counts.episodes_at_most,
+        steps=counts.optimizer_steps_at_most,
         scored=counts.opponent_log_probabilities_at_most,
+        questions=counts.questions_to_judges,
     )
-    return RunPlan(config, counts, estimates, (*checked.notes, *reading_notes))
+    estimates, reading_notes = costs(config, work)
+    notes = (*checked.notes, *reading_notes, *short_runs(config, counts))
+    return RunPlan(config, counts, estimates, notes)
+
+
+def short_runs(config: RunConfig, counts: RunCounts) -> tuple[str, ...]:
+    """Warnings of runs so short that the learners hardly move.
+
+    A learner that keeps its optimizer warms up once; one that is trained anew in each
+    generation warms up a share of its steps.
+    """
+    turns = expected_generations(config.turns, config.learning, config.generations)
+    notes = []
+    for name in config.learning:
+        taught = [t for t, (_, learning) in enumerate(turns) if name in learning]
+        steps = counts.optimizer_steps_at_most // max(1, len(config.learning))
+        trainer = config.learner_of(name)
+        warmup = getattr(trainer, "warmup_steps", 0)
+        if taught and warmup >= steps:
+            notes.append(
+                f"learner: warmup_steps = {warmup} is no less than the {steps} optimizer "
+                f"steps of '{name}', whose learning rate never reaches its peak; set "
+                f"learner.warmup_steps={steps // 10}"
+            )
+        elif trainer.needs != "game" and steps < FEW_STEPS:
+            notes.append(
+                f"learner: '{name}' takes at most {steps} optimizer steps in the whole "
+                f"run, fewer than {FEW_STEPS}, and will hardly move; more prompts, "
+                "smaller batches or a higher learner.learning_rate help"
+            )
+    return tuple(dict.fromkeys(notes))
+
+
+def _due(config: RunConfig, t: int) -> bool:
+    return config.evaluate.due(t, config.generations)
 
 
 def count(config: RunConfig, split: PromptSplit) -> RunCounts:

@@ -3,6 +3,7 @@
 import pytest
 from small import RED_TEAM_RUN, settings
 
+from equipoise.run import recipes
 from equipoise.run.ledger import Ledger
 from equipoise.run.roster import expected_generations
 from equipoise.run.turns import BestResponse
@@ -97,3 +98,73 @@ def test_best_responses_are_foreseen_at_their_longest(most, ages):
     found = expected_generations(turns, ["defender", "adversary"], 4)
     assert len(found) == 5 and found[-1][1] == ()
     assert [player.generation for player in found[-1][0]] == ages
+
+
+QUICK = settings(
+    generations=1,
+    prompts__per_generation=12,
+    prompts__held_out=8,
+    evaluate__samples=2,
+    policy__batch_size=8,
+)
+
+
+@pytest.fixture
+def estimate(command):
+    """estimate(learner__batch_size=4) -> (the one estimate, what was noted)"""
+
+    def of(**changes):
+        done = command("plan", "quickstart", *QUICK, *settings(**changes), "--json")
+        assert done.code == 0, done.err
+        [found] = done.facts["estimates"]
+        return found, done.err
+
+    return of
+
+
+def test_prompts_are_counted_with_their_template(estimate):
+    config = recipes.load("quickstart", QUICK[1::2])
+    encoding = config.players["policy"].encoding()
+    prompts = config.prompts.load().training
+    lengths = [len(encoding.prompt_ids(prompt.messages)) for prompt in prompts]
+    bare = [len(encoding.text_ids(prompt.messages[0].content)) for prompt in prompts]
+    found, _ = estimate()
+    mean = sum(lengths) / len(lengths)
+    assert mean > sum(bare) / len(bare) + 1
+    assert found["mean_prompt_tokens"] == pytest.approx(mean, abs=1)
+
+
+def test_settings_that_save_memory_are_read(estimate):
+    plain, _ = estimate()
+    smaller = [
+        estimate(learner__gradient_checkpointing=True)[0],
+        estimate(learner__precision="bf16")[0],
+        estimate(learner__batch_size=2)[0],
+    ]
+    peaks = [found["training_memory_bytes"] for found in smaller]
+    assert max(peaks) < plain["training_memory_bytes"]
+    divided, _ = estimate(learner__launch="{config: fsdp2, num_processes: 4}")
+    assert divided["training_memory_bytes"] < plain["training_memory_bytes"]
+    assert "each of 4 processes" in divided["memory_while_training"]
+    for name in ("sampling", "training", "scoring"):
+        assert plain[f"{name}_seconds"] > 0
+
+
+def test_what_does_not_fit_says_what_to_set(estimate):
+    found, _ = estimate(policy__batch_size=20_000_000)
+    assert not found["fits"] and found["peak_memory_bytes"] > found["memory_bytes"]
+    assert "does not fit in" in found["peak_memory"]
+    assert "; set player_defaults.batch_size=10000000" in found["peak_memory"]
+
+
+def test_a_run_that_will_hardly_move_is_noted(estimate, command):
+    assert "fewer than 50" in estimate()[1]
+    assert "optimizer steps" not in estimate(prompts__per_generation=1000)[1]
+    noted = command(
+        "plan",
+        "gpo_clerks",
+        *RED_TEAM_RUN,
+        *settings(learner__warmup_steps=100),
+        "--json",
+    ).err
+    assert "warmup_steps = 100 is no less than the" in noted
