@@ -1,13 +1,13 @@
 """What `plan` says beforehand beside what a run then takes: peak memory, and the time of
-sampling and of training.
+sampling, scoring and training.
 
     python -m benchmarks.plan_accuracy
     python -m benchmarks.plan_accuracy --model FOLDER       # SmolLM2-135M-Instruct
 
 Three shapes, each a short run in a process of its own: the built-in tiny model, and a
-chat model with LoRA and with all its weights trained. Memory is the process's peak
-resident set (`wait4`); seconds are those of the run's stages, by the clock, so other
-work on the machine lengthens them; `cpu` is what the process itself computed. The raw
+chat model with LoRA and with all its weights trained. The run's stages are told apart by
+its monitor: the peak of the resident set in each, and the CPU seconds that it computed
+(one thread), which other work on the machine does not lengthen. Linux only. The raw
 result goes to `benchmarks/results/plan_accuracy.json`.
 """
 
@@ -19,47 +19,85 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.running import equipoise, with_settings
-from equipoise.run.directory import RunDirectory
-from equipoise.run.stage_times import stage_times
+from benchmarks.running import equipoise, provenance, with_settings
+from equipoise.run.monitor import Silent
 
+RESET = Path("/proc/self/clear_refs")
 RESULT = Path(__file__).parent / "results" / "plan_accuracy.json"
 TINY = (
     "generations=1",
-    "prompts.per_generation=400",
-    "prompts.held_out=100",
-    "evaluate.samples=2",
+    "prompts.per_generation=200",
+    "prompts.held_out=50",
+    "evaluate.samples=1",
+    "learner.epochs=1",
 )
 CHAT = (
     "generations=1",
-    "prompts.per_generation=12",
-    "prompts.held_out=8",
-    "evaluate.samples=2",
+    "prompts.per_generation=8",
+    "prompts.held_out=4",
+    "evaluate.samples=1",
     "judge=shorter",
-    "policy.max_new_tokens=48",
+    "learner.epochs=1",
+    "policy.max_new_tokens=32",
     "policy.max_length=256",
     "policy.batch_size=32",
     "learner.batch_size=4",
 )
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What a run took: bytes at the peak, seconds of its stages, CPU seconds in all."""
+CHILD = """
+import sys
+from pathlib import Path
+from benchmarks.plan_accuracy import Stages
+from equipoise.run import recipes
+from equipoise.run.directory import RunDirectory
+from equipoise.run.playing import play_out
+stages = Stages()
+folder, *settings = sys.argv[1:]
+config = recipes.load("quickstart", settings)
+with RunDirectory.create(config, Path(folder)) as run:
+    play_out(run, stages)
+stages.write()
+"""
 
-    memory: float
-    sampling: float
-    training: float
-    wall: float
-    cpu: float
+
+class Stages(Silent):
+    """Bytes at the peak and CPU seconds of each stage, summed by name."""
+
+    def __init__(self) -> None:
+        self._name = "start"
+        self._began = 0.0
+        self._memory: dict[str, float] = {}
+        self._seconds: dict[str, float] = {}
+
+    def stage(
+        self, name: str, total: int | None = None, generation: int | None = None
+    ) -> None:
+        """The stage before is over."""
+        now, last = time.process_time(), self._name
+        self._seconds[last] = self._seconds.get(last, 0.0) + now - self._began
+        self._memory[last] = max(self._memory.get(last, 0.0), _peak())
+        RESET.write_text("5")  # the peak is counted anew
+        self._name, self._began = name, now
+
+    def write(self) -> None:
+        """Print them."""
+        self.stage("end")
+        print(json.dumps({"memory": self._memory, "cpu": self._seconds}))
+
+
+def _peak() -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    [line] = [line for line in lines if line.startswith("VmHWM")]
+    return int(line.split()[1]) * 1024.0
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -76,20 +114,26 @@ def main(argv: Sequence[str] | None = None) -> None:
                 threads=options.threads,
             )
         )
-        with tempfile.TemporaryDirectory() as folder:
-            measured = _measured(settings, Path(folder) / "run", options.threads)
+        measured = _measured(settings, options.threads)
         [estimate] = planned["estimates"]
         results.append(
             {
                 "shape": name,
-                "settings": list(settings),
+                "settings": [_public(setting) for setting in settings],
                 "estimate": estimate,
-                "measured": asdict(measured),
+                "measured": measured,
             }
         )
         Console().print(f"{name}: done", style="dim")
     _print(results)
-    RESULT.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    record = {"provenance": provenance(), "shapes": results}
+    RESULT.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _public(setting: str) -> str:
+    """Without folders of this machine."""
+    key, _, value = setting.partition("=")
+    return f"{key}={Path(value).name}" if Path(value).is_absolute() else setting
 
 
 def _options(argv: Sequence[str] | None) -> Any:
@@ -114,31 +158,18 @@ def _shapes(options: Any) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _measured(settings: Sequence[str], folder: Path, threads: int) -> Measured:
-    command = [sys.executable, "-m", "equipoise", "run", "quickstart"]
-    command += [*with_settings(settings), "--out", str(folder), "--json"]
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
-            command,
-            stdout=output,
-            stderr=subprocess.STDOUT,
+def _measured(settings: Sequence[str], threads: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", CHILD, f"{folder}/run", *settings],
             env=os.environ | {"OMP_NUM_THREADS": str(threads)},
+            capture_output=True,
+            text=True,
+            check=False,
         )
-        _, status, used = os.wait4(process.pid, 0)
-        if status:
-            output.seek(0)
-            raise SystemExit(output.read().decode())
-    with RunDirectory.read(folder) as run:
-        stages = run.ledger.stages()
-    times = stage_times(stages)
-    inside = times["measure"].parts.get("play", 0.0)
-    return Measured(
-        memory=used.ru_maxrss * 1024.0,
-        sampling=times["play"].seconds + inside,
-        training=times["learn"].seconds,
-        wall=sum(time.seconds for time in times.values()),
-        cpu=used.ru_utime + used.ru_stime,
-    )
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _print(results: Sequence[dict[str, Any]]) -> None:
@@ -147,14 +178,15 @@ def _print(results: Sequence[dict[str, Any]]) -> None:
         table.add_column(heading, justify="right" if heading == "ratio" else "left")
     for result in results:
         estimate, measured = result["estimate"], result["measured"]
+        memory, cpu = measured["memory"], measured["cpu"]
+        sampling = cpu["play"] + cpu["play held-out"]
+        scoring = cpu["opponents' log-probabilities"]
+        peak = estimate["peak_memory_bytes"]
         rows = (
-            (
-                "peak memory, MiB",
-                estimate["peak_memory_bytes"] / 2**20,
-                measured["memory"] / 2**20,
-            ),
-            ("sampling, s", estimate["sampling_seconds"], measured["sampling"]),
-            ("training, s", estimate["training_seconds"], measured["training"]),
+            ("peak memory, MiB", peak / 2**20, max(memory.values()) / 2**20),
+            ("sampling, CPU s", estimate["sampling_seconds"], sampling),
+            ("scoring, CPU s", estimate["scoring_seconds"], scoring),
+            ("training, CPU s", estimate["training_seconds"], cpu["learn"]),
         )
         for name, expected, taken in rows:
             table.add_row(

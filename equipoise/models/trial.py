@@ -1,9 +1,9 @@
 """A trial of a model's architecture, with random weights and a layer or two, on this
 machine: what a pass takes, for the whole model.
 
-What one layer takes is the difference between a trial of two layers and one of a single
-layer; a model of a few layers is tried whole. No weights are read. The passes are the
-sampler's and the trainer's own.
+A model of a few layers is tried whole. Of a longer one two layers are, with embeddings
+and head and without; the latter is what every two layers more take.
+No weights are read. The passes are the sampler's and the trainer's own.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
 from torch import nn
+from transformers import DynamicCache
 
 from equipoise.errors import ModelError, first_line
 from equipoise.models.adapters import Lora, add_adapter
@@ -30,7 +31,7 @@ from equipoise.models.token_choice import SamplingSettings, choose
 SHORT = 4  # layers up to which a model is tried whole
 LARGEST = 400_000_000  # parameters of a trial; a larger one would take too long
 TOKENS = 256  # about the most tokens of a pass in a trial of training
-READ = 512  # about the most tokens of prompts that are read at once
+READ = 256  # about the most tokens of prompts that are read at once
 UPDATED = 4_000_000  # about the most weights of an optimizer step that is tried
 REPEATS = 2
 
@@ -39,7 +40,7 @@ REPEATS = 2
 class WorkShape:
     """The passes that are tried: a batch of `rows` answers to `prompts` different
     prompts, lengths in tokens, and a training's forward pass of `batch` rows of
-    `length` tokens, `answer` of them learned from.
+    `length` tokens, `answer` of them learned from. `bf16`: products in bfloat16.
     """
 
     rows: int
@@ -49,6 +50,7 @@ class WorkShape:
     batch: int
     length: int
     answer: int
+    bf16: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +82,14 @@ class _Passes:
     train: float
     kept: float
 
-    def more(self, single: _Passes, layers: int) -> _Passes:
-        """Of `layers` more layers, each taking what this takes beyond `single`."""
-        names = ("read", "step", "score", "train", "kept")
-        pairs = {name: (getattr(self, name), getattr(single, name)) for name in names}
-        grown = {
-            name: two + layers * max(0.0, two - one)
-            for name, (two, one) in pairs.items()
-        }
-        return _Passes(**grown)
+    def with_layers(self, count: float, body: _Passes) -> _Passes:
+        """With so many times more of what `body` takes."""
+        return _Passes(
+            *(
+                getattr(self, part.name) + count * getattr(body, part.name)
+                for part in fields(self)
+            )
+        )
 
 
 def try_model(
@@ -107,20 +108,19 @@ def try_model(
         return None
     with quiet():
         built = _build(model, lora, layers, target)
-    passes = _passes(built, size.vocabulary, shape, target)
-    update = _update_seconds(built) * size.trainable
-    kept_by_layer = passes.kept / layers
-    if layers < size.layers:
-        _cut_to_one_layer(built, layers)
-        single = _passes(built, size.vocabulary, shape, target)
-        kept_by_layer = max(0.0, passes.kept - single.kept)
-        passes = passes.more(single, size.layers - layers)
+    with torch.autocast(target.type, torch.bfloat16, enabled=shape.bf16):
+        passes = _passes(built, size.vocabulary, shape, target)
+        kept_by_layer = passes.kept / layers
+        if layers < size.layers:
+            body = _body_passes(built, size.vocabulary, shape, target)
+            kept_by_layer = body.kept / layers
+            passes = passes.with_layers(size.layers / layers - 1, body)
     return Trial(
         passes.read,
         passes.step,
         passes.score,
         passes.train,
-        update,
+        _update_seconds(built) * size.trainable,
         passes.kept,
         kept_by_layer,
     )
@@ -145,15 +145,6 @@ def _build(model: str, lora: Lora | None, layers: int, device: torch.device) -> 
     return (built if lora is None else add_adapter(built, lora)).to(device)
 
 
-def _cut_to_one_layer(built: Any, layers: int) -> None:
-    """Drop all layers but the first."""
-    for module in built.modules():
-        for name, child in list(module.named_children()):
-            if isinstance(child, nn.ModuleList) and len(child) == layers:
-                setattr(module, name, child[:1])
-    built.config.get_text_config().num_hidden_layers = 1
-
-
 def _passes(
     built: Any, vocabulary: int, shape: WorkShape, device: torch.device
 ) -> _Passes:
@@ -163,9 +154,58 @@ def _passes(
         return torch.randint(0, vocabulary, (rows, length), generator=dice)
 
     built.eval()
-    base = built.get_base_model() if hasattr(built, "get_base_model") else built
-    read, step = _sampling(base, tokens, shape, device)
+    read, step = _sampling(_without_adapter(built), tokens, shape, device)
     return _Passes(read, step, *_training(built, tokens, shape, device))
+
+
+def _body_passes(
+    built: Any, vocabulary: int, shape: WorkShape, device: torch.device
+) -> _Passes:
+    """Likewise, of the layers without the output head."""
+    body = _without_adapter(built).base_model
+    length, prompts, rows = _sizes(shape)
+    ids_PT = torch.randint(0, vocabulary, (prompts, length), device=device)
+    ids_BT = torch.randint(0, vocabulary, (rows, shape.length), device=device)
+    token_B1 = torch.randint(0, vocabulary, (shape.rows, 1), device=device)
+    cache: Any = None
+
+    def read() -> None:
+        nonlocal cache
+        cache = DynamicCache(config=built.config)
+        body(input_ids=ids_PT, past_key_values=cache)
+
+    def passed() -> torch.Tensor:
+        return body(input_ids=ids_BT, use_cache=False).last_hidden_state
+
+    with torch.inference_mode():
+        read_seconds = _seconds(read, device)
+        cache.reorder_cache(torch.arange(shape.rows, device=device) % prompts)
+        step = _seconds(lambda: body(input_ids=token_B1, past_key_values=cache), device)
+    with torch.no_grad():
+        score = _seconds(passed, device)
+    kept = _kept_bytes(built, passed)
+    train = _seconds(lambda: passed().sum().backward(), device)
+    count = rows * shape.length
+    return _Passes(
+        read_seconds / (prompts * length),
+        step,
+        score / count,
+        train / count,
+        kept / count,
+    )
+
+
+def _without_adapter(built: Any) -> Any:
+    return built.get_base_model() if hasattr(built, "get_base_model") else built
+
+
+def _sizes(shape: WorkShape) -> tuple[int, int, int]:
+    """(tokens of a row in the middle of its answer, prompts that are read at once, rows
+    of a forward pass of training)
+    """
+    length = shape.prompt + shape.new // 2
+    prompts = max(1, min(shape.prompts, READ // length))
+    return length, prompts, max(1, min(shape.batch, TOKENS // shape.length))
 
 
 Draw = Callable[[int, int], torch.Tensor]
@@ -178,8 +218,7 @@ def _sampling(
     """Seconds of reading a prompt's token, and of a step of all rows in the middle of
     their answers.
     """
-    length = shape.prompt + shape.new // 2
-    prompts = max(1, min(shape.prompts, READ // length))
+    length, prompts, _ = _sizes(shape)
     texts = tokens(prompts, length).tolist()
     batch: Any = None
 
@@ -204,7 +243,7 @@ def _training(
     built: Any, tokens: Draw, shape: WorkShape, device: torch.device
 ) -> tuple[float, float, float]:
     """(seconds a token without gradients, with gradients, bytes a token that are kept)."""
-    rows = max(1, min(shape.batch, TOKENS // shape.length))
+    rows = _sizes(shape)[2]
     answers = shape.answer // shape.new
     examples = [
         PromptAnswers(

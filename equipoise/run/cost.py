@@ -92,7 +92,7 @@ def costs(
     estimates: list[CostEstimate] = []
     tried: dict[str, CostEstimate] = {}
     for name in config.learning:
-        player = config.players[name]
+        player = config.playing[name]
         if not isinstance(player, Local):
             continue
         trainer = config.learner_of(name)
@@ -115,6 +115,7 @@ def _estimate(
     from equipoise.models.device import choose_device
 
     device = choose_device(player.device)
+    program = program_memory() if device.type == "cpu" else 0
     size = describe(player.model, player.lora)
     prompt = prompt_tokens(player, prompts)
     tokens = prompt + player.max_new_tokens
@@ -122,7 +123,6 @@ def _estimate(
     trial = try_model(player.model, player.lora, size, shape, player.device)
     sampling = _sampling_bytes(player, size, tokens, device.type)
     training = _training_bytes(player, trainer, size, shape, trial, device.type)
-    program = program_memory() if device.type == "cpu" else 0
     processes = _processes(trainer)
     copies = processes if device.type == "cpu" else 1
     peak = max(program + sampling, copies * (program + training))
@@ -192,6 +192,7 @@ def _shape(player: Local, trainer: Learner, prompt: float, work: Work) -> WorkSh
         batch=batch,
         length=max(2, round(prompt) + answers * new),
         answer=answers * new,
+        bf16=getattr(trainer, "precision", "fp32") == "bf16",
     )
 
 
@@ -228,8 +229,6 @@ def _training_bytes(
     weights = frozen * (2.0 if bf16 else 4.0) + 16.0 * size.trainable
     kept = trainer.kept(size.parameters, player.lora is not None)
     by_token, by_layer = _kept(size, trial)
-    if bf16:
-        by_token, by_layer = 0.6 * by_token, 0.6 * by_layer
     if getattr(trainer, "gradient_checkpointing", False):
         by_token = by_layer + size.layers * size.hidden * (2 if bf16 else 4)
     activations = shape.batch * shape.length * by_token
