@@ -101,12 +101,32 @@ SYMMETRIC = {
 }
 
 
+def on_games(solvers, exact, games, few):
+    """(solver, game): the exact solver on each game; the others on `few` of them, and on
+    the rest, which add other shapes and units, among the slow tests.
+    """
+    return [
+        (solver, game)
+        if solver == exact or game in few
+        else pytest.param(solver, game, marks=pytest.mark.slow)
+        for solver in solvers
+        for game in games
+    ]
+
+
 def assert_distribution(mixture_A):
     assert (mixture_A >= 0).all() and mixture_A.sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("game", GAMES)
-@pytest.mark.parametrize("solver", FUNCTIONS)
+@pytest.mark.parametrize(
+    ("solver", "game"),
+    on_games(
+        FUNCTIONS,
+        "zero_sum",
+        GAMES,
+        {"dominated", "saddle point", "large pay-offs", "random 12x8"},
+    ),
+)
 def test_equilibrium_and_value_of_a_matrix_game(solver, game):
     payoff_AM = GAMES[game]
     solve, tolerance = FUNCTIONS[solver]
@@ -138,8 +158,10 @@ def column_player_value(payoff_AM):
     return middle + unit * solved.fun
 
 
-@pytest.mark.parametrize("game", SYMMETRIC)
-@pytest.mark.parametrize("kind", COMPONENTS)
+@pytest.mark.parametrize(
+    ("kind", "game"),
+    on_games(COMPONENTS, "zero_sum", SYMMETRIC, {"one player", "tiny", "random 20"}),
+)
 def test_population_mixture_of_a_symmetric_game(kind, game):
     payoff_NN = SYMMETRIC[game]
     mixture_N = Solver.build(kind).solve(payoff_NN)

@@ -31,10 +31,18 @@ def prompts(task: object, **settings: object) -> list:
     return TaskPrompts.model_validate(values).load().training
 
 
-def test_every_task_pays_its_own_answer_in_full_and_others_less() -> None:
+TASKS = sorted(set(gym.factory.DATASETS) - WITHOUT_ANSWER)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [TASKS[::8], pytest.param(TASKS, marks=pytest.mark.slow)],
+    ids=["every eighth", "all"],
+)  # slow: those between, some of which take long to make
+def test_every_task_pays_its_own_answer_in_full_and_others_less(names) -> None:
     failed: dict[str, object] = {}
     judge = SolvesTask()
-    for name in sorted(set(gym.factory.DATASETS) - WITHOUT_ANSWER):
+    for name in names:
         prompt = prompts(name)[0]
         kept = json.loads(json.dumps(prompt.facts))
         assert kept == prompt.facts, f"{name}: a ledger would not keep its facts"
