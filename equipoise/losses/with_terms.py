@@ -44,7 +44,7 @@ class ORPO(AgainstNobody, Member):
     """
 
     kind: Literal["orpo"] = "orpo"
-    length: Literal["mean"] = Field(
+    length: Literal["mean"] = Field(  # type: ignore[assignment]
         "mean", description="an answer's log-probability: the mean per token"
     )
     odds_weight: float = Field(
