@@ -23,11 +23,13 @@ from equipoise.cli.serving_options import (
     option_texts,
     with_extensions,
 )
+from equipoise.errors import ConfigError
 from equipoise.serve.extension import offered
 
 if TYPE_CHECKING:
     import asyncio
 
+    from equipoise.serve.catalogue import Catalogue, ServedModel
     from equipoise.serve.conversation import Conversation, Exchange
     from equipoise.serve.engine import EngineRequest
 
@@ -231,7 +233,7 @@ def chat(
         typer.echo(f"note: {note}", err=True)
     with asyncio.Runner() as runner:
         try:
-            served = runner.run(catalogue.find(player or catalogue.default, seed))
+            served = runner.run(_served(catalogue, player or catalogue.default, seed))
             defaults = _defaults(served.defaults, system, seed, temperature, max_tokens)
             conversation = Conversation(served.engine, extended, defaults)
             for field, choice in choices.items():
@@ -246,6 +248,16 @@ def chat(
             runner.run(catalogue.close())
     if terminal.failed:
         raise typer.Exit(1)
+
+
+async def _served(catalogue: Catalogue, player: str, seed: int) -> ServedModel:
+    """Raises ConfigError for a name that is not served."""
+    from equipoise.serve.protocol import Problem
+
+    try:
+        return await catalogue.find(player, seed)
+    except Problem as problem:
+        raise ConfigError(f"--player {player}: {problem}") from problem
 
 
 def _defaults(

@@ -44,7 +44,8 @@ def explain_device() -> str:
             f"{working.type} is used: torch {torch.__version__} finds "
             f"{count} × {_model_name(working)}"
         )
-    threads = f"the CPU is used, with {torch.get_num_threads()} threads"
+    count = torch.get_num_threads()
+    threads = f"the CPU is used, with {count} thread{'s' if count > 1 else ''}"
     built_for = torch.accelerator.current_accelerator()
     if built_for is None:
         return f"{threads}: torch {torch.__version__} is built for CPUs alone"

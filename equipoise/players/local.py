@@ -125,8 +125,12 @@ class Local(Player):
         return None if self.adapter is None else resolve_adapter(self.adapter)
 
     def faults(self) -> Iterator[str]:
-        """That the model, its tokenizer, its template or its adapter is not there."""
+        """That the model, its tokenizer, its template, its adapter or its device is not
+        there.
+        """
         try:
+            if self.device not in ("auto", "cpu"):  # asking takes torch
+                choose_device(self.device)
             self.encoding()
             _ = self.start
         except UserError as error:

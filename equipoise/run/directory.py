@@ -115,13 +115,15 @@ class RunDirectory:
     @staticmethod
     def _check_vacant(folder: Path, overwrite: bool) -> None:
         """Raises RunError where a new run would replace what it must not."""
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if folder.exists() and not folder.is_dir():
+            raise RunError(f"{folder}: is a file; choose another --out")
+        if folder.exists() and any(folder.iterdir()):
             if not overwrite:
                 raise RunError(
                     f"{folder}: exists; `equipoise resume {folder}`, or --overwrite, "
                     "or another --out"
                 )
-            if folder.is_dir() and not (folder / "config.yaml").exists():
+            if not (folder / "config.yaml").exists():
                 raise RunError(
                     f"{folder}: is not a run directory, so it is not overwritten; "
                     "choose another --out"

@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from equipoise.locks import check_writable
 from equipoise.run.database import to_json
 from equipoise.run.ledger import Ledger
 from equipoise.types import Episode, Judgement, Match, Message, Pair, Prompt
@@ -29,10 +30,14 @@ CHUNK = 10_000  # rows held in memory at a time
 
 
 def export(ledger: Ledger, folder: Path) -> dict[Path, int]:
-    """Write every table to `folder`/NAME.parquet, in place of older files; returns file -> rows."""
+    """Write every table to `folder`/NAME.parquet, in place of older files; returns file -> rows.
+
+    Raises RunError where the folder cannot be written.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    check_writable(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written: dict[Path, int] = {}
     for name, (columns, rows) in TABLES.items():

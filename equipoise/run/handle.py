@@ -10,10 +10,11 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from equipoise.errors import ConfigError
+from equipoise.errors import ConfigError, RunError
 from equipoise.judges.base import Judge
+from equipoise.locks import check_writable
 from equipoise.models.quiet import ignore_known_warnings
 from equipoise.ratings.base import Ratings
 from equipoise.run import frames, recipes
@@ -42,6 +43,7 @@ class Exported:
 
 
 Part = Literal["train", "held_out", "test"]
+PARTS = get_args(Part)
 
 
 class Run:
@@ -88,6 +90,7 @@ class Run:
 
         Args: part: train, held_out or test, None: all; generation: one only, None: all.
         """
+        _one_of(part, PARTS, "part")
         with RunDirectory.read(self.path) as run:
             return frame(frames.MATCHES, frames.match_rows(run, part, generation))
 
@@ -95,6 +98,7 @@ class Run:
         self, part: Part | None = None, generation: int | None = None
     ) -> Frame:
         """What was judged: one row a judge's word on a seat of a match; args as `matches`."""
+        _one_of(part, PARTS, "part")
         with RunDirectory.read(self.path) as run:
             rows = frames.judgement_rows(run, part, generation)
             return frame(frames.JUDGEMENTS, rows)
@@ -115,12 +119,18 @@ class Run:
         Args: out: the file, None: report.html in the run's folder; beside: other runs
         to draw beside this one, `RUN` or `RUN@GENERATION`, where the evaluation
         compares runs.
+
+        Raises RunError where the file cannot be written.
         """
         from equipoise.report.html import render
 
         path = self.path / "report.html" if out is None else Path(out)
+        if path.is_dir():
+            raise RunError(f"{path}: is a folder; name the file, as {path}/report.html")
+        check_writable(path.parent)
         with RunDirectory.read(self.path) as run:
             others = measurements_beside(run, beside)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(render(page(run, beside=others)), encoding="utf-8")
         return path
 
@@ -195,7 +205,7 @@ class Run:
         """
         from equipoise.report.terminal import Display
 
-        _one_of(part, ("train", "held_out", "test"), "part")
+        _one_of(part, PARTS, "part")
         other = recipes.component(Judge, judge, settings, "--with")
         with (
             RunDirectory.open(self.path) as run,

@@ -108,15 +108,29 @@ def whole(recipe: Recipe) -> dict[str, Any]:
     """The settings as `read` gives them, and `published`, what the recipe says of its
     paper (`run.published`).
     """
+    return _extended(recipe, ())
+
+
+def _extended(recipe: Recipe, above: tuple[Path, ...]) -> dict[str, Any]:
+    """The settings over what they extend; `above` are those that extend this one."""
     if isinstance(recipe, Mapping):
         values, home = plain(recipe), Path()
-    else:
+    elif isinstance(recipe, str | Path):
         values, home = _loaded(recipe), Path(recipe).parent
+        place = Path(recipe).resolve()
+        if place in above:
+            raise ConfigError(f"{recipe}: extends itself")
+        above = (*above, place)
+    else:
+        raise ConfigError(
+            "a recipe is a packaged name, a YAML file or a mapping, and this is of type "
+            f"{type(recipe).__name__}"
+        )
     base = values.pop("extends", None)
     if base is None:
         return values
     is_file = str(base).endswith((".yaml", ".yml"))
-    return merge(whole(home / base if is_file else base), values)
+    return merge(_extended(home / base if is_file else base, above), values)
 
 
 def _loaded(recipe: str | Path) -> dict[str, Any]:
@@ -134,7 +148,12 @@ def _text(recipe: str | Path) -> str:
     if path.suffix in (".yaml", ".yml"):
         if not path.is_file():
             raise ConfigError(f"{path}: no such file")
-        return path.read_text(encoding="utf-8")
+        try:
+            return path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ConfigError(
+                f"{path}: is not UTF-8 text (byte {error.start})"
+            ) from error
     file = recipe_folder() / f"{recipe}.yaml"
     if not file.is_file():
         hint = nearest(str(recipe), list(packaged()))
@@ -228,6 +247,8 @@ def override(values: dict[str, Any], overrides: Overrides) -> dict[str, str]:
             for leaf in _leaves(path, value):
                 origins[leaf] = f"settings['{key}']"
         return origins
+    if isinstance(overrides, str):
+        raise ConfigError(f"settings '{overrides}': must be a mapping")
     for text in overrides:
         key, equals, value = text.partition("=")
         if not equals or not key:

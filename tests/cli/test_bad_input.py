@@ -67,6 +67,7 @@ def on(path: object, *further: str) -> list[str]:
         ("report_to=[wandb]", ["report_to", "'wandb' is not installed"]),
         ("generations", ["write it as -s key.path=value"]),
         ("seed=[", ["not YAML"]),
+        ("policy.device=vulkan", ["players.policy", "device 'vulkan'"]),
     ],
 )
 def test_settings(command, override, words, monkeypatch):
@@ -94,6 +95,20 @@ def test_recipes_and_runs_that_are_not_there(command):
     for verb in ("resume", "status", "report"):
         done = command(verb, "nowhere")
         assert done.code == 2 and "no run here" in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"extends: ./mine.yaml\n", "mine.yaml: extends itself"),
+        (b"\xff\xfename: mine\n", "mine.yaml: is not UTF-8 text (byte 0)"),
+    ],
+)
+def test_a_recipe_that_cannot_be_read(command, tmp_path, text, words):
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_bytes(text)
+    done = command("plan", recipe)
+    assert done.code == 2 and words in done.err, done.err
 
 
 def test_a_required_setting(command):

@@ -190,3 +190,8 @@ class Seen:
         import os
 
         os.write(self._end, text.encode())
+
+
+def test_a_player_that_is_not_there(command):
+    done = command("chat", "--model", "builtin", "--player", "nobody")
+    assert done.code == 2 and "there is no model 'nobody'" in done.err, done.err

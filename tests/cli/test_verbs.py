@@ -83,6 +83,26 @@ def test_overwrite_is_asked_for(command, run):
     assert command("run", *FINITE, "--out", run, "--overwrite", "--json").code == 0
 
 
+def test_a_file_in_place_of_a_folder_is_left_alone(command, run, tmp_path):
+    file = tmp_path / "mine.txt"
+    file.write_text("mine")
+    for line in (
+        ("run", "quickstart", "--out", file, "--overwrite"),
+        ("export", run, "--to", file),
+        ("report", run, "--out", file / "page.html"),
+    ):
+        done = command(*line)
+        assert done.code == 2 and str(file) in done.err, done.err
+    assert file.read_text() == "mine"
+    done = command("report", run, "--out", tmp_path)
+    assert done.code == 2 and "is a folder" in done.err
+
+
+def test_a_report_makes_the_folder_that_it_is_asked_for(command, run, tmp_path):
+    page = tmp_path / "pages" / "mine.html"
+    assert command("report", run, "--out", page).code == 0 and page.is_file()
+
+
 def test_only_runs_are_overwritten(command, tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thesis.tex").write_text("years of work")

@@ -93,6 +93,24 @@ def test_a_fault_names_the_setting():
         recipes.load("quickstart", {"loss.eta": "much"})
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((["quickstart"],), "a mapping, and this is of type list"),
+        (("quickstart", "generations=2"), "'generations=2': must be a mapping"),
+    ],
+)
+def test_arguments_of_another_type(arguments, words):
+    with pytest.raises(ConfigError, match=words):
+        equipoise.plan(*arguments)
+
+
+def test_a_part_that_no_run_has(run):
+    for rows in (run.matches, run.judgements):
+        with pytest.raises(ConfigError, match="heldout: must be train or held_out"):
+            rows("heldout")
+
+
 def test_a_part_may_be_given_as_itself_or_its_class():
     by_class = recipes.load("quickstart", {"judge": Polite})
     by_instance = recipes.load("quickstart", {"judge": Polite.model_validate({})})
