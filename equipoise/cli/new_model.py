@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from equipoise.errors import ConfigError
+from equipoise.locks import check_writable
 from equipoise.options import Json, show
 
 
@@ -62,6 +63,7 @@ def new_model(
         raise ConfigError(
             f"{out}: is not an empty folder; choose another --out, or --overwrite to write into it"
         )
+    check_writable(out)
     texts = list(read_texts(corpus, column or ()))
     shape = model.resize(size, hidden=hidden, layers=layers, heads=heads)
     made = model.new_model(

@@ -10,6 +10,7 @@ from typing import Any
 
 from equipoise.errors import DataError, RunError
 from equipoise.learners.sft import SFT, train_sft
+from equipoise.locks import check_writable
 from equipoise.prompts.files import Files
 from equipoise.run.monitor import Monitor, Silent
 from equipoise.types import Message, Prompt
@@ -45,9 +46,10 @@ def fine_tune(
     TRL's prompt-completion or messages format; seed: of the data's order; max_length:
     tokens of chat and answer, None: the model's; overwrite: replace what is in `out`.
 
-    Raises RunError where `out` is not empty, DataError for a row without an answer, and
-    what `train_sft` raises.
+    Raises RunError where `out` is not empty or cannot be written, DataError for a row
+    without an answer, and what `train_sft` raises.
     """
+    check_writable(out)
     if out.exists() and any(out.iterdir()) and not overwrite:
         raise RunError(f"{out}: is not empty; use --overwrite, or choose another --out")
     examples = read_examples(data) if isinstance(data, str) else data

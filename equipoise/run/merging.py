@@ -10,6 +10,7 @@ from typing import get_args
 from pydantic import TypeAdapter, ValidationError
 
 from equipoise.errors import ConfigError, ModelError, RunError
+from equipoise.locks import check_writable
 from equipoise.models.adapters import packaged_models
 from equipoise.models.loading import Dtype, load_config, load_model, load_tokenizer
 from equipoise.models.quiet import quiet
@@ -56,6 +57,7 @@ def merge(
         )
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise RunError(f"{to}: exists and is not empty; choose another --to")
+    check_writable(to)
     with RunDirectory.read(folder) as run:
         settings = run.config.players[player.name]
         assert isinstance(settings, Local), "it alone has adapters"

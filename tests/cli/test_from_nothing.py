@@ -80,3 +80,15 @@ def test_sft_says_what_is_wrong(command, rows, tmp_path):
     (tmp_path / "full" / "thesis.tex").write_text("years of work")
     refused = command("sft", "builtin", rows(ROWS), "--out", "full")
     assert refused.code == 2 and "not empty" in refused.err
+
+
+def test_models_are_not_made_below_a_file(command, rows, tmp_path):
+    out = tmp_path / "file" / "model"
+    out.parent.write_text("mine")
+    corpus = rows([{"prompt": "2 + 2?", "completion": "4"}])
+    for line in (
+        ("new-model", "--corpus", corpus, "--out", out),
+        ("sft", "builtin", corpus, "--out", out),
+    ):
+        done = command(*line)
+        assert done.code == 2 and "file: cannot be written" in done.err, done.err

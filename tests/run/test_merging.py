@@ -62,6 +62,7 @@ def test_what_cannot_be_merged_is_refused(command, adapter_copy, tmp_path):
         ((whole, "--to", "out"), "holds no adapter"),
         ((adapter_copy, "--to", "out"), "is no generation of a run"),
         ((tmp_path / "absent" / "1", "--to", "out"), "is no generation of a run"),
+        ((adapter, "--to", "full/thesis.tex/out"), "cannot be written"),
         ((adapter, "--to", "out", "--base", "./gone"), "'./gone' does not exist"),
         ((adapter, "--to", "out", "--dtype", "int3"), "must be one of"),
     ]
