@@ -10,6 +10,10 @@ Where a machine lacks Punkt's data, it runs on the list of abbreviations that li
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -36,11 +40,38 @@ def splitter(tokens: Tokens) -> Words:
 
 
 def find_punkt() -> None:
-    """Let NLTK find Punkt's data; what the machine has comes first. NLTK is installed."""
+    """Let NLTK find Punkt's data; what the machine has comes first. NLTK is installed.
+
+    NLTK reads no data that another account could change, as where a checkout is
+    writable by its group; it is given a copy then.
+    """
     import nltk
 
-    if str(PUNKT) not in nltk.data.path:
-        nltk.data.path.append(str(PUNKT))
+    folder = str(_private(PUNKT))
+    if folder not in nltk.data.path:
+        nltk.data.path.append(folder)
+
+
+@cache
+def _private(folder: Path) -> Path:
+    """The folder, or a copy of it for as long as this process lives."""
+    paths = [folder, *sorted(folder.rglob("*"))]
+    if os.name != "posix" or all(_is_ours(path.stat()) for path in paths):
+        return folder
+    copy = Path(tempfile.mkdtemp(prefix="equipoise-punkt-"))
+    atexit.register(shutil.rmtree, copy, ignore_errors=True)
+    for path in paths[1:]:
+        target = copy / path.relative_to(folder)
+        if path.is_dir():
+            target.mkdir(mode=0o700)
+        else:
+            target.write_bytes(path.read_bytes())
+            target.chmod(0o600)
+    return copy
+
+
+def _is_ours(stat: os.stat_result) -> bool:
+    return stat.st_uid in (0, os.getuid()) and not stat.st_mode & 0o022
 
 
 @cache
