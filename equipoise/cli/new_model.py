@@ -59,11 +59,7 @@ def new_model(
     from equipoise.models import new_model as model
     from equipoise.models.corpus import read_texts
 
-    if out.is_file() or (out.is_dir() and any(out.iterdir()) and not overwrite):
-        raise ConfigError(
-            f"{out}: is not an empty folder; choose another --out, or --overwrite to write into it"
-        )
-    check_writable(out)
+    _check_out(out, overwrite)
     texts = list(read_texts(corpus, column or ()))
     shape = model.resize(size, hidden=hidden, layers=layers, heads=heads)
     made = model.new_model(
@@ -77,3 +73,14 @@ def new_model(
             f"in {made.folder}"
         )
         typer.echo(f"the corpus: {len(texts):,} texts, {made.corpus_tokens:,} tokens")
+
+
+def _check_out(out: Path, overwrite: bool) -> None:
+    """Raises ConfigError for a file or a folder that holds something, RunError where
+    nothing can be written.
+    """
+    if out.is_file() or (out.is_dir() and any(out.iterdir()) and not overwrite):
+        raise ConfigError(
+            f"{out}: is not an empty folder; choose another --out, or --overwrite to write into it"
+        )
+    check_writable(out)
