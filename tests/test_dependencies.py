@@ -31,7 +31,8 @@ def imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names.add(node.module.split(".")[0])
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("orskip"):
-            names |= {ast.literal_eval(arg).split(".")[0] for arg in node.args}
+            given = [arg for arg in node.args if isinstance(arg, ast.Constant)]
+            names |= {str(arg.value).split(".")[0] for arg in given}
     return names
 
 

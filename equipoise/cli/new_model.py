@@ -67,12 +67,12 @@ def new_model(
     )
     if json:
         show(asdict(made))
-    else:
-        typer.echo(
-            f"{made.parameters:,} parameters, {made.vocabulary:,} tokens of vocabulary "
-            f"in {made.folder}"
-        )
-        typer.echo(f"the corpus: {len(texts):,} texts, {made.corpus_tokens:,} tokens")
+        return
+    size_of = (
+        f"{made.parameters:,} parameters, {made.vocabulary:,} tokens of vocabulary"
+    )
+    typer.echo(f"{size_of} in {made.folder}")
+    typer.echo(f"the corpus: {len(texts):,} texts, {made.corpus_tokens:,} tokens")
 
 
 def _check_out(out: Path, overwrite: bool) -> None:
