@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from equipoise import seeds
 from equipoise.errors import DataError
@@ -21,12 +22,14 @@ from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.models.encoding import NoRoom
 from equipoise.models.loading import Description, describe
 from equipoise.models.machine import machine_memory, program_memory
-from equipoise.models.trial import Trial, WorkShape, try_model
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.prompts.base import Prompts
 from equipoise.run.config import RunConfig
 from equipoise.types import Prompt
+
+if TYPE_CHECKING:
+    from equipoise.models.trial import Trial, WorkShape
 
 SAMPLE = 200  # prompts whose tokens are counted
 ASSUMED = 64.0  # tokens of a prompt where none can be read
@@ -120,6 +123,8 @@ def _estimate(
     prompt = prompt_tokens(player, prompts)
     tokens = prompt + player.max_new_tokens
     shape = _shape(player, trainer, prompt, work)
+    from equipoise.models.trial import try_model
+
     trial = try_model(player.model, player.lora, size, shape, player.device)
     sampling = _sampling_bytes(player, size, tokens, device.type)
     training = _training_bytes(player, trainer, size, shape, trial, device.type)
@@ -184,6 +189,8 @@ def _shape(player: Local, trainer: Learner, prompt: float, work: Work) -> WorkSh
     new = player.max_new_tokens
     answers = 2 if trainer.needs == "pairs" else 1
     batch = getattr(trainer, "batch_size", 1)
+    from equipoise.models.trial import WorkShape
+
     return WorkShape(
         rows=rows,
         prompts=max(1, rows // copies),

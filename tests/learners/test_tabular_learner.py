@@ -279,7 +279,8 @@ def test_a_newton_step_goes_down_whatever_the_curvature():
 # -- another minimiser
 
 
-@pytest.mark.parametrize("kind", sorted(PreferenceLoss.KINDS))
+# KTO's value is not convex, so that two minimisers need not meet.
+@pytest.mark.parametrize("kind", sorted(set(PreferenceLoss.KINDS) - {"kto"}))
 def test_newton_agrees_with_scipy(kind):
     torch.set_num_threads(1)
     loss = PreferenceLoss.build(

@@ -243,9 +243,9 @@ def test_ratings_are_recomputed_from_the_ledger(played, capsys):
     ("options", "words"),
     [
         ({"by": "elo", "of": "ladder", "judge": ""}, "--of ladder"),
-        ({"by": "elow", "of": "", "judge": ""}, "did you mean 'elo'"),
+        ({"by": "elow", "of": None, "judge": ""}, "did you mean 'elo'"),
         (
-            {"by": "{kind: elo, kk: 3}", "of": "", "judge": ""},
+            {"by": "{kind: elo, kk: 3}", "of": None, "judge": ""},
             "--by: .*unknown key 'kk'",
         ),
         (

@@ -11,9 +11,9 @@ from equipoise.run.directory import RunDirectory
 
 SMALL = settings(
     generations=1,
-    prompts__per_generation=4,
+    prompts__per_generation=8,
     prompts__count=40,
-    prompts__held_out=8,
+    prompts__held_out=16,
     evaluate__every=1,
     learner__minibatches=1,
     players__assistant__max_new_tokens=140,
@@ -44,7 +44,7 @@ def test_the_measures_are_means_of_what_is_recorded(talked):
         matches = run.ledger.matches("held_out", 0)
         words = run.ledger.judgements_of(match.id for match in matches)
     scores = [words[match.id].scores["assistant"] for match in matches]
-    assert len(scores) == 8
+    assert len(scores) == 16
     for name, utility in (("user", "user"), ("llm", "llm")):
         assert first["utilities"][name]["mean"] == pytest.approx(
             fmean(found[utility] for found in scores)
@@ -70,7 +70,7 @@ def test_shares_of_moves_are_shares_and_both_kinds_of_question_were_asked(talked
             assert sum(
                 shares[name] for name in ("DA", "CQ", "AQ", "none")
             ) == pytest.approx(1)
-        assert sum(shares["n"] for shares in facts["actions"].values()) == 8
+        assert sum(shares["n"] for shares in facts["actions"].values()) == 16
 
 
 def test_what_beats_a_generation_is_an_earlier_one(talked):
