@@ -102,7 +102,7 @@ class WandB:
     """
 
     def __init__(self, logs: Path, project: str, name: str) -> None:
-        import wandb
+        import wandb  # pyright: ignore[reportMissingImports]
 
         # A run in a folder has one identity, so that its parts are one run when synced.
         identity = f"{child(0, str(logs.resolve())) % 16**12:012x}"
@@ -129,7 +129,7 @@ class MLflow:
     """Files in `logs/mlflow`, unless MLFLOW_TRACKING_URI names a server."""
 
     def __init__(self, logs: Path, project: str, name: str) -> None:
-        from mlflow.tracking import MlflowClient
+        from mlflow.tracking import MlflowClient  # pyright: ignore[reportMissingImports]
 
         folder = (logs / "mlflow").resolve()
         folder.mkdir(exist_ok=True)
