@@ -14,6 +14,7 @@ step, as `answer` is one.
 import json
 import socket
 import struct
+import sys
 import threading
 import time
 from collections import deque
@@ -93,6 +94,14 @@ class Seen:
     time: float
 
 
+class QuietServer(ThreadingHTTPServer):
+    """Says nothing of clients that leave early; of all else, what is usual."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class OpenAIServer:
     """What a test holds: the address, what came in, and what is answered."""
 
@@ -109,7 +118,7 @@ class OpenAIServer:
         self._script: deque[Any] = deque()
         self._lock = threading.Lock()
         self._now = 0
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._http = QuietServer(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads, self._http.block_on_close = True, False
         self._thread = threading.Thread(
             target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True

@@ -25,11 +25,9 @@ class Endpoint(EndpointSettings):
 
         Raises ConfigError when the key is not set.
         """
-        from equipoise.players.endpoint_actor import EndpointActor, MemoryReplies
+        from equipoise.players.endpoint_actor import EndpointActor
+        from equipoise.players.paid_replies import MemoryReplies
         from equipoise.players.requests import Connection
 
         replies = resources.replies or resources.get("replies in memory", MemoryReplies)
-        connection = Connection(
-            self.base_url, self.key(), timeout=self.timeout, retries=self.retries
-        )
-        return EndpointActor(self, connection, replies)
+        return EndpointActor(self, Connection(self), replies)

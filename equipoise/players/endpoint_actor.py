@@ -6,16 +6,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from collections import deque
 from collections.abc import Coroutine, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 from equipoise.errors import BudgetSpent, EquipoiseError, ModelError, UserError
 from equipoise.models.resources import Replies, Spending
 from equipoise.players.endpoint_settings import EndpointSettings
 from equipoise.players.faults import configuration_fault
-from equipoise.players.requests import Connection, Failure, ServerReply
+from equipoise.players.paid_replies import plus
+from equipoise.players.requests import Connection, Failure, pause_after, set_within
+from equipoise.players.server_reply import (
+    WITHHELD,
+    ServerReply,
+    Usage,
+    without_surrogates,
+)
 from equipoise.types import Move, View, record_id
 
 T = TypeVar("T")
@@ -25,39 +33,26 @@ SCHEMA_FORMATS = ("json_schema", "json_object", "none")
 FORMAT_REFUSED = {400, 404, 422, 501}
 # Most tokens that a chat template puts around a message; reserved of a budget.
 TEMPLATE_TOKENS = 16
-
-
-class MemoryReplies:
-    """Replies that are kept for as long as the process lasts."""
-
-    def __init__(self) -> None:
-        self._replies: dict[str, dict[str, Any]] = {}
-        self._spent: dict[str, Spending] = {}
-
-    def reply(self, key: str) -> dict[str, Any] | None:
-        """The kept reply to the request `key`, or None."""
-        return self._replies.get(key)
-
-    def add_reply(
-        self, key: str, account: str, reply: dict[str, Any], tokens: int, cost: float
-    ) -> None:
-        """Keep a reply, with its cost to the account."""
-        self._replies[key] = reply
-        self._spent[account] = plus(self.spent(account), Spending(1, tokens, cost))
-
-    def spent(self, account: str) -> Spending:
-        """What the account has spent."""
-        return self._spent.get(account, Spending())
+NOTHING = Usage(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A view as it is sent to the server; `body` lacks only the schema's format."""
+    """A view as it is sent to the server; `body` lacks only the schema's format.
+
+    `attempt` counts the replies that were paid for and could not be used.
+    """
 
     key: str
     body: dict[str, Any]
     schema: dict[str, Any] | None
+    longest: Usage  # the most tokens that it can take
     reserve: Spending  # the most that the reply can cost
+    attempt: int = 0
+
+
+# A request in flight; its move is None where it is to be sent again.
+Attempts = dict[asyncio.Task[Move | None], Request]
 
 
 class EndpointActor:
@@ -73,6 +68,7 @@ class EndpointActor:
         automatic = player.structured == "auto"
         self._formats = SCHEMA_FORMATS if automatic else (player.structured,)
         self._spent = Spending()
+        self._counts_tokens = False  # whether the server has given counts so far
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One answer per view.
@@ -117,7 +113,7 @@ class EndpointActor:
         body: dict[str, Any] = {
             "model": player.model,
             "messages": [
-                {"role": message.role, "content": message.content}
+                {"role": message.role, "content": without_surrogates(message.content)}
                 for message in view.messages
             ],
             player.max_tokens_field: player.max_new_tokens,
@@ -138,14 +134,26 @@ class EndpointActor:
         )
         # A token is at least a byte long.
         prompt_tokens = sum(
-            len(message.content.encode()) + TEMPLATE_TOKENS for message in view.messages
+            len(message["content"].encode()) + TEMPLATE_TOKENS
+            for message in body["messages"]
         )
-        reserve = Spending(
-            1,
-            prompt_tokens + player.max_new_tokens,
-            self._cost(prompt_tokens, player.max_new_tokens),
+        longest = Usage(prompt_tokens, player.max_new_tokens)
+        reserve = self._charge(longest)
+        return Request(
+            record_id("reply", identity), body, view.schema, longest, reserve
         )
-        return Request(record_id("reply", identity), body, view.schema, reserve)
+
+    def _charge(self, usage: Usage, unstated: Usage = NOTHING) -> Spending:
+        """One call of so many tokens; `unstated` stands for the counts that are missing."""
+        prompt_tokens, completion_tokens = (
+            count if count is not None else other or 0
+            for count, other in (
+                (usage.prompt_tokens, unstated.prompt_tokens),
+                (usage.completion_tokens, unstated.completion_tokens),
+            )
+        )
+        cost = self._cost(prompt_tokens, completion_tokens)
+        return Spending(1, prompt_tokens + completion_tokens, cost)
 
     def _cost(self, prompt_tokens: int, completion_tokens: int) -> float:
         prices = self.player.prices
@@ -181,7 +189,7 @@ class EndpointActor:
         """Send the requests side by side, as `concurrency` and the budget allow, and
         add the moves to `moves`.
         """
-        in_flight: dict[asyncio.Task[Move], Request] = {}
+        in_flight: Attempts = {}
         try:
             await self._send_in_turn(deque(requests), in_flight, moves)
         finally:
@@ -193,7 +201,7 @@ class EndpointActor:
     async def _send_in_turn(
         self,
         waiting: deque[Request],
-        in_flight: dict[asyncio.Task[Move], Request],
+        in_flight: Attempts,
         moves: dict[str, Move],
     ) -> None:
         first_error: EquipoiseError | None = None
@@ -213,7 +221,12 @@ class EndpointActor:
             for task in done:
                 request = in_flight.pop(task)
                 try:
-                    moves[request.key] = task.result()
+                    move = task.result()
+                    if move is None:
+                        again = replace(request, attempt=request.attempt + 1)
+                        waiting.append(again)
+                    else:
+                        moves[request.key] = move
                 except EquipoiseError as error:
                     # The others in flight are awaited and kept, but not retried.
                     first_error = first_error or error
@@ -245,41 +258,70 @@ class EndpointActor:
             str(name),
         )
 
-    async def _send(self, request: Request, stop: asyncio.Event) -> Move:
+    async def _send(self, request: Request, stop: asyncio.Event) -> Move | None:
+        """The move; None where the request is to be sent again, as the budget allows."""
+        pause = pause_after(request.attempt) if request.attempt else 0
+        if pause and await set_within(stop, pause):
+            return Move("", "error", error=f"{self.player.model}: not sent again")
         outcome = await self._outcome(request, stop)
-        if isinstance(outcome, Failure):
-            fault = configuration_fault(self.player, outcome)
-            if fault:
-                raise ModelError(f"endpoint {self.player.base_url}: {fault}")
-            return Move("", "error", error=f"{self.player.model}: {outcome}")
-        reply = self._keep(request, outcome)
-        self._check_usage(outcome)
-        return _move(reply)
+        if isinstance(outcome, ServerReply):
+            reply = self._keep(request, outcome)
+            self._check_counts(outcome.usage)
+            return _move(reply)
+        fault = configuration_fault(self.player, outcome)
+        if fault:
+            raise ModelError(f"endpoint {self.player.base_url}: {fault}")
+        error = f"{self.player.model}: {outcome}"
+        if not outcome.usage.stated:
+            return Move("", "error", error=error)
+        reply = self._keep_unusable(outcome, error)
+        tries_left = outcome.transient and request.attempt < self.player.retries
+        if tries_left and not stop.is_set():
+            return None
+        return _failed_move(reply, error)
 
     def _keep(self, request: Request, completion: ServerReply) -> dict[str, Any]:
-        """Record a completion with its cost, and count it; returns it as it is kept."""
-        prompt_tokens = completion.prompt_tokens or 0
-        completion_tokens = completion.completion_tokens or 0
-        tokens = prompt_tokens + completion_tokens
-        cost = self._cost(prompt_tokens, completion_tokens)
-        reply = asdict(completion) | {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": completion_tokens,
-            "cost": cost,
-        }
-        self._replies.add_reply(request.key, self._account, reply, tokens, cost)
-        self._spent = plus(self._spent, Spending(1, tokens, cost))
+        """Record a completion with its cost, and count it; returns it as it is kept.
+
+        Where tokens are paid for, those that the server does not count are charged at
+        the most that they can be.
+        """
+        usage = completion.usage
+        unstated = request.longest if self._pays_for_tokens else NOTHING
+        charge = self._charge(usage, unstated)
+        reply = {
+            "text": completion.text,
+            "finish": completion.finish,
+            "logprobs": completion.logprobs,
+        } | _counts(usage, charge)
+        self._pay(request.key, reply, charge)
         return reply
 
-    def _check_usage(self, completion: ServerReply) -> None:
-        player = self.player
-        if player.prices is None and player.budget.tokens is None:
-            return
-        if None in (completion.prompt_tokens, completion.completion_tokens):
+    def _keep_unusable(self, failure: Failure, error: str) -> dict[str, Any]:
+        """Record what an unusable reply cost; it answers no request, now or later."""
+        charge = self._charge(failure.usage)
+        reply = {"error": error} | _counts(failure.usage, charge)
+        self._pay(record_id("unusable reply", uuid.uuid4().hex), reply, charge)
+        return reply
+
+    def _pay(self, key: str, reply: dict[str, Any], charge: Spending) -> None:
+        self._replies.add_reply(key, self._account, reply, charge.tokens, charge.money)
+        self._spent = plus(self._spent, charge)
+
+    @property
+    def _pays_for_tokens(self) -> bool:
+        return self.player.prices is not None or self.player.budget.tokens is not None
+
+    def _check_counts(self, usage: Usage) -> None:
+        """Raises ModelError where tokens are paid for, and the server has never counted
+        them.
+        """
+        self._counts_tokens = self._counts_tokens or usage.stated
+        if self._pays_for_tokens and not self._counts_tokens:
             raise ModelError(
-                f"endpoint {player.base_url}: the server does not say how many tokens it "
-                "used, so prices, budget.tokens and budget.money cannot be kept; leave "
-                "them out and use budget.calls"
+                f"endpoint {self.player.base_url}: the server does not say how many "
+                "tokens it used, so prices, budget.tokens and budget.money cannot be "
+                "kept; leave them out and use budget.calls"
             )
 
     async def _outcome(
@@ -307,11 +349,6 @@ class EndpointActor:
         return outcome
 
 
-def plus(a: Spending, b: Spending) -> Spending:
-    """The sum of two accounts' spending."""
-    return Spending(a.calls + b.calls, a.tokens + b.tokens, a.money + b.money)
-
-
 def _response_format(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     if name == "json_schema":
         named = {"name": "answer", "schema": schema, "strict": True}
@@ -319,16 +356,28 @@ def _response_format(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {} if name == "none" else {"response_format": {"type": "json_object"}}
 
 
+def _counts(usage: Usage, charge: Spending) -> dict[str, Any]:
+    """What is kept of a reply's cost: the counts that the server gave, else 0."""
+    return {
+        "prompt_tokens": usage.prompt_tokens or 0,
+        "completion_tokens": usage.completion_tokens or 0,
+        "cost": charge.money,
+    }
+
+
 def _move(reply: dict[str, Any]) -> Move:
-    usage = {
+    if reply["finish"] == WITHHELD:
+        return _failed_move(reply, "the server's content filter withheld the answer")
+    finish = "length" if reply["finish"] == "length" else "stop"
+    logprobs = tuple(reply["logprobs"])
+    return Move(reply["text"], finish, logprobs=logprobs, **_usage(reply))
+
+
+def _failed_move(reply: dict[str, Any], error: str) -> Move:
+    return Move("", "error", error=error, **_usage(reply))
+
+
+def _usage(reply: dict[str, Any]) -> dict[str, Any]:
+    return {
         name: reply[name] for name in ("prompt_tokens", "completion_tokens", "cost")
     }
-    if reply["finish"] == "content_filter":
-        return Move(
-            "",
-            "error",
-            error="the server's content filter withheld the answer",
-            **usage,
-        )
-    finish = "length" if reply["finish"] == "length" else "stop"
-    return Move(reply["text"], finish, logprobs=tuple(reply["logprobs"]), **usage)

@@ -4,6 +4,7 @@ can be without asking the server.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -35,9 +36,14 @@ RESERVED_FIELDS = ("messages", "n", "stream", "stream_options")
 class Prices(Settings):
     """What tokens cost, in a currency of your choice."""
 
-    input: float = Field(ge=0, description="money per million tokens of the question")
+    input: float = Field(
+        ge=0,
+        allow_inf_nan=False,
+        description="money per million tokens of the question",
+    )
     output: float = Field(
         ge=0,
+        allow_inf_nan=False,
         description="money per million tokens of the answer, its reasoning included",
     )
 
@@ -52,7 +58,9 @@ class Budget(Settings):
     tokens: int | None = Field(
         None, ge=0, description="tokens of questions and answers together"
     )
-    money: float | None = Field(None, ge=0, description="in the currency of the prices")
+    money: float | None = Field(
+        None, ge=0, allow_inf_nan=False, description="in the currency of the prices"
+    )
 
 
 class EndpointSettings(Player):
@@ -71,7 +79,7 @@ class EndpointSettings(Player):
         "the server asks for none",
     )
     temperature: float | None = Field(
-        1.0, ge=0, description="of sampling; null: not sent"
+        1.0, ge=0, allow_inf_nan=False, description="of sampling; null: not sent"
     )
     top_p: float | None = Field(
         1.0,
@@ -106,11 +114,32 @@ class EndpointSettings(Player):
         "three that the server takes",
     )
     concurrency: int = Field(16, ge=1, description="requests in flight at most")
-    timeout: float = Field(300.0, gt=0, description="seconds that one request may take")
+    timeout: float = Field(
+        300.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds that one request may take",
+    )
     retries: int = Field(
         6,
         ge=0,
         description="further attempts after a time-out, a broken connection, 429 or 5xx",
+    )
+    longest_reply: int = Field(
+        16 * 2**20,
+        ge=1,
+        description="bytes of a reply, uncompressed; a longer one is not read to its end, "
+        "and its row fails",
+    )
+    proxy: str | None = Field(
+        None,
+        description="the proxy that requests go through: http://proxy.example:3128; "
+        "null: none. On a way to http:// it sees the key, to https:// it does not",
+    )
+    trust_env: bool = Field(
+        False,
+        description="use what the environment names: proxies (HTTPS_PROXY, ALL_PROXY, "
+        "NO_PROXY, …) and certificates (SSL_CERT_FILE, SSL_CERT_DIR)",
     )
     prices: Prices | None = Field(
         None, description="what tokens cost; null: costs are not counted"
@@ -136,6 +165,19 @@ class EndpointSettings(Player):
             )
         return url.rstrip("/").removesuffix("/chat/completions")
 
+    @field_validator("proxy")
+    @classmethod
+    def _is_a_proxy(cls, url: str | None) -> str | None:
+        parts = urlsplit(url or "http://none")
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise ValueError("must begin with http:// or https:// and name a host")
+        if "@" in parts.netloc:
+            raise ValueError(
+                "must hold no password; put the address into HTTPS_PROXY, and set "
+                "trust_env: true"
+            )
+        return url
+
     @field_validator("api_key_env")
     @classmethod
     def _is_a_name(cls, name: str | None) -> str | None:
@@ -157,6 +199,7 @@ class EndpointSettings(Player):
             if field in SETTING_OF_FIELD:
                 setting = SETTING_OF_FIELD[field]
                 raise ValueError(f"'{field}' has a setting of its own: {setting}")
+        json.dumps(body, allow_nan=False)  # raises ValueError
         return body
 
     @model_validator(mode="after")
@@ -170,7 +213,7 @@ class EndpointSettings(Player):
         return self
 
     def faults(self) -> Iterator[str]:
-        """That the key is not set."""
+        """That the key is not set, or could be none."""
         try:
             self.key()
         except ConfigError as error:
@@ -179,7 +222,7 @@ class EndpointSettings(Player):
     def key(self) -> str | None:
         """The key itself, from the environment; None where none is needed.
 
-        Raises ConfigError when it is not set.
+        Raises ConfigError when it is not set, or could be no key.
         """
         if self.api_key_env is None:
             return None
@@ -188,5 +231,10 @@ class EndpointSettings(Player):
             raise ConfigError(
                 f"the environment variable {self.api_key_env} is not set; it should "
                 f"hold the key for {self.base_url}"
+            )
+        if not (key.isascii() and key.isprintable()):
+            raise ConfigError(
+                f"the environment variable {self.api_key_env} holds a character that no "
+                "key has; was it copied whole, and nothing else with it?"
             )
         return key

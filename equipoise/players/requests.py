@@ -11,32 +11,31 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
-import json
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+
+from equipoise.players.endpoint_settings import EndpointSettings
+from equipoise.players.server_reply import (
+    UNSTATED,
+    ServerReply,
+    UnusableReplyError,
+    Usage,
+    decode,
+    read_reply,
+    without_surrogates,
+)
 
 T = TypeVar("T")
 FIRST_PAUSE = 0.5  # seconds
 LONGEST_PAUSE = 30.0  # seconds
 PATIENCE = 600.0  # seconds: a server that requests a longer wait is not waited for
 CONNECTING = 15.0  # seconds until a host that does not answer counts as unreachable
+SHORTEST_SECRET = 16  # characters of a key that is more than a word
 LONGEST_MESSAGE = 300  # characters of a server's message that are repeated in ours
 TRANSIENT = {408, 409, 425, 429}  # HTTP statuses below 500 that may pass
-
-
-@dataclass(frozen=True, slots=True)
-class ServerReply:
-    """A completion as the server gave it. Token counts are None where it gave none."""
-
-    text: str
-    finish: str
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    logprobs: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,8 @@ class Failure:
 
     `transient`: another attempt may succeed; `wait`: seconds that the server requests
     before it; `unreachable`: no connection came about. `code` and `field` are the cause
-    that the server names.
+    that the server names. `usage` is what the server counts for a reply that cannot be
+    used.
     """
 
     message: str
@@ -55,6 +55,7 @@ class Failure:
     unreachable: bool = False
     code: str = ""
     field: str = ""
+    usage: Usage = UNSTATED
 
     def __str__(self) -> str:
         return f"HTTP {self.status}: {self.message}" if self.status else self.message
@@ -65,32 +66,29 @@ class Connection:
     takes from the environment by itself.
     """
 
-    def __init__(
-        self, base_url: str, key: str | None, *, timeout: float, retries: int
-    ) -> None:
-        """`timeout` in seconds for each attempt; `retries` is how many attempts follow
-        the first.
-        """
-        self._base_url = base_url
-        self._key = key
-        self._timeout = timeout
-        self._retries = retries
+    def __init__(self, player: EndpointSettings) -> None:
+        """Raises ConfigError when the key is not set."""
+        self._player = player
+        self._key = player.key()
+        self._timeout, self._retries = player.timeout, player.retries
         self._client = self._connected()
 
     def _connected(self) -> Any:
-        from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
+        from openai import AsyncOpenAI, Timeout
 
-        key = self._key or "none"
+        from equipoise.players.http_client import BoundedClient
+
+        player, key = self._player, self._key or "none"
         client = AsyncOpenAI(
-            base_url=self._base_url,
+            base_url=player.base_url,
             api_key=key,
             max_retries=0,
-            timeout=Timeout(self._timeout, connect=min(self._timeout, CONNECTING)),
-            # Requests go to base_url alone, wherever the server would redirect them; so
-            # http never leads to TLS, and loading certificates, the slowest part of
-            # opening a player, can be left out.
-            http_client=DefaultAsyncHttpxClient(
-                follow_redirects=False, verify=urlsplit(self._base_url).scheme != "http"
+            timeout=Timeout(player.timeout, connect=min(player.timeout, CONNECTING)),
+            http_client=BoundedClient(
+                player.base_url,
+                longest=player.longest_reply,
+                proxy=player.proxy,
+                trust_env=player.trust_env,
             ),
             # Set here so that OPENAI_CUSTOM_HEADERS cannot put another in its place.
             default_headers={"Authorization": f"Bearer {key}"},
@@ -113,7 +111,7 @@ class Connection:
         self, attempt: Callable[[], Awaitable[T | Failure]], stop: asyncio.Event
     ) -> T | Failure:
         """The result of `attempt`, or its last failure: a transient one is retried, up
-        to `retries` times.
+        to `retries` times; not one that was paid for, which its payer counts first.
         """
         attempts = 0
         while True:
@@ -121,13 +119,12 @@ class Connection:
             attempts += 1
             if not isinstance(result, Failure):
                 return result
-            if not result.transient or attempts > self._retries:
+            if not result.transient or result.usage.stated or attempts > self._retries:
                 return result
-            longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempts - 1))
-            pause = random.uniform(0, longest)
+            pause = pause_after(attempts)
             if result.wait is not None:
                 pause = result.wait + min(pause, FIRST_PAUSE)
-            if pause > PATIENCE or await _set_within(stop, pause):
+            if pause > PATIENCE or await set_within(stop, pause):
                 return result
 
     async def close(self) -> None:
@@ -150,7 +147,7 @@ class Connection:
                     messages=body["messages"],
                     extra_body=further_fields(body),
                 )
-                text = reply.text
+                content = reply.content
         except TimeoutError:
             return self._timed_out()
         except openai.APIStatusError as error:
@@ -158,10 +155,12 @@ class Connection:
         except openai.APIConnectionError as error:
             return self._unconnected(error)
         try:
-            return read(json.loads(text))
-        except ValueError as error:
-            message = self._clean(f"not a chat completion ({error}): {text}")
-            return Failure(message, transient=True)
+            reply = read_reply(decode(content), logprobs=self._player.logprobs)
+        except UnusableReplyError as error:
+            beginning = content[: 2 * LONGEST_MESSAGE].decode("utf-8", "replace")
+            message = self._clean(f"not a chat completion ({error}): {beginning}")
+            return Failure(message, transient=True, usage=error.usage)
+        return replace(reply, text=self._without_key(reply.text))
 
     def _timed_out(self) -> Failure:
         return Failure(f"no answer within {self._timeout:g} s", transient=True)
@@ -183,7 +182,11 @@ class Connection:
         """`error` is an openai.APIConnectionError."""
         import httpx2
 
+        from equipoise.players.http_client import ReplyTooLongError
+
         cause = error.__cause__
+        if isinstance(cause, ReplyTooLongError):
+            return Failure(str(cause))
         unreachable = isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout)
         if isinstance(cause, httpx2.TimeoutException) and not unreachable:
             return self._timed_out()
@@ -193,11 +196,17 @@ class Connection:
             unreachable=unreachable,
         )
 
+    def _without_key(self, answer: str) -> str:
+        """`answer`, which goes to files, without a key that no answer has by chance."""
+        if self._key is None or len(self._key) < SHORTEST_SECRET:
+            return answer
+        return answer.replace(self._key, "[key]")
+
     def _clean(self, message: str) -> str:
         """`message` on one line, short, and without the key, should the server have repeated it."""
         if self._key:
             message = message.replace(self._key, "[key]")
-        message = " ".join(message.split())
+        message = " ".join(without_surrogates(message).split())
         if len(message) <= LONGEST_MESSAGE:
             return message
         return f"{message[:LONGEST_MESSAGE]}…"
@@ -212,32 +221,10 @@ def further_fields(body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def read(reply: Any) -> ServerReply:
-    """The completion in a server's JSON. Reasoning that the server keeps apart stays apart.
-
-    Raises ValueError where it holds none.
-    """
-    match reply:
-        case {"choices": [{"message": {**message}, **choice}, *_]}:
-            pass
-        case {"error": {"message": error}} | {"error": error}:
-            raise ValueError(f"the server says: {error}")
-        case _:
-            raise ValueError("no choice with a message")
-    # Where a model declines a schema, OpenAI gives its text as `refusal`; it is the
-    # answer.
-    text = message.get("content") or message.get("refusal") or ""
-    if not isinstance(text, str):
-        raise ValueError("the message's content is no text")
-    usage = reply.get("usage") or {}
-    tokens = (choice.get("logprobs") or {}).get("content") or ()
-    return ServerReply(
-        text,
-        str(choice.get("finish_reason") or "stop"),
-        usage.get("prompt_tokens"),
-        usage.get("completion_tokens"),
-        tuple(float(token["logprob"]) for token in tokens),
-    )
+def pause_after(attempts: int) -> float:
+    """Seconds to wait after so many attempts that failed: drawn, and longer each time."""
+    longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(attempts - 1, 60))
+    return random.uniform(0, longest)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -252,13 +239,14 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     except ValueError:
         pass
     try:
-        date = email.utils.parsedate_to_datetime(value)
-    except ValueError:
+        date = email.utils.parsedate_to_datetime(value).timestamp()
+    except (ValueError, OverflowError):
         return None
-    return max(0.0, date.timestamp() - time.time())
+    return max(0.0, date - time.time())
 
 
-async def _set_within(event: asyncio.Event, seconds: float) -> bool:
+async def set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Whether the event is set within so many seconds."""
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()

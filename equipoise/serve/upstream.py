@@ -156,12 +156,7 @@ class UpstreamEngine:
                 f"{player.model}: budget: a server keeps no account; leave it out, or limit the key"
             )
         self.player, self._continues = player, continues
-        self._connection = StreamingConnection(
-            player.base_url,
-            player.key(),
-            timeout=player.timeout,
-            retries=player.retries,
-        )
+        self._connection = StreamingConnection(player)
         self._places = asyncio.Semaphore(player.concurrency)
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Piece, None]:

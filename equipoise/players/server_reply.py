@@ -1,0 +1,203 @@
+"""A server's JSON read into a completion: nothing in it is taken on trust.
+
+Each field is checked by itself. A text loses its lone surrogates (halves of a
+character, which no file can hold); a count of tokens is a whole number that a call can
+take, or it is not stated; an end that is not known is no end. What cannot be an answer
+is an UnusableReplyError, which still says what the server counts for it: it may have been
+paid for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+LARGEST_COUNT = 10_000_000  # tokens; no call takes more, whatever a server says
+COMPLETE = {
+    "stop",
+    "eos",
+    "eos_token",
+    "end_turn",
+    "stop_sequence",
+    "tool_calls",
+    "function_call",
+}
+CUT = {"length", "max_tokens", "max_output_tokens", "model_length"}
+WITHHELD = "content_filter"
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+LOWEST = -1e9  # nats; a token of less is none that was sampled
+ROUNDING = 1e-3  # nats above 0 that a log-probability may lie, as floats are rounded
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens that the server counts; None where it gives no count, or an impossible one."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+    @property
+    def stated(self) -> bool:
+        """Whether both counts are there."""
+        return None not in (self.prompt_tokens, self.completion_tokens)
+
+
+UNSTATED = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReply:
+    """A completion as the server gave it. `finish`: stop, length or content_filter."""
+
+    text: str
+    finish: str
+    usage: Usage = UNSTATED
+    logprobs: tuple[float, ...] = ()
+
+
+class UnusableReplyError(ValueError):
+    """A reply that holds no answer; `usage` is what the server counts for it."""
+
+    def __init__(self, message: str, usage: Usage = UNSTATED) -> None:
+        super().__init__(message)
+        self.usage = usage
+
+
+def decode(body: bytes) -> Any:
+    """The JSON in a reply's body. Raises UnusableReplyError."""
+    text = body.decode("utf-8-sig", "replace")
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise UnusableReplyError("its JSON is nested too deeply") from None
+    except ValueError as error:
+        raise UnusableReplyError(str(error)) from None
+
+
+def read_reply(reply: Any, *, logprobs: bool = False) -> ServerReply:
+    """The completion in a server's JSON. Reasoning that the server keeps apart stays
+    apart; log-probabilities are read where `logprobs` asks for them.
+
+    Raises UnusableReplyError where it holds none, or one that cannot be used.
+    """
+    usage = read_usage(reply.get("usage")) if isinstance(reply, Mapping) else UNSTATED
+    match reply:
+        case {"choices": [{"message": {**message}, **choice}, *_]}:
+            pass
+        case {"error": {"message": error}} | {"error": error} if error:
+            raise UnusableReplyError(f"the server says: {brief(error)}", usage)
+        case _:
+            raise UnusableReplyError("no choice with a message", usage)
+    finish = read_finish(choice.get("finish_reason"))
+    if finish is None:
+        end = brief(choice.get("finish_reason"))
+        raise UnusableReplyError(f"the server ended the answer by '{end}'", usage)
+    try:
+        text = read_text(message)
+        given = read_logprobs(choice.get("logprobs")) if logprobs else ()
+    except ValueError as error:
+        raise UnusableReplyError(str(error), usage) from None
+    return ServerReply(text, finish, usage, given)
+
+
+def read_finish(reason: Any) -> str | None:
+    """How an answer ended: stop, length or content_filter; None where it broke off.
+
+    A server that gives no reason is taken to have finished.
+    """
+    if reason is None or reason == "":
+        return "stop"
+    if not isinstance(reason, str):
+        return None
+    name = reason.casefold()
+    if name in COMPLETE:
+        return "stop"
+    if name in CUT:
+        return "length"
+    return WITHHELD if name == WITHHELD else None
+
+
+def read_text(message: Mapping[str, Any]) -> str:
+    """A message's text, be it one string or a list of parts; "" where it has none.
+
+    Where a model declines a schema, OpenAI gives its text as `refusal`; it is the
+    answer. Parts that are no text (thoughts, for instance) are left out. Raises
+    ValueError where the content is neither.
+    """
+    content = message.get("content") or message.get("refusal") or ""
+    if isinstance(content, list):
+        parts = [part for part in content if isinstance(part, Mapping)]
+        if len(parts) < len(content):
+            raise ValueError("the message's content has parts that are no objects")
+        content = "".join(
+            text_of_part(part) for part in parts if part.get("type") == "text"
+        )
+    if not isinstance(content, str):
+        raise ValueError("the message's content is no text")
+    return without_surrogates(content)
+
+
+def text_of_part(part: Mapping[str, Any]) -> str:
+    """The text of a part of a message. Raises ValueError where it has none."""
+    text = part.get("text")
+    if not isinstance(text, str):
+        raise ValueError("a text part of the message's content holds no text")
+    return text
+
+
+def read_usage(usage: Any) -> Usage:
+    """The counts that a server gives, of any shape."""
+    if not isinstance(usage, Mapping):
+        return UNSTATED
+    return Usage(
+        read_count(usage.get("prompt_tokens")),
+        read_count(usage.get("completion_tokens")),
+    )
+
+
+def read_count(value: Any) -> int | None:
+    """A count of tokens; None for what cannot be one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not 0 <= value <= LARGEST_COUNT or value != int(value):
+        return None
+    return int(value)
+
+
+def read_logprobs(logprobs: Any) -> tuple[float, ...]:
+    """The log-probabilities of an answer's tokens, in nats; none where none are given.
+
+    Raises ValueError where one is no log-probability.
+    """
+    tokens = logprobs.get("content") if isinstance(logprobs, Mapping) else logprobs
+    if tokens is None:
+        return ()
+    if not isinstance(tokens, list):
+        raise ValueError("the log-probabilities are no list")
+    return tuple(map(read_logprob, tokens))
+
+
+def read_logprob(token: Any) -> float:
+    """The log-probability of one token. Raises ValueError."""
+    value = token.get("logprob") if isinstance(token, Mapping) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("the log-probability of a token is no number")
+    if LOWEST <= value <= ROUNDING:
+        return min(float(value), 0.0)
+    raise ValueError(f"the log-probability {brief(value)} of a token cannot be")
+
+
+def brief(value: Any) -> str:
+    """A value of the server's, in few characters."""
+    try:
+        return str(value)[:200]
+    except RecursionError:  # as deep as its JSON may be, but not twice
+        return "nested values"
+
+
+def without_surrogates(text: str) -> str:
+    """`text` with � in place of halves of a character, which no file can hold."""
+    return LONE_SURROGATE.sub("\ufffd", text)
