@@ -4,24 +4,17 @@ full weights or LoRA.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, field_validator, model_validator
-
-from equipoise.errors import DataError, ModelError, UserError
-from equipoise.models.adapters import (
-    Lora,
-    holds_adapter,
-    resolve,
-    resolve_adapter,
-)
+from equipoise.errors import DataError, ModelError
+from equipoise.models.adapters import holds_adapter, resolve
 from equipoise.models.device import choose_device
-from equipoise.models.loading import Dtype, load_encoding, load_model
+from equipoise.models.loading import load_model
 from equipoise.models.resources import Resources
-from equipoise.players.base import Player, Precision
+from equipoise.players.local_settings import LocalSettings
 from equipoise.players.shared_base import SharedBase
 from equipoise.types import Message, Move, View
 
@@ -29,135 +22,8 @@ if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding
 
 
-class Local(Player):
+class Local(LocalSettings):
     """A causal language model by folder or Hugging Face id, sampled here in batches."""
-
-    kind: Literal["local"] = "local"
-    model: str = Field(
-        "builtin",
-        description="a folder, a Hugging Face id, a GGUF file (or {path, gguf_file}), or "
-        "a packaged model's name, such as builtin",
-    )
-    adapter: str | None = Field(
-        None,
-        description="a LoRA adapter on the model to start from: a folder, or "
-        "builtin/NAME for a packaged one",
-    )
-    lora: Lora | None = Field(
-        default_factory=lambda data: (
-            Lora.model_validate({}) if data.get("adapter") else None
-        ),
-        description="generations are adapters on the model; null: each is a whole "
-        "model. With `adapter`, its own shape",
-    )
-    dtype: Dtype = Field(
-        "auto",
-        description="of the weights; auto: of a player that learns, its learner's; of "
-        "others the model's own on an accelerator, float32 on a CPU",
-    )
-    precision: Literal["fp32", "bf16"] | None = Field(
-        None,
-        description="bf16: matrix products in bfloat16, whatever the weights; null: "
-        "where dtype is auto, as the player's learner computes",
-    )
-    device: str = Field(
-        "auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …"
-    )
-    attention: str = Field(
-        "auto",
-        description="kernel, as transformers names it: auto, sdpa, eager, flash_attention_2 …",
-    )
-    max_length: int | None = Field(
-        None,
-        ge=2,
-        description="tokens of prompt and answer together; null: the model's context, at most 2048",
-    )
-    template: str | None = Field(
-        None,
-        description="a Jinja chat template's file, in place of the tokenizer's own",
-    )
-    template_options: dict[str, Any] = Field(
-        default_factory=dict,
-        description="passed to the chat template, such as enable_thinking: false for Qwen3",
-    )
-    temperature: float = Field(
-        1.0, ge=0, description="of sampling; 0 takes the most likely token"
-    )
-    top_p: float = Field(
-        1.0,
-        gt=0,
-        le=1,
-        description="sample from the fewest tokens that hold this probability",
-    )
-    top_k: int = Field(
-        0, ge=0, description="sample from this many most likely tokens; 0: from all"
-    )
-    max_new_tokens: int = Field(
-        256, ge=1, description="most tokens of an answer, its end token included"
-    )
-    batch_size: int = Field(
-        64, ge=1, description="answers that are sampled or scored at once"
-    )
-
-    @field_validator("model", mode="before")
-    @classmethod
-    def _one_name(cls, model: Any) -> Any:
-        if isinstance(model, Mapping) and set(model) == {"path", "gguf_file"}:
-            return f"{model['path']}/{model['gguf_file']}"
-        return model
-
-    @model_validator(mode="after")
-    def _adapter_is_kept(self) -> Local:
-        if self.adapter is not None and self.lora is None:
-            raise ValueError(
-                "lora: null would train whole weights, but the player starts from an adapter"
-            )
-        return self
-
-    @property
-    def base_model(self) -> str:
-        """The model as configured, without any adapter."""
-        return self.model
-
-    @property
-    def start(self) -> Path | None:
-        """The adapter's folder. Raises ModelError where there is none."""
-        return None if self.adapter is None else resolve_adapter(self.adapter)
-
-    def faults(self) -> Iterator[str]:
-        """That the model, its tokenizer, its template, its adapter or its device is not
-        there.
-        """
-        try:
-            if self.device not in ("auto", "cpu"):  # asking takes torch
-                choose_device(self.device)
-            self.encoding()
-            _ = self.start
-        except UserError as error:
-            yield str(error)
-
-    def encoding(self) -> Encoding:
-        """How this player's chats become token ids, the same for all its generations.
-
-        Raises ModelError.
-        """
-        return load_encoding(
-            self.model, self.max_length, self.template, self.template_options
-        )
-
-    def carrying(self, precision: Precision | None) -> Local:
-        """The player in the precision of its learner, unless `dtype` says otherwise.
-
-        Weights are float32, as they were trained, or, where the learner rounds them and
-        of a frozen base under an adapter, bfloat16.
-        """
-        if precision is None or self.dtype != "auto":
-            return self
-        frozen = precision == "bf16" and self.lora is not None
-        short = frozen or precision == "bf16_weights"
-        products = self.precision or ("bf16" if precision == "bf16" else None)
-        dtype = "bfloat16" if short else "float32"
-        return self.model_copy(update={"dtype": dtype, "precision": products})
 
     def open(self, weights: Path | None, resources: Resources) -> LocalActor:
         """The actor with `weights`.
