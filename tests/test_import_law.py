@@ -15,6 +15,7 @@ FOUNDATION = {
     "component",
     "template",
     "options",
+    "files",
     "locks",
     "hub",
     "interrupts",

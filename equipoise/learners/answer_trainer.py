@@ -29,7 +29,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from equipoise.errors import ConfigError, EquipoiseError
-from equipoise.learners.checkpoints import COMPLETE
+from equipoise.learners.checkpoints import mark_complete
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
 from equipoise.learners.learning_rates import begun
 from equipoise.models.device import choose_device
@@ -335,7 +335,7 @@ class _StepEvents(TrainerCallback):
         PartialState().wait_for_everyone()  # each process has written its part
         if state.is_world_process_zero:
             checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-            (checkpoint / COMPLETE).touch()
+            mark_complete(checkpoint)
 
 
 class _Replay(TrainerCallback):

@@ -1,15 +1,12 @@
-"""Where a training goes on after a crash, and the error of a full disk."""
+"""Where a training goes on after a crash."""
 
 from __future__ import annotations
 
-import errno
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from equipoise.errors import DiskFull
+from equipoise.files import sync, sync_tree, write_text
 
 # A checkpoint folder holds a file of this name once everything else in it is written.
 COMPLETE = "complete"
@@ -24,13 +21,11 @@ def resumable(scratch: Path, identity: str) -> Path | None:
     """
     scratch.mkdir(parents=True, exist_ok=True)
     name = scratch / "training.json"
-    if not name.is_file() or json.loads(name.read_text()) != {"identity": identity}:
+    if _identity(name) != identity:
         for old in scratch.iterdir():
             if old.is_dir() and old.name != LAUNCH:
                 shutil.rmtree(old)
-        draft = name.with_suffix(".draft")
-        draft.write_text(json.dumps({"identity": identity}))
-        draft.rename(name)
+        write_text(name, json.dumps({"identity": identity}))
     complete: list[Path] = []
     for folder in scratch.glob("checkpoint-*"):
         if (folder / COMPLETE).is_file():
@@ -40,28 +35,23 @@ def resumable(scratch: Path, identity: str) -> Path | None:
     return max(complete, key=_step, default=None)
 
 
+def mark_complete(checkpoint: Path) -> None:
+    """Say that everything in a checkpoint is written, once it is on the disk."""
+    sync_tree(checkpoint)
+    (checkpoint / COMPLETE).touch()
+    sync(checkpoint)
+
+
+def _identity(name: Path) -> str | None:
+    """Which training the checkpoints are of; None where the file does not say it, for
+    what a crash left of a checkpoint is not used.
+    """
+    try:
+        return json.loads(name.read_bytes())["identity"]
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
+
+
 def _step(checkpoint: Path) -> int:
     """The optimizer step after which the checkpoint was written."""
     return int(checkpoint.name.rpartition("-")[2])
-
-
-@contextmanager
-def disk_errors(folder: Path) -> Iterator[None]:
-    """Turns the errors that torch, safetensors and the system raise on a full disk into
-    DiskFull.
-    """
-    try:
-        yield
-    except Exception as error:
-        if not _is_full(error):
-            raise
-        raise DiskFull(
-            f"{folder}: no space left for a model or checkpoint; free some, then resume"
-        ) from error
-
-
-def _is_full(error: Exception) -> bool:
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return True
-    signs = ("No space left", "PytorchStreamWriter failed")
-    return any(sign in str(error) for sign in signs)

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from equipoise import seeds
 from equipoise.errors import ConfigError, NoSignal
+from equipoise.files import disk_errors
 from equipoise.learners.base import TrainingBatch
-from equipoise.learners.checkpoints import disk_errors, resumable
+from equipoise.learners.checkpoints import resumable
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
 from equipoise.learners.hand_over import write_probes
 from equipoise.learners.launch import world_size

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from equipoise.errors import RunError
+from equipoise.files import check_whole
 from equipoise.models.resources import Replies, Resources
 from equipoise.players.base import Actor, Player
 from equipoise.types import PlayerId
@@ -38,11 +39,12 @@ class Population:
         self.resources = Resources(replies) if resources is None else resources
         self._live = live
         self._open: dict[PlayerId | str, Actor] = {}
+        self._whole: set[PlayerId] = set()  # whose files were checked
 
     def weights(self, player: PlayerId) -> Path | None:
         """The folder of a generation's weights; None: the model's own.
 
-        Raises RunError when they are gone.
+        Raises RunError when they are gone, or damaged.
         """
         if player.generation == 0:
             return self.players[player.name].start
@@ -51,6 +53,9 @@ class Population:
             raise RunError(
                 f"{folder}: the weights of {player} are gone; `keep` decides which generations stay"
             )
+        if player not in self._whole:
+            check_whole(folder)
+            self._whole.add(player)
         return folder
 
     def home(self, player: PlayerId) -> Path:

@@ -10,6 +10,7 @@
     logprobs    answer log-probabilities (nats) and token counts, by (player, text)
     replies     what endpoints replied, by the hash of the question
     players     lineage
+    metrics     the lines of metrics that a stage logged, written with its row
     stages      what is finished; the last line written for a stage
 
 `record` and `facts` are JSON: the msgspec form of the types in `equipoise.types`. Ids
@@ -19,11 +20,14 @@ the order of writing (rowid).
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -62,12 +66,15 @@ CREATE TABLE replies (
 CREATE TABLE players (
     name TEXT, generation INTEGER, parent TEXT, learner TEXT NOT NULL,
     facts TEXT NOT NULL, PRIMARY KEY (name, generation));
+CREATE TABLE metrics (
+    stage TEXT, line INTEGER, record TEXT NOT NULL, UNIQUE (stage, line));
 CREATE TABLE stages (
     key TEXT PRIMARY KEY, generation INTEGER NOT NULL, stage TEXT NOT NULL,
     facts TEXT NOT NULL, seconds REAL NOT NULL);
 """
 
 AT_ONCE = 500  # values that fit one statement
+UNWRITABLE = ("unable to open", "readonly", "disk I/O", "full")  # SQLite's words
 
 T = TypeVar("T")
 
@@ -96,17 +103,18 @@ class Database:
         return database
 
     @classmethod
-    def open(cls, path: Path) -> Self:
-        """The tables at `path`.
+    def open(cls, path: Path, *, reading: bool = False) -> Self:
+        """The tables at `path`; `reading`: to read alone, on any disk.
 
         Raises RunError when the file is absent, is no ledger, or has another schema.
         """
         if not path.exists():
             raise RunError(f"{path}: no ledger here; is {path.parent} a run directory?")
-        database = cls(_connect(path), path)
+        database = cls((connect_to_read if reading else _connect)(path), path)
         try:
             schema = database.meta("schema")
         except sqlite3.DatabaseError as error:
+            database.close()
             raise RunError(f"{path}: not an Equipoise ledger ({error})") from error
         if schema != str(SCHEMA):
             raise RunError(
@@ -132,7 +140,17 @@ class Database:
         row = self._db.execute(query, (key,)).fetchone()
         return row[0] if row else absent
 
+    def has_table(self, name: str) -> bool:
+        """Whether there is such a table; earlier versions had fewer."""
+        query = "SELECT EXISTS(SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?)"
+        return bool(self._db.execute(query, (name,)).fetchone()[0])
+
     # -- writing
+
+    def note(self, key: str, value: str) -> None:
+        """Keep something about the run under `key`, in place of what was there."""
+        with self.transaction() as db:
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -202,7 +220,8 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         db = sqlite3.connect(path, isolation_level=None, timeout=30)
         db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = NORMAL")
+        # What is recorded survives a power cut, too: each transaction is synced.
+        db.execute("PRAGMA synchronous = FULL")
     except sqlite3.DatabaseError as error:
         if _is_full(error):
             raise DiskFull(
@@ -210,6 +229,41 @@ def _connect(path: Path) -> sqlite3.Connection:
             ) from error
         raise RunError(f"{path}: cannot open the ledger ({error})") from error
     return db
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """A connection that writes nothing to the tables, wherever they lie.
+
+    Beside a process that writes, SQLite needs its two small files next to the tables.
+    Where they cannot be made (a disk for reading alone, or a full one), nobody writes:
+    the tables are read as they are, from a copy where a killed process left a journal.
+    """
+    try:
+        db = _read_at(path, "mode=rw")
+        try:
+            db.execute("PRAGMA query_only = ON")
+            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            return db
+        except sqlite3.OperationalError as error:
+            db.close()
+            if not any(sign in str(error) for sign in UNWRITABLE):
+                raise
+        journal = path.with_name(f"{path.name}-wal")
+        if not journal.exists() or not journal.stat().st_size:
+            return _read_at(path, "immutable=1")
+        with tempfile.TemporaryDirectory(prefix="equipoise.") as copies:
+            for file in (path, journal):
+                shutil.copyfile(file, Path(copies, file.name))
+            db = _read_at(Path(copies, path.name), "mode=rw")
+            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            return db  # its files are open, and go with it
+    except (sqlite3.DatabaseError, OSError) as error:
+        raise RunError(f"{path}: cannot open the ledger ({error})") from error
+
+
+def _read_at(path: Path, how: str) -> sqlite3.Connection:
+    address = f"file:{quote(str(path.absolute()))}?{how}"
+    return sqlite3.connect(address, uri=True, isolation_level=None, timeout=30)
 
 
 def _is_full(error: sqlite3.DatabaseError) -> bool:

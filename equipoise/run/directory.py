@@ -4,7 +4,8 @@ config.yaml     the resolved configuration
 ledger.sqlite   every record
 players/NAME/GENERATION/   a standard PEFT adapter or save_pretrained model, or policy.json
                            of a tabular player; README.md is its model card
-metrics.jsonl   one line a measurement, each with the stage that wrote it
+metrics.jsonl   one line a measurement, each with the stage that wrote it; for those who
+                watch: the ledger has the lines of finished stages
 report.html     written when the run ends, or by `equipoise report`
 logs/           what went wrong, with tracebacks; the files of trackers
 """
@@ -14,21 +15,29 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import yaml
+
 from equipoise import __version__
-from equipoise.component import FREE
+from equipoise.component import FREE, essence
 from equipoise.errors import ConfigError, RunError, UserError
+from equipoise.files import replace, sync_tree, write_text
 from equipoise.locks import check_locks, check_writable, lock
 from equipoise.run import recipes
 from equipoise.run.checks import check_run
 from equipoise.run.config import RunConfig
 from equipoise.run.ledger import Ledger
 from equipoise.run.renamed import renamed
+
+
+SETTINGS = "settings"  # under which the ledger keeps what config.yaml said at the start
 
 
 class RunDirectory:
@@ -93,14 +102,16 @@ class RunDirectory:
         draft.mkdir(parents=True)
         try:
             text = checked.config.yaml()
-            (draft / "config.yaml").write_text(text, encoding="utf-8")
+            write_text(draft / "config.yaml", text)
             Ledger.create(
                 draft / "ledger.sqlite",
                 directory=str(Path.cwd()),
                 command=command,
                 version=__version__,
+                **{SETTINGS: json.dumps(yaml.safe_load(text))},
             ).close()
-            draft.rename(folder)
+            sync_tree(draft)
+            replace(draft, folder)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
         try:
@@ -136,20 +147,56 @@ class RunDirectory:
 
         Raises RunError when it is none, busy or too new.
         """
-        with cls.read(folder) as run, _locked(folder):
+        with cls._opened(folder, reading=False) as run, _locked(folder):
             run.config  # noqa: B018  a fault of the configuration is found before all else
-            run._drop_unfinished_metrics()
+            run._check_unchanged()
+            run._restore_metrics()
             yield run
 
     @classmethod
     @contextmanager
     def read(cls, folder: Path) -> Iterator[RunDirectory]:
-        """The run in `folder` for reading only; allowed while another process runs it."""
+        """The run in `folder` for reading only; allowed while another process runs it,
+        and on a disk that is full or cannot be written.
+        """
+        with cls._opened(folder, reading=True) as run:
+            yield run
+
+    @classmethod
+    @contextmanager
+    def _opened(cls, folder: Path, *, reading: bool) -> Iterator[RunDirectory]:
+        """The run's settings and records. Raises RunError for damaged ones, whenever
+        that shows.
+        """
         path = folder / "config.yaml"
         if not path.is_file():
             raise RunError(f"{folder}: no run here (config.yaml is missing)")
-        with Ledger.open(folder / "ledger.sqlite") as ledger:
+        with (
+            damaged_records(folder),
+            Ledger.open(folder / "ledger.sqlite", reading=reading) as ledger,
+        ):
             yield cls(folder, renamed(recipes.read(path)), ledger)
+
+    def _check_unchanged(self) -> None:
+        """Raises ConfigError where config.yaml was edited since the run began: its
+        records would be of two configurations.
+        """
+        path = self.folder / "config.yaml"
+        begun_with = self.ledger.meta(SETTINGS)
+        if not begun_with:  # by an earlier version
+            self.ledger.note(SETTINGS, json.dumps(recipes.read(path)))
+            return
+        recorded = renamed(json.loads(begun_with))
+        if essence(recorded) == essence(self.settings):
+            return
+        before = recipes.build(recorded, "the ledger").model_dump(mode="json")
+        now = self.config.model_dump(mode="json")
+        if changes := list(_changes(essence(before), essence(now))):
+            raise ConfigError(
+                f"{path}: was edited since the run began, so its records would be of "
+                f"two configurations: {'; '.join(changes)}. Put these back, or start a "
+                f"new run; only {', '.join(sorted(FREE))} may change"
+            )
 
     def allow(self, overrides: recipes.Overrides) -> None:
         """Change settings that decide how far and how a run may go, not what it
@@ -170,32 +217,88 @@ class RunDirectory:
                 )
         self.config = recipes.build(values, str(path), origins)
         self.settings = values
-        draft = self.folder / ".config.yaml"
-        draft.write_text(self.config.yaml(), encoding="utf-8")
-        draft.rename(path)
+        write_text(path, self.config.yaml())
 
     def metric(self, stage: str, **numbers: Any) -> None:
-        """Append one line to metrics.jsonl."""
+        """Keep a line of metrics: in the ledger once its stage is recorded, and in
+        metrics.jsonl at once, for those who watch.
+        """
+        self.ledger.log(stage, numbers)
         with (self.folder / "metrics.jsonl").open("a") as file:
             file.write(json.dumps({"stage": stage, **numbers}) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
-        """All lines of metrics.jsonl; a last line cut short by a crash is left out."""
-        path = self.folder / "metrics.jsonl"
-        lines = (
-            path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-        )
-        return [json.loads(line) for line in lines]
+        """All lines that stages logged, each with its stage: those of finished stages
+        from the ledger, then those of the stage under way from metrics.jsonl.
 
-    def _drop_unfinished_metrics(self) -> None:
-        """Forget what an interrupted stage had logged; the stage will log it again."""
+        A last line cut short by a crash is left out. Raises RunError for a damaged one.
+        """
+        if not self.ledger.has_table("metrics"):  # an earlier version's run
+            return list(self._watched())
         done = {key for key, *_ in self.ledger.stages()}
-        kept = [
-            json.dumps(line) + "\n" for line in self.metrics() if line["stage"] in done
-        ]
-        draft = self.folder / ".metrics.jsonl"
-        draft.write_text("".join(kept), encoding="utf-8")
-        draft.rename(self.folder / "metrics.jsonl")
+        recorded = [{"stage": key, **line} for key, line in self.ledger.metrics()]
+        if f"{self.settings.get('generations')}/measure" in done:
+            return recorded
+        under_way = [line for line in self._watched() if line["stage"] not in done]
+        return recorded + under_way
+
+    def _watched(self) -> Iterator[dict[str, Any]]:
+        """The whole lines of metrics.jsonl."""
+        path = self.folder / "metrics.jsonl"
+        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+        for number, line in enumerate(lines, 1):
+            try:
+                yield {"stage": "", **json.loads(line)}
+            except (ValueError, TypeError) as error:
+                raise RunError(
+                    f"{path}, line {number}: is damaged ({error}); `equipoise resume "
+                    f"{self.folder}` writes the file anew from the ledger"
+                ) from error
+
+    def _restore_metrics(self) -> None:
+        """Have metrics.jsonl hold what the ledger holds: without what an interrupted
+        stage had logged, for the stage will log it again.
+        """
+        if not self.ledger.has_table("metrics"):
+            done = {key for key, *_ in self.ledger.stages()}
+            lines = [(line.pop("stage"), line) for line in self._watched()]
+            self.ledger.adopt_metrics((key, line) for key, line in lines if key in done)
+        text = "".join(
+            json.dumps({"stage": key, **line}) + "\n"
+            for key, line in self.ledger.metrics()
+        )
+        path = self.folder / "metrics.jsonl"
+        if not path.is_file() or path.read_bytes() != text.encode():
+            write_text(path, text)
+
+
+@contextmanager
+def damaged_records(folder: Path) -> Iterator[None]:
+    """Turns what SQLite and msgspec raise of a damaged ledger into a RunError."""
+    try:
+        yield
+    except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
+        raise RunError(
+            f"{folder / 'ledger.sqlite'}: is damaged ({error}); `equipoise check "
+            f"{folder}` says what is whole and what can be saved"
+        ) from error
+
+
+def _changes(before: Any, now: Any, key: str = "") -> Iterator[str]:
+    """What differs between two plain values, by key: `judge.model: 'a', was 'b'`."""
+    if before == now:
+        return
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        for name in dict.fromkeys([*before, *now]):
+            inner = f"{key}.{name}".lstrip(".")
+            yield from _changes(before.get(name), now.get(name), inner)
+    else:
+        yield f"{key}: {_short(now)}, was {_short(before)}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) < 80 else f"{text[:79]}…"
 
 
 def is_running(folder: Path) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from equipoise.errors import DataError, RunError
+from equipoise.files import write_folder
 from equipoise.learners.sft import SFT, train_sft
 from equipoise.locks import check_writable
 from equipoise.prompts.files import Files
@@ -62,14 +62,16 @@ def fine_tune(
         monitor.advance(int(line.get("steps", 0)))
         monitor.numbers(**{name: line[name] for name in shown if name in line})
 
-    draft = out.with_name(f".{out.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    metrics = train_sft(
-        model, examples, draft, settings, seed=seed, max_length=max_length, log=log
-    )
-    shutil.rmtree(out, ignore_errors=True)
-    draft.rename(out)
+    metrics: dict[str, float] = {}
+
+    def write(draft: Path) -> None:
+        metrics.update(
+            train_sft(
+                model, examples, draft, settings, seed=seed, max_length=max_length, log=log
+            )
+        )
+
+    write_folder(out, write)
     return FineTuned(out, len(examples), metrics)
 
 

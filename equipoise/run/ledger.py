@@ -5,7 +5,10 @@ Ids are hashes of what made the record, so writing a record again inserts nothin
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -68,6 +71,10 @@ class JudgedPart(NamedTuple):
 
 class Ledger(Database):
     """The records of one run."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        super().__init__(connection, path)
+        self._logged: dict[str, list[dict[str, Any]]] = {}  # by stages under way
 
     # -- writing
 
@@ -152,9 +159,33 @@ class Ledger(Database):
         facts: dict[str, Any],
         seconds: float,
     ) -> None:
-        """Mark a stage as finished, with what it found out."""
+        """Mark a stage as finished, with what it found out and the lines that it logged."""
         row = (key, generation, stage, to_json(facts), seconds)
-        self._insert("stages", 5, [row])
+        lines = self._logged.pop(key, [])
+        with self.transaction():
+            self._insert("stages", 5, [row])
+            numbered = enumerate(lines)
+            self._insert("metrics", 3, ((key, n, json.dumps(line)) for n, line in numbered))
+
+    def log(self, stage: str, line: dict[str, Any]) -> None:
+        """A line of metrics of a stage under way, to be recorded when it is finished."""
+        self._logged.setdefault(stage, []).append(line)
+
+    def adopt_metrics(self, lines: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        """Record the (stage, line of metrics) of finished stages, for a run of a version
+        that had them in a file alone.
+        """
+        by_stage: dict[str, list[dict[str, Any]]] = {}
+        for stage, line in lines:
+            by_stage.setdefault(stage, []).append(line)
+        with self.transaction() as db:
+            db.execute(
+                "CREATE TABLE metrics (stage TEXT, line INTEGER, record TEXT NOT NULL, "
+                "UNIQUE (stage, line))"
+            )
+            for stage, logged in by_stage.items():
+                rows = ((stage, n, json.dumps(line)) for n, line in enumerate(logged))
+                self._insert("metrics", 3, rows)
 
     # -- stages and players
 
@@ -174,6 +205,11 @@ class Ledger(Database):
             FinishedStage(key, t, name, msgspec.json.decode(facts), seconds)
             for key, t, name, facts, seconds in self.rows(query, (stage, stage))
         ]
+
+    def metrics(self) -> list[tuple[str, dict[str, Any]]]:
+        """(stage, line of metrics) of all finished stages, in order."""
+        query = "SELECT stage, record FROM metrics ORDER BY rowid"
+        return [(stage, json.loads(record)) for stage, record in self.rows(query)]
 
     def players(self) -> list[Birth]:
         """Every player born in this run, in order of birth."""

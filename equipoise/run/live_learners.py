@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equipoise import seeds
+from equipoise.files import faults, set_aside, write_folder
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.models.resources import Resources
@@ -103,7 +104,7 @@ class LiveLearners:
         scratch = self._states(learner.name) / "launch"
         before = scratch / "before"
         after = scratch / "after"
-        write_whole(before, trainer.save_state)
+        write_folder(before, trainer.save_state)
         facts: dict[str, float] = {}
 
         def in_processes(output: Path) -> None:
@@ -122,7 +123,7 @@ class LiveLearners:
             )
             facts.update(settings.learn(training_batch))
 
-        write_whole(after, in_processes)
+        write_folder(after, in_processes)
         trainer.load(after, newborn.generation)
         shutil.rmtree(scratch)
         return facts
@@ -149,9 +150,14 @@ class LiveLearners:
             seeds.child(self._config.seed, "pupil", learner.name),
             self._resources,
         )
-        saved = [g for g in self._saved(learner.name) if g <= learner.generation]
-        if saved:
-            trainer.load(self._states(learner.name) / str(saved[-1]), saved[-1])
+        for generation in reversed(self._saved(learner.name)):
+            state = self._states(learner.name) / str(generation)
+            if generation > learner.generation:
+                continue
+            if not faults(state):
+                trainer.load(state, generation)
+                break
+            set_aside(state)  # an older one, or the recorded episodes, lead there, too
         return trainer
 
     def _settings(self, name: str) -> PolicyGradient:
@@ -170,7 +176,7 @@ class LiveLearners:
                 trainer = self._trainer_at(learner)
                 weights = home(self._players, learner)
                 if not weights.is_dir():
-                    write_whole(weights, trainer.save)
+                    write_folder(weights, trainer.save)
                 self._save_state(trainer)
                 self.drop_old_states(learner.name)
 
@@ -191,7 +197,7 @@ class LiveLearners:
         learner = trainer.learner
         state = self._states(learner.name) / str(learner.generation)
         if not state.is_dir():
-            write_whole(state, trainer.save_state)
+            write_folder(state, trainer.save_state)
 
     def _states(self, name: str) -> Path:
         return self._players / name / ".state"
@@ -200,16 +206,3 @@ class LiveLearners:
         """The generations whose state is on disk, oldest first."""
         folders = self._states(name).glob("[0-9]*")
         return sorted(int(folder.name) for folder in folders)
-
-
-def write_whole(folder: Path, write: Callable[[Path], None]) -> None:
-    """`folder` appears with all that `write` writes into it, or not at all."""
-    from equipoise.learners.checkpoints import disk_errors
-
-    draft = folder.with_name(f".{folder.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    with disk_errors(folder):
-        write(draft)
-    shutil.rmtree(folder, ignore_errors=True)
-    draft.rename(folder)

@@ -10,13 +10,13 @@ from typing import get_args
 from pydantic import TypeAdapter, ValidationError
 
 from equipoise.errors import ConfigError, ModelError, RunError
+from equipoise.files import write_folder
 from equipoise.locks import check_writable
 from equipoise.models.adapters import packaged_models
 from equipoise.models.loading import Dtype, load_config, load_model, load_tokenizer
 from equipoise.models.quiet import quiet
 from equipoise.players.local import Local
 from equipoise.run.directory import RunDirectory
-from equipoise.run.live_learners import write_whole
 from equipoise.run.model_card import model_card, write_card
 from equipoise.types import PlayerId
 
@@ -79,7 +79,7 @@ def merge(
             tokenizer.save_pretrained(draft)
         write_card(card, draft)
 
-    write_whole(to, write)
+    write_folder(to, write)
 
 
 def checked_dtype(name: str) -> Dtype:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from equipoise.evaluate.measures import History, Measures
+from equipoise.files import write_text
 from equipoise.models.adapters import PublishedName, published_name
 from equipoise.players.population import home
 from equipoise.report.elements import Headline
@@ -47,9 +48,7 @@ def write_card(card: ModelCard | DatasetCard, folder: Path) -> None:
     text = str(card)
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return
-    draft = folder / f".{CARD}.draft"
-    draft.write_text(text, encoding="utf-8")
-    draft.rename(path)
+    write_text(path, text)
 
 
 def model_card(

@@ -13,6 +13,7 @@ import numpy as np
 from equipoise import seeds
 from equipoise.data.logprobs import opponent_logprobs
 from equipoise.evaluate.measures import Measures
+from equipoise.files import disk_errors, faults, publish, read_json, set_aside
 from equipoise.learners.base import OtherPlayer, TrainingBatch
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
 from equipoise.learners.hand_over import compare, has_probes
@@ -28,6 +29,10 @@ from equipoise.run.trackers import Trackers
 from equipoise.types import Episode, Pair, PlayerId
 
 Opponents = list[tuple[PlayerId, float]]  # with their weights in the loss
+Log = Callable[[dict[str, Any]], None]
+
+FACTS = "training.json"  # what sums a training up, beside the weights
+LOG = "training_log.json"  # its lines of metrics, until the stage is recorded with them
 
 
 class Training:
@@ -52,6 +57,8 @@ class Training:
         self._recorder = recorder
         self._monitor = monitor
         self._trackers = trackers
+        # the newest generations when this process began
+        self._newest = {birth.player.name: birth.player for birth in run.ledger.players()}
 
     def learn(
         self, examples: Sequence[Pair | Episode], learner: PlayerId, t: int
@@ -60,7 +67,11 @@ class Training:
         newborn = PlayerId(learner.name, learner.generation + 1)
         key = f"{t}/learn/{learner.name}"
         trainer = self._config.learner_of(learner.name)
-        if self._ledger.finished(key) is None:
+        if newborn == self._newest.get(learner.name, newborn):
+            self._set_aside_if_damaged(newborn)
+        if self._ledger.finished(key) is not None:
+            self._train_again_if_lost(key, examples, learner, t)
+        else:
             with self._recorder.stage("learn", key, t) as facts:
                 if trainer.needs == "episodes":
                     facts.update(self._update(key, newborn, t))
@@ -73,6 +84,34 @@ class Training:
         if self._config.keep != "all":
             self._population.forget(learner.name, self._config.keep, self._best())
         return newborn
+
+    # -- what a damaged disk took
+
+    def _set_aside_if_damaged(self, player: PlayerId) -> None:
+        """Weights that are not what was written are kept under another name."""
+        weights = self._population.home(player)
+        if weights.is_dir() and (damaged := faults(weights)):
+            aside = set_aside(weights)
+            self._monitor.numbers(set_aside=f"{damaged[0]}; it is {aside.name} now")
+
+    def _train_again_if_lost(
+        self, key: str, examples: Sequence[Any], learner: PlayerId, t: int
+    ) -> None:
+        """Make the weights that were set aside again, from the ledger; its records stay
+        as they are.
+        """
+        newborn = PlayerId(learner.name, learner.generation + 1)
+        weights = self._population.home(newborn)
+        aside = weights.with_name(f"damaged-{weights.name}")
+        newest = self._newest.get(learner.name, newborn).generation
+        kept = self._config.keep == "all" or newborn.generation > newest - self._config.keep
+        if weights.is_dir() or not aside.is_dir() or not kept:
+            return
+        if self._config.learner_of(learner.name).needs == "episodes":
+            self._live.save([newborn])
+        else:
+            self._write(key, examples, learner, t, lambda line: None)
+        write_cards(self._run, [newborn])
 
     def _best(self) -> set[PlayerId]:
         """The player with the best held-out score so far, where the last test will need
@@ -87,7 +126,7 @@ class Training:
             return set()
         return {PlayerId.parse(max(scores, key=scores.__getitem__))}
 
-    def _log(self, key: str, name: str) -> Callable[[dict[str, Any]], None]:
+    def _log(self, key: str, name: str) -> Log:
         """Takes a learner's lines of metrics to the run, its monitor and its trackers."""
         track = self._trackers.learned(name, key)
 
@@ -114,19 +153,47 @@ class Training:
     def _train(
         self, key: str, examples: Sequence[Any], learner: PlayerId, t: int
     ) -> dict[str, Any]:
-        newborn = PlayerId(learner.name, learner.generation + 1)
-        home = self._population.home(newborn)
-        if not home.is_dir():
-            batch = self._training_batch(key, list(examples), learner, t)
-            trainer = self._config.learner_at(learner.name, t)
-            title = self._recorder.title("learn", learner.name)
-            self._monitor.stage(title, trainer.steps(len(examples)), t)
-            self._population.release()
-            facts = trainer.learn(batch)
-            (batch.output / "training.json").write_text(json.dumps(facts))
-            batch.output.rename(home)
-            shutil.rmtree(batch.scratch, ignore_errors=True)
-        return json.loads((home / "training.json").read_text())
+        """The facts that sum the training up.
+
+        Weights that a run left there when it was killed, before this stage was
+        recorded, are not trained again: their lines of metrics lie beside them.
+        """
+        home = self._population.home(PlayerId(learner.name, learner.generation + 1))
+        if home.is_dir():
+            written = (home / LOG).is_file()  # not by earlier versions
+            for line in read_json(home / LOG) if written else []:
+                self._run.metric(key, **line)
+        else:
+            self._write(key, examples, learner, t, self._log(key, learner.name))
+        return read_json(home / FACTS)
+
+    def _write(
+        self,
+        key: str,
+        examples: Sequence[Any],
+        learner: PlayerId,
+        t: int,
+        log: Log,
+    ) -> None:
+        """Train the learner, and put its next generation into its place, whole."""
+        home = self._population.home(PlayerId(learner.name, learner.generation + 1))
+        lines: list[dict[str, Any]] = []
+
+        def keep(line: dict[str, Any]) -> None:
+            lines.append(line)
+            log(line)
+
+        batch = self._training_batch(list(examples), learner, t, keep)
+        trainer = self._config.learner_at(learner.name, t)
+        title = self._recorder.title("learn", learner.name)
+        self._monitor.stage(title, trainer.steps(len(examples)), t)
+        self._population.release()
+        facts = trainer.learn(batch)
+        with disk_errors(home):
+            (batch.output / FACTS).write_text(json.dumps(facts))
+            (batch.output / LOG).write_text(json.dumps(lines))
+            publish(batch.output, home)
+        shutil.rmtree(batch.scratch, ignore_errors=True)
 
     def _handed_over(
         self, learner: PlayerId, newborn: PlayerId, t: int
@@ -164,7 +231,7 @@ class Training:
         return facts
 
     def _training_batch(
-        self, key: str, pairs: list[Pair], learner: PlayerId, t: int
+        self, pairs: list[Pair], learner: PlayerId, t: int, log: Log
     ) -> TrainingBatch:
         home = self._population.home(PlayerId(learner.name, learner.generation + 1))
         past = self._roster.past(learner)
@@ -188,7 +255,7 @@ class Training:
             past_weights=[
                 self._population.home(old) if old.generation else None for old in past
             ],
-            log=self._log(key, learner.name),
+            log=log,
         )
 
     def _opponents(self, learner: PlayerId, t: int) -> Opponents:
