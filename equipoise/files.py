@@ -82,7 +82,10 @@ def sync_tree(folder: Path) -> None:
 
 def set_aside(folder: Path) -> Path:
     """Rename a damaged folder `3` to `damaged-3`, or the next name that is free."""
-    names = [f"damaged-{folder.name}", *(f"damaged-{folder.name}-{n}" for n in range(2, 100))]
+    names = [
+        f"damaged-{folder.name}",
+        *(f"damaged-{folder.name}-{n}" for n in range(2, 100)),
+    ]
     aside = next(p for p in map(folder.with_name, names) if not p.exists())
     replace(folder, aside)
     return aside

@@ -67,7 +67,13 @@ def fine_tune(
     def write(draft: Path) -> None:
         metrics.update(
             train_sft(
-                model, examples, draft, settings, seed=seed, max_length=max_length, log=log
+                model,
+                examples,
+                draft,
+                settings,
+                seed=seed,
+                max_length=max_length,
+                log=log,
             )
         )
 

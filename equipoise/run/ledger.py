@@ -165,7 +165,9 @@ class Ledger(Database):
         with self.transaction():
             self._insert("stages", 5, [row])
             numbered = enumerate(lines)
-            self._insert("metrics", 3, ((key, n, json.dumps(line)) for n, line in numbered))
+            self._insert(
+                "metrics", 3, ((key, n, json.dumps(line)) for n, line in numbered)
+            )
 
     def log(self, stage: str, line: dict[str, Any]) -> None:
         """A line of metrics of a stage under way, to be recorded when it is finished."""

@@ -58,7 +58,9 @@ class Training:
         self._monitor = monitor
         self._trackers = trackers
         # the newest generations when this process began
-        self._newest = {birth.player.name: birth.player for birth in run.ledger.players()}
+        self._newest = {
+            birth.player.name: birth.player for birth in run.ledger.players()
+        }
 
     def learn(
         self, examples: Sequence[Pair | Episode], learner: PlayerId, t: int
@@ -104,7 +106,10 @@ class Training:
         weights = self._population.home(newborn)
         aside = weights.with_name(f"damaged-{weights.name}")
         newest = self._newest.get(learner.name, newborn).generation
-        kept = self._config.keep == "all" or newborn.generation > newest - self._config.keep
+        kept = (
+            self._config.keep == "all"
+            or newborn.generation > newest - self._config.keep
+        )
         if weights.is_dir() or not aside.is_dir() or not kept:
             return
         if self._config.learner_of(learner.name).needs == "episodes":
