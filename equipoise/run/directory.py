@@ -36,7 +36,6 @@ from equipoise.run.config import RunConfig
 from equipoise.run.ledger import Ledger
 from equipoise.run.renamed import renamed
 
-
 SETTINGS = "settings"  # under which the ledger keeps what config.yaml said at the start
 
 
