@@ -3,6 +3,7 @@ equilibria, learners.
 
     run = equipoise.run("quickstart", {"generations": 2}, out="runs/x")
     run = equipoise.open_run("runs/x")
+    equipoise.evaluate("runs/x", ["gsm8k", "ifeval"])
     equipoise.plan("mnpo", {"policy.model": "…"})
     equipoise.recipes()
 
@@ -16,16 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from equipoise.run import RunPackage
-    from equipoise.run.api import open_run, plan, recipes
+    from equipoise.run.api import evaluate, open_run, plan, recipes
     from equipoise.run.handle import Run
 
     run: RunPackage
 
-__all__ = ["Run", "open_run", "plan", "recipes", "run"]
+__all__ = ["Run", "evaluate", "open_run", "plan", "recipes", "run"]
 __version__ = "0.1.0"
 
 _HOMES = {
     "Run": "equipoise.run.handle",
+    "evaluate": "equipoise.run.api",
     "open_run": "equipoise.run.api",
     "plan": "equipoise.run.api",
     "recipes": "equipoise.run.api",

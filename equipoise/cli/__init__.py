@@ -37,6 +37,7 @@ VERBS = (
     "resume",
     "status",
     "report",
+    "evaluate",
     "plan",
     "recipes",
     "rate",

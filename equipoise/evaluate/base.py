@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from equipoise.component import Component
+from equipoise.evaluate.benchmarks.base import Benchmark
 from equipoise.evaluate.measures import Measures
 from equipoise.evaluate.selection import SelectionRecord
 from equipoise.games.base import Game
@@ -52,9 +53,14 @@ class EvaluationPlan:
         return list(
             {
                 judge.name: judge
-                for judge in (self.judge_of(p.name) for p in self.rosters[0])
+                for judge in (self.judge_of(p.name) for p in self.measured)
             }.values()
         )
+
+    @property
+    def measured(self) -> Sequence[PlayerId]:
+        """Who is measured first: the learners, or everybody where nobody learns."""
+        return self.rosters[0] or self.others
 
     @property
     def league(self) -> list[PlayerId]:
@@ -190,6 +196,7 @@ class Evaluation(Component):
         "held_out": "equipoise.evaluate.held_out:HeldOut",
         "finite": "equipoise.evaluate.finite:Finite",
         "bimatrix": "equipoise.evaluate.two_seats:TwoSeats",
+        "sets": "equipoise.evaluate.sets_only:SetsOnly",
     }
 
     every: int = Field(
@@ -199,6 +206,11 @@ class Evaluation(Component):
     )
     judge: Judge | None = Field(
         None, description="judges what is measured; null: whoever teaches the learner"
+    )
+    sets: dict[str, Benchmark] = Field(
+        default_factory=dict,
+        description="name -> a set of other data that every measured generation is asked as "
+        "well, such as {kind: gsm8k, limit: 200}",
     )
     selects: ClassVar[bool] = False
     """Whether `select` chooses a player to test."""

@@ -128,7 +128,8 @@ class HeldOut(Evaluation):
         return self._measure_league(arena, t)
 
     def _measure_league(self, arena: Arena, t: int) -> LeagueMeasures:
-        newest, league = arena.learners(t), self.league(arena, t)
+        newest = arena.learners(t) or arena.others()
+        league = self.league(arena, t)
         judges = {player: self.judge or arena.judge_of(player) for player in newest}
         by_name = {judge.name: judge for judge in judges.values()}
         tables = {
@@ -218,7 +219,8 @@ class HeldOut(Evaluation):
                 f"the players of '{arena.game.kind}' have different roles, and so no "
                 "pay-off table in common; they are measured by role"
             )
-        judge = self.judge or arena.judge_of(arena.learners(t)[0])
+        measured = arena.learners(t) or arena.others()
+        judge = self.judge or arena.judge_of(measured[0])
         return self._cross_play(arena, self.league(arena, t), judge)
 
     def _cross_play(
@@ -286,7 +288,8 @@ class HeldOut(Evaluation):
         Ties go to the older generation. Raises ConfigError for a judge that compares,
         since it scores nobody alone.
         """
-        judge = self.judge or arena.judge_of(arena.learners(t)[0])
+        measured = arena.learners(t) or arena.others()
+        judge = self.judge or arena.judge_of(measured[0])
         if judge.compares:
             raise ConfigError(
                 f"prompts.test: judge '{judge.kind}' only compares; evaluate.judge must "

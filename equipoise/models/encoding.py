@@ -115,6 +115,30 @@ class Encoding:
         prompt = self.prompt_ids(messages)
         return (prompt + self.answer_ids(text, ended))[: self.max_length], len(prompt)
 
+    def continue_text(self, context: str, text: str) -> tuple[list[int], int]:
+        """(ids of context and continuation, where the continuation starts) of plain
+        texts without a template, as lm-eval encodes them: together, with the
+        tokenizer's own beginning; white space at the context's end belongs to the
+        continuation.
+
+        Raises DataError where they do not fit, or nothing comes before.
+        """
+        stripped = context.rstrip()
+        text = context[len(stripped) :] + text
+        encode = self.tokenizer.encode
+        ids = encode(stripped + text)
+        start = len(encode(stripped)) if stripped else 0
+        if not start:
+            beginning = self.tokenizer.bos_token_id
+            beginning = self.stop_ids[0] if beginning is None else beginning
+            ids, start = [beginning, *encode(text, add_special_tokens=False)], 1
+        if len(ids) > self.max_length:
+            raise DataError(
+                f"a text of {len(ids)} tokens does not fit max_length = "
+                f"{self.max_length} (it begins {context[:60]!r}); raise it"
+            )
+        return ids, start
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of an answer's tokens, without the end of its turn and without
         control tokens.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from equipoise.component import Component
 from equipoise.models.resources import Resources
@@ -73,6 +73,28 @@ class TokenScorer(Protocol):
 
         Under softmax(logits), whatever the actor samples with.
         """
+        ...
+
+
+@runtime_checkable
+class TextScorer(Protocol):
+    """An actor that can compute the log-probability of a plain text's continuation."""
+
+    def continuation_logprobs(
+        self, contexts: Sequence[str], continuations: Sequence[str]
+    ) -> list[tuple[float, int]]:
+        """log p(continuation | context), in nats, and its tokens; no chat template, and
+        no end after it.
+        """
+        ...
+
+
+@runtime_checkable
+class Adjustable(Protocol):
+    """An actor whose model can play under other settings of sampling."""
+
+    def playing_as(self, player: Any) -> Actor:
+        """The same model under the settings of `player`."""
         ...
 
 

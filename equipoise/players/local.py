@@ -97,6 +97,11 @@ class LocalActor:
         """Fingerprint of tokenizer, template and truncation."""
         return self._encoding.fingerprint
 
+    def playing_as(self, player: Local) -> LocalActor:
+        """The model in memory under other settings of sampling."""
+        assert self._lend is not None, "the actor is closed"
+        return LocalActor(player, self._encoding, self._lend)
+
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One sampled answer per view.
 
@@ -164,22 +169,38 @@ class LocalActor:
         Under softmax(logits), whatever the player samples with. Raises DataError for a
         chat that cannot be encoded and, with `whole`, for an answer that does not fit.
         """
-        from equipoise.models.logprobs import answer_logprobs
-
         ended = [not row for row in cut] or [True] * len(texts)
         joined = [
             self._encoding.join(chat, text, end)
             for chat, text, end in zip(chats, texts, ended, strict=True)
         ]
         if whole:
-            self._refuse_partial(joined, texts, ended)
-        ids = [ids for ids, _ in joined]
-        starts = [start for _, start in joined]
+            for (ids, start), text, end in zip(joined, texts, ended, strict=True):
+                needed = start + len(self._encoding.answer_ids(text, end))
+                if needed > len(ids):
+                    raise DataError(self._too_long(needed))
+        return self._scored(joined)
+
+    def continuation_logprobs(
+        self, contexts: Sequence[str], continuations: Sequence[str]
+    ) -> list[tuple[float, int]]:
+        """log p(continuation | context), in nats, and its tokens, of plain texts: no
+        chat template, no end. Raises DataError for one that does not fit.
+        """
+        pairs = zip(contexts, continuations, strict=True)
+        return self._scored([self._encoding.continue_text(*pair) for pair in pairs])
+
+    def _scored(
+        self, joined: Sequence[tuple[list[int], int]]
+    ) -> list[tuple[float, int]]:
+        """For each (ids, where the answer starts): its log-probability and tokens."""
+        from equipoise.models.logprobs import answer_logprobs
+
         with self._model() as model:
             return answer_logprobs(
                 model,
-                ids,
-                starts,
+                [ids for ids, _ in joined],
+                [start for _, start in joined],
                 self._encoding.pad_id,
                 batch_size=self.player.batch_size,
             )
@@ -188,18 +209,9 @@ class LocalActor:
         self, prompts: Sequence[list[int]], answers: Sequence[list[int]]
     ) -> list[float]:
         """log p(answer | prompt), in nats, of each answer's token ids, uncut."""
-        from equipoise.models.logprobs import answer_logprobs
-
         pairs = zip(prompts, answers, strict=True)
-        with self._model() as model:
-            scores = answer_logprobs(
-                model,
-                [[*prompt, *answer] for prompt, answer in pairs],
-                list(map(len, prompts)),
-                self._encoding.pad_id,
-                batch_size=self.player.batch_size,
-            )
-        return [total for total, _ in scores]
+        joined = [([*prompt, *answer], len(prompt)) for prompt, answer in pairs]
+        return [total for total, _ in self._scored(joined)]
 
     def retraced(
         self, prompts: Sequence[list[int]], answers: Sequence[list[int]]
@@ -227,20 +239,12 @@ class LocalActor:
         short = self.player.precision == "bf16"
         return torch.autocast(model.device.type, torch.bfloat16, enabled=short)
 
-    def _refuse_partial(
-        self,
-        joined: Sequence[tuple[list[int], int]],
-        texts: Sequence[str],
-        ended: Sequence[bool],
-    ) -> None:
-        for (ids, start), text, end in zip(joined, texts, ended, strict=True):
-            needed = start + len(self._encoding.answer_ids(text, end))
-            if needed > len(ids):
-                raise DataError(
-                    f"model '{self.player.model}' needs {needed} tokens for a prompt and "
-                    f"answer, but its max_length is {self._encoding.max_length}; raise it, "
-                    "for a part of an answer cannot be compared"
-                )
+    def _too_long(self, needed: int) -> str:
+        return (
+            f"model '{self.player.model}' needs {needed} tokens for a prompt and "
+            f"answer, but its max_length is {self._encoding.max_length}; raise it, "
+            "for a part of an answer cannot be compared"
+        )
 
     def close(self) -> None:
         """Let go of the model; it leaves memory with its last user."""

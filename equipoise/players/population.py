@@ -11,7 +11,8 @@ from pathlib import Path
 from equipoise.errors import RunError
 from equipoise.files import check_whole
 from equipoise.models.resources import Replies, Resources
-from equipoise.players.base import Actor, Player
+from equipoise.players.base import Actor, Adjustable, Player
+from equipoise.players.decoding import with_decoding
 from equipoise.types import PlayerId
 
 
@@ -81,6 +82,27 @@ class Population:
             settings = self.players[player.name]
             self._open[player] = settings.open(self.weights(player), self.resources)
         return self._open[player]
+
+    def actor_with(
+        self,
+        player: PlayerId,
+        temperature: float | None = None,
+        max_new_tokens: int | None = None,
+    ) -> Actor:
+        """The actor of a player of the run under other settings of sampling; None
+        leaves the player's own.
+        """
+        own = self.players[player.name]
+        changed = with_decoding(own, temperature, max_new_tokens)
+        if changed == own:
+            return self._actor_of_run(player)
+        live = self._live(player)
+        if isinstance(live, Adjustable):
+            return live.playing_as(changed)
+        key = f"{player} {changed.model_dump_json()}"
+        if key not in self._open:
+            self._open[key] = changed.open(self.weights(player), self.resources)
+        return self._open[key]
 
     def release(self) -> None:
         """Close every actor and release what they shared, so that a learner finds the

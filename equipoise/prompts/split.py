@@ -110,7 +110,7 @@ def fit_counts(
     asked = {
         name: getattr(prompts, name) for name in shares if getattr(source, name) is None
     }
-    turns = 1 if prompts.reuse else generations
+    turns = 1 if prompts.reuse else max(generations, 1)
     if prompts.per_generation * turns + sum(asked.values()) <= count:
         return prompts, ()
     fitted = {

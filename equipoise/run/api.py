@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from equipoise.errors import ConfigError
 from equipoise.run import plan as planning
 from equipoise.run import recipes as library
 from equipoise.run.directory import RunDirectory
@@ -38,6 +40,38 @@ def run(
     with RunDirectory.create(config, folder, overwrite, command) as opened:
         played = play(opened, progress)
     return Run(folder, played)
+
+
+def evaluate(
+    target: str | Path | Run,
+    on: Any,
+    judge: Any = None,
+    settings: library.Overrides = (),
+    out: str | Path | None = None,
+    *,
+    players: str | Sequence[str] = (),
+    player_settings: library.Overrides = (),
+    progress: bool = True,
+) -> Run:
+    """Measure a run's players, a model or an endpoint on named sets, and return the run
+    that holds the results (`Run.benchmarks()`); nothing is trained.
+
+    Args: target: a run's folder or a `Run`, a model's folder, hub id or packaged name,
+    or an endpoint's address; on, judge, settings, players: as `Run.evaluate` takes
+    them; out: the folder of the run that is made for a model, None: runs/evaluate and
+    the model's name; player_settings: of the model, `{"batch_size": 8}`.
+
+    Raises what `Run.evaluate` raises, and RunError where `out` holds another model.
+    """
+    from equipoise.run.evaluation import is_run, run_for_model
+
+    if not isinstance(target, Run) and not is_run(target):
+        target = run_for_model(str(target), out, player_settings)
+    elif out is not None or player_settings:
+        raise ConfigError("out and player settings are for a model, not for a run")
+    opened = target if isinstance(target, Run) else Run(target)
+    opened.evaluate(on, players, judge, settings, progress=progress)
+    return opened
 
 
 def open_run(path: str | Path) -> Run:

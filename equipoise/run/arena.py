@@ -127,6 +127,8 @@ class RunArena:
         a loss of pairs.
         """
         loss = self._config.loss_at(t)
+        if player.name not in self._config.learning:
+            return {}
         if loss is None or self._config.learner_of(player.name).needs == "episodes":
             return {}
         learners = self._roster.learners(t)

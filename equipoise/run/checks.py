@@ -58,7 +58,7 @@ def check_run(config: RunConfig) -> CheckedRun:
     faults += judged
     if faults:
         raise ConfigError("\n".join(dict.fromkeys(faults)))
-    few = _few(len(split.parts[0]), prompts.per_generation)
+    few = _few(len(split.parts[0]), prompts.per_generation) if split.parts else ()
     stand_ins = chain.from_iterable(shaping.notes() for shaping in config.shaping)
     return CheckedRun(config, split, (*notes, *few, *unjudged, *stand_ins))
 
@@ -143,7 +143,8 @@ def _faults_with_prompts(config: RunConfig, split: PromptSplit) -> Iterator[str]
         learners=learners,
     )
     try:
-        config.schedule.seatings(split.parts[0], context)
+        for part in split.parts[:1]:
+            config.schedule.seatings(part, context)
     except UserError as error:
         yield str(error)
     for t, prompts in enumerate(split.parts):

@@ -5,155 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import yaml
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from equipoise.component import Component, Settings, nearest
-from equipoise.data.base import PairMaker
-from equipoise.data.normalising import Normalising
-from equipoise.data.shaping import Shaping
-from equipoise.data.truncation import Truncated
-from equipoise.evaluate.base import Evaluation
-from equipoise.games.base import Game
-from equipoise.judges.base import Judge
+from equipoise.component import Component, nearest
 from equipoise.learners.base import Learner
-from equipoise.losses.base import PreferenceLoss
-from equipoise.matches.base import Schedule
 from equipoise.matches.roles import Roles
-from equipoise.players.base import Player
-from equipoise.prompts.base import Prompts
-from equipoise.ratings.base import Ratings
-from equipoise.run.renamed import KEYS
-from equipoise.run.schedules import Schedule as GenerationSchedule
-from equipoise.run.schedules import at, fault, separated
-from equipoise.run.turns import Turns
-from equipoise.solvers.base import Solver
+from equipoise.run.config_fields import RunFields
+from equipoise.run.schedules import fault, separated
 
 
-class RunConfig(Settings):
+class RunConfig(RunFields):
     """The settings of a run. The resolved form is the run directory's `config.yaml`."""
-
-    RENAMED: ClassVar[Mapping[str, str]] = KEYS
-
-    name: str = Field(
-        "run", min_length=1, description="the run's title, in reports and trackers"
-    )
-    seed: int = Field(
-        0, ge=0, description="the one seed; every choice derives its own from it"
-    )
-    generations: int = Field(3, ge=1, description="turns of the loop")
-    players: dict[str, Player] = Field(
-        min_length=1, description="name -> player; those with `learns` are trained"
-    )
-    prompts: Prompts
-    game: Game
-    schedule: Schedule = Field(default="self_play")  # type: ignore[assignment]
-    judge: Judge
-    judges: dict[str, Judge] = Field(
-        default_factory=dict,
-        description="learner -> the judge that teaches it in place of `judge`",
-    )
-    max_unjudged: float = Field(
-        0.2,
-        ge=0,
-        le=1,
-        description="a stage with a larger unjudged share stops the run",
-    )
-    utility: str = Field(
-        "score", description="the one of the judge's utilities that is played for"
-    )
-    training_ratings: Ratings = Field(
-        default="bradley_terry",  # type: ignore[assignment]
-        description="rates the players by their matches, for schedules, for peers' "
-        "weights and for the report",
-    )
-    training_matches: Literal["all", "own"] = Field(
-        "all",
-        description="a learner is taught by all matches, or by those it played in itself",
-    )
-    pairs: PairMaker = Field(default="best_worst")  # type: ignore[assignment]
-    truncated: Truncated = Field(
-        "keep",
-        description="answers that were cut at max_new_tokens. keep: learned from "
-        "without an end token, which they never sampled; drop: not learned from; "
-        "keep_with_end: learned from as if they had ended",
-    )
-    shaping: tuple[Shaping, ...] = Field(
-        (), description="added to the rewards of episodes: diversity, penalties"
-    )
-    normalise: Normalising = Field(
-        default_factory=lambda: Normalising.model_validate({}),
-        description="how rewards of episodes from several data sources are made comparable",
-    )
-    learner: Learner
-    learners: dict[str, Learner] = Field(
-        default_factory=dict,
-        description="learner -> its own trainer; settings that it leaves out are "
-        "those of `learner`",
-    )
-    turns: Turns = Field(
-        default="everyone", description="who learns in which generation"
-    )  # type: ignore[assignment]
-    loss: PreferenceLoss | None = None
-    by_generation: dict[str, dict[str, GenerationSchedule]] = Field(
-        default_factory=dict,
-        description="part (loss, learner, learners.NAME) -> numeric setting -> "
-        "generation -> its value from there on; `loss: {ratio: {0: 0.3, 2: 0.8}}` is "
-        "short for it",
-    )
-    evaluate: Evaluation = Field(default="held_out")  # type: ignore[assignment]
-    solver: Solver = Field(default="zero_sum")  # type: ignore[assignment]
-    league_ratings: Ratings = Field(
-        default="bradley_terry",  # type: ignore[assignment]
-        description="rates the league, every generation of every player, by the held-out pay-offs",
-    )
-    keep: Literal["all"] | int = Field(
-        "all", description="generations whose weights stay: all, or the newest n"
-    )
-    commit_every: int = Field(
-        256,
-        ge=1,
-        description="matches played and recorded together; also the unit of resuming",
-    )
-    report_to: tuple[Literal["trackio", "wandb", "tensorboard", "mlflow"], ...] = Field(
-        (), description="trackers"
-    )
-
-    def judge_of(self, player: str) -> Judge:
-        """The judge that teaches a player, by the player's name."""
-        return self.judges.get(player, self.judge)
-
-    def learner_of(self, player: str) -> Learner:
-        """What trains a player, by the player's name."""
-        return self.learners.get(player, self.learner)
-
-    def loss_at(self, t: int) -> PreferenceLoss | None:
-        """The loss of generation t."""
-        if self.loss is None:
-            return None
-        return at(self.loss, self.by_generation.get("loss", {}), t)
-
-    def learner_at(self, player: str, t: int) -> Learner:
-        """What trains a player in generation t, by the player's name."""
-        part = f"learners.{player}" if player in self.learners else "learner"
-        return at(self.learner_of(player), self.by_generation.get(part, {}), t)
-
-    @property
-    def playing(self) -> dict[str, Player]:
-        """The players as they play: those that learn in their learner's precision."""
-        return {
-            name: player.carrying(self.learner_of(name).carried_precision())
-            if player.learns
-            else player
-            for name, player in self.players.items()
-        }
-
-    @property
-    def learning(self) -> list[str]:
-        """The names of the players that learn, in order."""
-        return [name for name, player in self.players.items() if player.learns]
 
     @model_validator(mode="before")
     @classmethod
@@ -199,8 +64,14 @@ class RunConfig(Settings):
                 raise ValueError(
                     f"players: '{name}' is not a valid name; use letters, digits and underscores"
                 )
-        if not self.learning:
-            raise ValueError("players: none of them learns; set `learns: true` on one")
+        if not self.learning and self.generations:
+            raise ValueError(
+                "players: none of them learns; set `learns: true` on one, or "
+                "generations: 0 to measure them as they are"
+            )
+        for name in self.learning:
+            if self.learner is None and name not in self.learners:
+                raise ValueError(f"learner: is missing, and '{name}' learns")
         named = {
             "judges": self.judges,
             "learners": self.learners,
@@ -238,14 +109,6 @@ class RunConfig(Settings):
                         "the settings that it began with; only those that begin anew "
                         "in each generation can change"
                     )
-
-    def plays(self, t: int) -> bool:
-        """Whether generation t has matches; not where the data brings all that it
-        teaches.
-        """
-        trainers = map(self.learner_of, self.learning)
-        by_pairs = all(trainer.needs in ("pairs", "answers") for trainer in trainers)
-        return not by_pairs or self.pairs.plays(t)
 
     def _check_learner(self, trainer: Learner) -> None:
         """Raises ValueError where the trainer lacks what it learns from."""
@@ -325,7 +188,7 @@ class RunConfig(Settings):
         ]
         if self.shaping and not rewarded:
             raise ValueError(
-                f"shaping: the learner '{self.learner.kind}' has no rewards to add "
+                f"shaping: the learner '{self._trainer_kind}' has no rewards to add "
                 "to; policy_gradient has"
             )
         if self.truncated == "keep_with_end" and rewarded:
@@ -335,7 +198,7 @@ class RunConfig(Settings):
             )
         if self.normalise.method != "none" and not rewarded:
             raise ValueError(
-                f"normalise: the learner '{self.learner.kind}' has no rewards to "
+                f"normalise: the learner '{self._trainer_kind}' has no rewards to "
                 "normalise; policy_gradient has"
             )
         for name in self.turns.named() if self.turns.by_rewards else ():

@@ -18,7 +18,8 @@ def counts(run: RunDirectory, stages: Sequence[StageRecord]) -> dict[str, int | 
     """What was played, judged and learned from; a name that ends in "share" is a share."""
     records = run.ledger.counts()
     ((side_by_side,),) = run.ledger.rows(
-        f"SELECT count(*) FROM matches WHERE split = 'held_out' AND {IS_MEETING}"
+        "SELECT count(*) FROM matches WHERE split IN ('held_out', 'benchmark') "
+        f"AND {IS_MEETING}"
     )
     judged = [stage.facts for stage in stages if stage.stage == "judge"]
     answers = sum(facts["answers"] for facts in judged)

@@ -12,6 +12,8 @@
     players     lineage
     metrics     the lines of metrics that a stage logged, written with its row
     stages      what is finished; the last line written for a stage
+    benchmark_scores  what each answer to a benchmark's items scored, by the stage that
+                measured it; made with the first of them
 
 `record` and `facts` are JSON: the msgspec form of the types in `equipoise.types`. Ids
 are hashes of what made the record, so writing a record again inserts nothing. Rows keep
@@ -71,6 +73,12 @@ CREATE TABLE metrics (
 CREATE TABLE stages (
     key TEXT PRIMARY KEY, generation INTEGER NOT NULL, stage TEXT NOT NULL,
     facts TEXT NOT NULL, seconds REAL NOT NULL);
+"""
+
+BENCHMARK_SCORES = """
+CREATE TABLE IF NOT EXISTS benchmark_scores (
+    stage TEXT, item TEXT, sample INTEGER, record TEXT NOT NULL,
+    UNIQUE (stage, item, sample))
 """
 
 AT_ONCE = 500  # values that fit one statement

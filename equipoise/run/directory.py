@@ -17,7 +17,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -196,6 +196,13 @@ class RunDirectory:
                 f"two configurations: {'; '.join(changes)}. Put these back, or start a "
                 f"new run; only {', '.join(sorted(FREE))} may change"
             )
+
+    def started_in(self) -> AbstractContextManager[Any]:
+        """Relative paths in the configuration mean what they meant at the start; where
+        that folder is gone, those of the current one.
+        """
+        home = Path(self.ledger.meta("directory"))
+        return chdir(home) if home.is_dir() else nullcontext()
 
     def allow(self, overrides: recipes.Overrides) -> None:
         """Change settings that decide how far and how a run may go, not what it

@@ -4,7 +4,6 @@ it anew.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -13,11 +12,18 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from equipoise.errors import ConfigError, RunError
+from equipoise.evaluate.benchmarks.records import BenchmarkResult
 from equipoise.judges.base import Judge
 from equipoise.locks import check_writable
 from equipoise.models.quiet import ignore_known_warnings
 from equipoise.ratings.base import Ratings
 from equipoise.run import frames, recipes
+from equipoise.run.benchmarks import (
+    BENCHMARKS,
+    AgainstStart,
+    against_start,
+    benchmark_rows,
+)
 from equipoise.run.beside import measurements_beside
 from equipoise.run.config import RunConfig
 from equipoise.run.directory import RunDirectory
@@ -43,6 +49,7 @@ class Exported:
 
 
 Part = Literal["train", "held_out", "test"]
+Given = Any  # a set: a name, a file, YAML, a mapping, a `Benchmark`
 PARTS = get_args(Part)
 
 
@@ -108,6 +115,18 @@ class Run:
         with RunDirectory.read(self.path) as run:
             return frame(frames.PAIRS, frames.pair_rows(run, generation))
 
+    def benchmarks(self) -> Frame:
+        """What was measured on named sets: one row a set, player and metric, with 95 %
+        intervals and the difference from the player's start.
+        """
+        with RunDirectory.read(self.path) as run:
+            return frame(BENCHMARKS, benchmark_rows(run.ledger))
+
+    def results(self) -> list[AgainstStart]:
+        """The newest result of each set and player, beside that of the player's start."""
+        with RunDirectory.read(self.path) as run:
+            return list(against_start(run.ledger))
+
     def ratings(self) -> Frame:
         """How the players were rated: one row a player and rating, with 95 % intervals."""
         with RunDirectory.read(self.path) as run:
@@ -160,7 +179,7 @@ class Run:
         budgets, time-outs, concurrency, addresses. Raises ConfigError for others,
         RunError where another process plays the run, Stopped on Ctrl-C.
         """
-        with RunDirectory.open(self.path) as run, _started_in(run):
+        with RunDirectory.open(self.path) as run, run.started_in():
             if settings:
                 run.allow(settings)
             self.played = play(run, progress)
@@ -213,6 +232,39 @@ class Run:
         ):
             return rejudge(run, other, part, generation, display)
 
+    def evaluate(
+        self,
+        on: Given | Sequence[Given],
+        players: str | Sequence[str] = (),
+        judge: str | Mapping[str, Any] | Judge | type[Judge] | None = None,
+        settings: recipes.Overrides = (),
+        *,
+        progress: bool = True,
+    ) -> list[BenchmarkResult]:
+        """Measure players on named sets; nothing is trained, and what is recorded is
+        not asked again.
+
+        Args: on: a benchmark's name, a file of prompts, a YAML file, a mapping or a
+        `Benchmark`, or several of them; players: `policy@3`, `policy` (its newest) or
+        `policy@all`, none: the start and the newest of everyone who learns; judge: of
+        every set that names none; settings: of every set, `{"limit": 100}`.
+
+        Raises ConfigError and DataError before anything is asked, RunError for players
+        that are not there or where another process plays the run.
+        """
+        from equipoise.report.terminal import Display
+        from equipoise.run.evaluation import measure_sets, named_sets, players_of
+
+        many = on if isinstance(on, list | tuple) else [on]
+        by = None if judge is None else recipes.component(Judge, judge, (), "--judge")
+        sets = named_sets(many, by, settings)
+        wanted = [players] if isinstance(players, str) else players
+        with (
+            RunDirectory.open(self.path) as run,
+            Display(console=_console(), silent=not progress) as display,
+        ):
+            return measure_sets(run, players_of(run, wanted), sets, display)
+
     # -- what it looks like
 
     def _summary(self) -> Summary:
@@ -257,11 +309,3 @@ def _console() -> Any:
     # A notebook gets the plain lines of a file: each of rich's own outputs there is a
     # block of HTML, and its kernel asks for colours in the environment.
     return Console(force_jupyter=False, force_terminal=sys.stdout.isatty())
-
-
-def _started_in(run: RunDirectory) -> contextlib.AbstractContextManager[Any]:
-    """Relative paths in the configuration mean what they meant at the start; where that
-    folder is gone, those of the current one.
-    """
-    home = Path(run.ledger.meta("directory"))
-    return contextlib.chdir(home) if home.is_dir() else contextlib.nullcontext()

@@ -26,16 +26,15 @@ def history(
     """
     config, kind = run.config, measures_type(run)
     measured = run.ledger.stages("measure")
-    judge = config.evaluate.judge or config.judge_of(config.learning[0])
     schedule = config.schedule
     return History(
-        tuple(config.learning),
+        tuple(config.measured),
         tuple(
             Measurement(generation, kind.read(facts))
             for _, generation, _, facts, _ in measured
         ),
         config.game,
-        judge.name,
+        config.measuring_judge.name,
         config.utility,
         config.league_ratings.kind.replace("_", " "),
         schedule.roles if isinstance(schedule, Roles) else {},

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from equipoise.evaluate.benchmarks.records import ItemScores
 from equipoise.models.resources import Spending
-from equipoise.run.database import Database, to_json
+from equipoise.run.database import BENCHMARK_SCORES, Database, to_json
 from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Prompt
 
 COUNTED = (
@@ -138,6 +139,13 @@ class Ledger(Database):
         """
         row = (key, account, tokens, cost, to_json(reply))
         self._insert("replies", 5, [row])
+
+    def add_benchmark_scores(self, stage: str, scores: Iterable[ItemScores]) -> None:
+        """Record what each answer scored in the stage of this key."""
+        with self.transaction() as db:
+            db.execute(BENCHMARK_SCORES)
+            rows = ((stage, s.item, s.sample, to_json(s)) for s in scores)
+            self._insert("benchmark_scores", 4, rows)
 
     def add_player(
         self,
@@ -348,6 +356,17 @@ class Ledger(Database):
             account: Spending(calls, int(tokens), cost)
             for account, calls, tokens, cost in self.rows(query)
         }
+
+    # -- benchmarks
+
+    def benchmark_scores(self, stage: str) -> list[ItemScores]:
+        """What each answer scored in the stage of this key; empty where none is
+        recorded.
+        """
+        if not self.has_table("benchmark_scores"):
+            return []
+        query = "SELECT record FROM benchmark_scores WHERE stage = ? ORDER BY rowid"
+        return list(self._records(ItemScores, query, (stage,)))
 
     def has_begun(self) -> bool:
         """Whether anything was played, or paid for, or made."""

@@ -30,9 +30,7 @@ def match_cards(
     asked = prompts(run, {match.prompt for match in matches})
     judgements = _judgements(run, stages, matches)
     game, kind = run.config.game, measures_type(run)
-    compares = (
-        run.config.evaluate.judge or run.config.judge_of(run.config.learning[0])
-    ).compares
+    compares = run.config.measuring_judge.compares
     cards, warnings = [], []
     for match in matches:
         given = judgements.get(match.id, [])

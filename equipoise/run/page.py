@@ -138,7 +138,7 @@ def _training(
     unit = config.training_ratings.kind.replace("_", " ")
     warning = caution(cyclic_warning(triples or 0.0))
     yield training_ratings_section(list(_rating_curves(run, names)), unit, warning)
-    judge = config.judge_of(config.learning[0]).name
+    judge = config.judge_of(config.measured[0]).name
     table = sampled_matches.met(recorded.sample, names, judge, config.utility)
     yield match_ups_section(table, judge, size)
 

@@ -72,7 +72,7 @@ def component(
     """
     values = plain(given)
     if not isinstance(values, dict):
-        values = _parsed(values, option)
+        values = parsed(values, option)
     origins = override(values, overrides)
     try:
         return TypeAdapter(room).validate_python(values)
@@ -80,7 +80,11 @@ def component(
         raise config_error(error, option, origins) from error
 
 
-def _parsed(text: str, option: str) -> dict[str, Any]:
+def parsed(text: str, option: str) -> dict[str, Any]:
+    """The mapping that a YAML file or YAML text holds; other text is a kind's name.
+
+    Raises ConfigError, in which `option` is what gave it.
+    """
     values: Any = {"kind": text}
     try:
         if text.endswith((".yaml", ".yml")):

@@ -17,9 +17,10 @@ from typing import Any, TypeVar
 
 from equipoise import seeds
 from equipoise.errors import NoSignal
+from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import Planned, Seatings
-from equipoise.matches.play import play
+from equipoise.matches.play import Act, play
 from equipoise.players.population import Population
 from equipoise.run.config import RunConfig
 from equipoise.run.ledger import WITHIN, Ledger
@@ -112,13 +113,23 @@ class Recorder:
         dice = seeds.child(seed, "match", identity)
         return Planned(identity, t, part, prompt, seats, dice)
 
-    def play(self, planned: Sequence[Planned]) -> None:
-        """Play those that are not recorded yet, in whole chunks."""
+    def play(
+        self,
+        planned: Sequence[Planned],
+        game: Game | None = None,
+        act: Act | None = None,
+    ) -> None:
+        """Play those that are not recorded yet, in whole chunks.
+
+        None for `game` and `act`: the run's game, by the players as they are.
+        """
+        game = game or self._config.game
+        act = act or self._act
         known = self._ledger.known("matches", [plan.id for plan in planned])
         for chunk in chunks(planned, self._config.commit_every):
             if not all(plan.id in known for plan in chunk):
                 started = time.perf_counter()
-                matches = play(chunk, self._config.game, self._act)
+                matches = play(chunk, game, act)
                 self._ledger.add_matches(matches)
                 self._show_speed(matches, time.perf_counter() - started)
             self._monitor.advance(len(chunk))
@@ -148,19 +159,26 @@ class Recorder:
         Raises NoSignal when too many of them have no score.
         """
         ids = [match.id for match in matches]
-        recorded = self._ledger.judgements_of(ids, judge.name)
         if self._ledger.finished(key) is None:
             self._monitor.stage(self.title("judge", player), len(matches), t)
             judge_here = judge.at(judge_context)
             with self.stage("judge", key, t) as facts:
-                for chunk in chunks(matches, self._config.commit_every):
-                    if not all(match.id in recorded for match in chunk):
-                        made = judge_here.judge_checked(chunk, prompts)
-                        self._ledger.add_judgements(zip(chunk, made, strict=True))
-                    self._monitor.advance(len(chunk))
+                self.judge(judge_here, matches, prompts)
                 recorded = self._ledger.judgements_of(ids, judge.name)
                 facts.update(self._unjudged(judge, matches, recorded))
+        recorded = self._ledger.judgements_of(ids, judge.name)
         return [recorded[match.id] for match in matches]
+
+    def judge(
+        self, judge: Judge, matches: Sequence[Match], prompts: Mapping[str, Prompt]
+    ) -> None:
+        """Judge what is not recorded yet, in whole chunks; `judge` is in its context."""
+        recorded = self._ledger.judgements_of([m.id for m in matches], judge.name)
+        for chunk in chunks(matches, self._config.commit_every):
+            if not all(match.id in recorded for match in chunk):
+                made = judge.judge_checked(chunk, prompts)
+                self._ledger.add_judgements(zip(chunk, made, strict=True))
+            self._monitor.advance(len(chunk))
 
     def _unjudged(
         self,

@@ -206,7 +206,8 @@ class RunStages:
         if self._ledger.finished(key) is None:
             with self._recorder.stage("measure", key, t) as facts:
                 self._live.save(learners)
-                ages = {learner.name: learner.generation for learner in learners}
+                measured = learners or self._roster.others()
+                ages = {player.name: player.generation for player in measured}
                 measures = self._config.evaluate.measure(self._arena, t)
                 facts.update(measures.facts(ages))
                 self._run.metric(key, generation=t, **measures.numbers())

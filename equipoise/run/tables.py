@@ -16,7 +16,7 @@ Frame: TypeAlias = Any
 def frame(columns: Mapping[str, str], rows: Iterable[Row]) -> Frame:
     """The rows as a data frame; what is missing is null.
 
-    Args: columns: name -> text, int or float; further columns that rows have are
+    Args: columns: name -> text, int, float or bool; further columns that rows have are
     numbers of one type, and stand behind these in the order in which they first occur. Raises
     UserError where neither pandas nor pyarrow is installed.
     """
@@ -27,7 +27,12 @@ def frame(columns: Mapping[str, str], rows: Iterable[Row]) -> Frame:
         )
     import pyarrow as pa
 
-    types = {"text": pa.string(), "int": pa.int64(), "float": pa.float64()}
+    types = {
+        "text": pa.string(),
+        "int": pa.int64(),
+        "float": pa.float64(),
+        "bool": pa.bool_(),
+    }
     listed = list(rows)
     names = {name: types[kind] for name, kind in columns.items()}
     for row in listed:

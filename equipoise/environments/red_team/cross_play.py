@@ -10,7 +10,7 @@ cell.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 
 from equipoise import seeds
@@ -22,7 +22,8 @@ from equipoise.evaluate.base import JudgedMatch
 from equipoise.judges.base import JudgeContext
 from equipoise.matches.base import Planned
 from equipoise.matches.play import play
-from equipoise.players.base import Actor, Player
+from equipoise.players.base import Actor
+from equipoise.players.decoding import with_decoding
 from equipoise.players.population import Population
 from equipoise.run.arena import RunArena
 from equipoise.run.monitor import Monitor
@@ -101,7 +102,10 @@ def _actors(plan: CrossPlayPlan, home: Population) -> Callable[[PlayerId], Actor
         key = (entrant.run, entrant.temperature)
         if key not in populations:
             run = plan.runs[entrant.run]
-            players = _at_temperature(run.config.playing, entrant.temperature)
+            players = {
+                name: with_decoding(player, entrant.temperature)
+                for name, player in run.config.playing.items()
+            }
             populations[key] = Population(
                 players, run.folder / "players", resources=home.resources
             )
@@ -114,21 +118,6 @@ def _actors(plan: CrossPlayPlan, home: Population) -> Callable[[PlayerId], Actor
         return populations[key].actor(entrant.player)
 
     return actor
-
-
-def _at_temperature(
-    players: Mapping[str, Player], temperature: float | None
-) -> dict[str, Player]:
-    """The players with this temperature, where they have one and it is given."""
-    if temperature is None:
-        return dict(players)
-    change = {"temperature": temperature}
-    return {
-        name: player.model_copy(update=change)
-        if "temperature" in type(player).model_fields
-        else player
-        for name, player in players.items()
-    }
 
 
 def _planned(

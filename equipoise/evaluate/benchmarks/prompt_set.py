@@ -1,0 +1,119 @@
+"""Any prompts with any judge, or with a rule that is a judge: the benchmark behind
+`--on FILE --judge …`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, field_validator
+
+from equipoise.errors import DataError
+from equipoise.evaluate.benchmarks.base import Benchmark
+from equipoise.evaluate.benchmarks.records import (
+    Answer,
+    Item,
+    ItemScores,
+    Judged,
+)
+from equipoise.prompts.base import Prompts
+from equipoise.types import Prompt
+
+
+class PromptSet(Benchmark):
+    """Every prompt of a source is answered, and a judge scores the answers.
+
+    A judge that compares sets each answer beside the one of the player's own start, or,
+    with `reference`, beside the one that the data bring; `win_rate` is then the mean
+    probability of winning, ties counting half.
+    """
+
+    kind: Literal["prompts"] = "prompts"
+    needs_judge: ClassVar[bool] = True
+    data_fields: ClassVar[tuple[str, ...]] = ("prompts",)
+
+    prompts: Prompts = Field(description="any source of prompts; a file's path alone")
+    utility: str = Field(
+        "score", description="the judge's utility that is the headline"
+    )
+    reference: str | None = Field(
+        None,
+        description="the fact with the answer that a comparing judge sets beside the "
+        "player's, such as completion; null: the answer of the player's own start",
+    )
+
+    @field_validator("prompts", mode="before")
+    @classmethod
+    def _file(cls, value: Any) -> Any:
+        """A path alone is a file of prompts."""
+        if isinstance(value, str) and value not in Prompts.known_kinds():
+            return {"kind": "files", "path": value}
+        return value
+
+    @property
+    def headline(self) -> str:
+        """The judge's utility, or the share of comparisons that are won."""
+        return "win_rate" if self.compares else self.utility
+
+    @property
+    def against_start(self) -> bool:
+        """Where a judge compares and the data bring no answers."""
+        return self.compares and self.reference is None
+
+    def load(self) -> list[Item]:
+        """The source's prompts (its test part where it has one).
+
+        Raises DataError for a prompt that lacks the answer to compare with.
+        """
+        source = self.prompts.load()
+        prompts = source.training if source.test is None else source.test
+        return [
+            Item(
+                id=prompt.id,
+                prompt=prompt,
+                reference=self._reference(prompt, number),
+                group=prompt.source,
+            )
+            for number, prompt in enumerate(prompts, 1)
+        ]
+
+    def _reference(self, prompt: Prompt, number: int) -> tuple[str, ...]:
+        if self.reference is None:
+            return ()
+        answer = prompt.facts.get(self.reference)
+        if not isinstance(answer, str):
+            raise DataError(
+                f"{prompt.source or 'prompts'}: prompt {number} has no text in the fact "
+                f"'{self.reference}' to compare with; its facts are "
+                f"{', '.join(prompt.facts) or 'none'}"
+            )
+        return (answer,)
+
+    def score(
+        self,
+        items: Sequence[Item],
+        answers: Mapping[str, Sequence[Answer]],
+        judged: Sequence[Judged],
+    ) -> list[ItemScores]:
+        """Every utility that the judge gave; of a comparison the probability of winning."""
+        groups = {item.id: item.group for item in items}
+        several = len(set(groups.values())) > 1
+        rows = []
+        for verdict in judged:
+            question = verdict.question
+            utilities = verdict.utilities or {}
+            values: dict[str, float | None] = {self.headline: None, **utilities}
+            if self.compares:
+                values = {"win_rate": utilities.get("score")}
+            missing = values[self.headline] is None
+            rows.append(
+                ItemScores(
+                    item=question.item,
+                    sample=question.sample,
+                    values=values,
+                    group=groups[question.item] if several else "",
+                    reason=(verdict.reason or "no score") if missing else "",
+                )
+            )
+        return rows

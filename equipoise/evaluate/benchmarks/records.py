@@ -1,0 +1,172 @@
+"""The records of a benchmark: what is asked, what was answered, what it scored, and the
+result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from equipoise.errors import RunError
+from equipoise.evaluate.measures import Estimate
+from equipoise.types import Move, Prompt, View
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One question of a set.
+
+    `id` is the item's name in its data. `prompt` is the chat, with what judges and
+    rules may know in `prompt.facts`. `turns` are further messages of the user, each
+    asked after the answer before it. Where there are `choices`, nothing is sampled:
+    the log-probability of each choice after the prompt is asked for, after the chat's
+    template or, with `plain`, directly after the text of the only message. `reference`
+    is the answer, one a turn, that a comparing judge sets beside the player's. `group`
+    is the part of the set that has a mean of its own, such as a subject.
+    """
+
+    id: str
+    prompt: Prompt
+    turns: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    plain: bool = False
+    reference: tuple[str, ...] = ()
+    group: str = ""
+
+
+class Likelihood(msgspec.Struct, frozen=True):
+    """log p(choice | prompt) in nats, and the choice's tokens."""
+
+    logprob: float
+    tokens: int
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A player's answer to an item: a move for each turn, with what it saw, or the
+    likelihood of each choice.
+    """
+
+    item: str
+    sample: int = 0
+    moves: tuple[Move, ...] = ()
+    views: tuple[View, ...] = ()
+    likelihoods: tuple[Likelihood, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What was answered last; "" where nothing was sampled."""
+        return self.moves[-1].text if self.moves else ""
+
+    @property
+    def error(self) -> str:
+        """Why there is no answer; "" where there is one."""
+        errors = [move.error for move in self.moves if move.finish == "error"]
+        return errors[0] if errors else ""
+
+
+class JudgeQuestion(msgspec.Struct, frozen=True):
+    """What a judge is shown: the chat as a prompt, the player's answer to it, and the
+    text beside it where the judge compares.
+    """
+
+    item: str
+    sample: int
+    turn: int
+    prompt: Prompt
+    answer: Move
+    other: str | None = None
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """What the judge said: its utilities of the player's answer (of a comparison,
+    `score` is the probability that it beats the other), or None and the reason.
+    """
+
+    question: JudgeQuestion
+    utilities: dict[str, float] | None
+    reason: str = ""
+
+
+class ItemScores(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The values of one answer by metric; None where it could not be scored, and why.
+
+    `facts` are what a set's own summary needs beside the values, such as lengths.
+    """
+
+    item: str
+    sample: int = 0
+    values: dict[str, float | None]
+    group: str = ""
+    reason: str = ""
+    facts: dict[str, Any] = {}
+
+
+class BenchmarkResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a player scored on a set.
+
+    `name` is what the run calls the set, `benchmark` its kind or a harness's task.
+    `player` is `name@generation`. `source` names what measured it, with its version:
+    this package, or a harness whose scores were imported. `metrics` are means over the
+    scored answers of `n` items, `headline` the one that stands for them; `unscored`
+    answers of `answers` count nowhere. `groups` are means of the set's parts. `key` is
+    a hash of the settings and of the items: equal keys are comparable item by item.
+    """
+
+    name: str = ""
+    benchmark: str
+    player: str = ""
+    source: str = ""
+    part: str = "test"
+    headline: str
+    metrics: dict[str, Estimate]
+    n: int
+    answers: int = 0
+    unscored: int = 0
+    groups: dict[str, dict[str, Estimate]] = {}
+    lower_is_better: tuple[str, ...] = ()
+    judge: str = ""
+    reasons: dict[str, int] = {}
+    settings: dict[str, Any] = {}
+    note: str = ""
+    key: str = ""
+
+    @classmethod
+    def read(cls, facts: Mapping[str, Any]) -> BenchmarkResult:
+        """The record from the JSON of its stage.
+
+        Raises RunError for one that this version cannot read.
+        """
+        try:
+            return msgspec.convert(facts, cls)
+        except msgspec.ValidationError as error:
+            raise RunError(
+                f"a benchmark's result cannot be read ({error}); it was recorded by "
+                "another version of equipoise: read the run with that one"
+            ) from None
+
+    def facts(self) -> dict[str, Any]:
+        """Plain JSON values for the stage's record."""
+        return msgspec.to_builtins(self)
+
+    @property
+    def score(self) -> Estimate:
+        """The headline metric."""
+        return self.metrics[self.headline]
+
+    def unit(self, metric: str) -> str:
+        """ "%" for a metric whose interval lies in [0, 1], else ""."""
+        return unit_of(self.metrics[metric])
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """(metric, what to show of it), the headline first."""
+        names = sorted(self.metrics, key=lambda name: name != self.headline)
+        for name in names:
+            yield name, self.metrics[name].interval.text(self.unit(name))
+
+
+def unit_of(estimate: Estimate) -> str:
+    """ "%" for an estimate whose known bounds lie in [0, 1], else ""."""
+    bounds = (estimate.mean, estimate.low, estimate.high)
+    shares = all(0 <= bound <= 1 for bound in bounds if bound is not None)
+    return "%" if shares and estimate.mean is not None else ""
