@@ -115,6 +115,32 @@ class AnswerHead:
         ]
         return torch.cat(chunks)  # type: ignore[arg-type]
 
+    @torch.no_grad()
+    def distributions(
+        self, model: nn.Module, source_N: torch.Tensor, **inputs: Any
+    ) -> Iterator[torch.Tensor]:
+        """log p of every token after the context that ends at source_N[n], float32
+        [C, V] in nats, `chunk` of the N positions at a time, in order.
+
+        The model is read once, at the first chunk. Arguments and errors as of a call.
+        """
+        if self.tail is None:
+            self.tail = self._measure(model, inputs["input_ids"])
+        hidden: list[torch.Tensor] = []
+
+        def forward(
+            hidden_BTH: torch.Tensor, *args: Any, **kwargs: Any
+        ) -> torch.Tensor:
+            at_N = source_N.to(hidden_BTH.device)
+            hidden.append(hidden_BTH.flatten(0, -2).index_select(0, at_N))
+            return hidden_BTH.new_zeros(1, 1, 1)
+
+        with _replaced_forward(self.head, forward):
+            model(**inputs, use_cache=False)
+        tail = self.tail.cooled(self.temperature)
+        for hidden_CH in hidden[0].split(self.chunk):
+            yield torch.log_softmax(tail(self.head(hidden_CH).float()), -1)
+
     def agree(self, first_N: torch.Tensor, second_N: torch.Tensor) -> bool:
         """Whether two computations of the same log-probabilities agree within the
         model's precision.

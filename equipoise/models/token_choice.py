@@ -16,6 +16,9 @@ import torch
 BLOCK = 256
 # The most likely tokens that top-p looks at before the whole vocabulary is sorted.
 RANKED = 1024
+# Temperatures below divide float32 logits to what is no number, or decide by their
+# last digit.
+GREEDY = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +26,18 @@ class SamplingSettings:
     """How a token is sampled: softmax(logits / temperature), cut to `top_k` tokens,
     then to the probability mass `top_p`.
 
-    temperature 0 takes the most likely token; top_k 0 and top_p 1 cut nothing.
+    A temperature of 0, or so small that it makes no difference, takes the most likely
+    token; top_k 0 and top_p 1 cut nothing.
     """
 
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the most likely token is taken."""
+        return self.temperature < GREEDY
 
     @property
     def cuts(self) -> bool:
@@ -43,10 +52,12 @@ def choose(
 
     `logits_BV` [B, V]; `number_B` float64 [B] in [0, 1), the random numbers. Returns
     (token_B int64, logprob_B float32, uncut_B float32, in nats); uncut is under
-    softmax(logits / temperature) of the whole vocabulary.
+    softmax(logits / temperature) of the whole vocabulary, softmax(logits) where it is
+    greedy. A row of logits that are not numbers gets some token and no numbers, and
+    does not touch the others.
     """
     logits_BV = logits_BV.float()
-    if settings.temperature == 0:
+    if settings.greedy:
         best_B, token_B = logits_BV.max(-1)
         logprob_B = best_B - logits_BV.logsumexp(-1)
         return token_B, logprob_B, logprob_B
@@ -119,7 +130,8 @@ def _inverse(
     within_BK = weight_BV.gather(1, place_BK.clamp_max(size - 1)).to(wide)
     within_BK = within_BK.masked_fill(place_BK >= size, 0)
     inner, _, _ = _passes(within_BK, left_B1, share=False)
-    return (block * BLOCK + inner)[:, 0], total_B1[:, 0]
+    token_B = (block * BLOCK + inner).clamp_max(size - 1)[:, 0]
+    return token_B, total_B1[:, 0]
 
 
 def _passes(
@@ -136,6 +148,7 @@ def _passes(
     below = 1 - 2 * torch.finfo(running_BN.dtype).eps
     target_B1 = torch.minimum(target_B1, total_B1 * below)
     index = torch.searchsorted(running_BN, target_B1, right=True)
+    index = index.clamp_max(weight_BN.shape[1] - 1)  # no number is found behind all
     before_B1 = running_BN.gather(1, index) - weight_BN.gather(1, index)
     left_B1 = target_B1 - before_B1
     return index, left_B1.clamp_min(0), total_B1

@@ -1,16 +1,13 @@
-"""The HTTP application: /v1/models, /v1/chat/completions and /health, as OpenAI's
-clients expect them.
+"""The HTTP application, as OpenAI's clients expect it: models, chat completions and
+completions; beside them the tokenizer's endpoints that vLLM has, and /health.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from ipaddress import ip_address
-from typing import TypeVar
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -21,22 +18,23 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from equipoise.errors import EquipoiseError
 from equipoise.serve.catalogue import Catalogue
-from equipoise.serve.chat_request import ChatRequest, read_request
-from equipoise.serve.engine import (
-    Engine,
-    EngineError,
-    EngineRequest,
-    Piece,
-    Refused,
-    brief,
-)
+from equipoise.serve.chat_endpoint import ChatEndpoint
+from equipoise.serve.completion_endpoint import CompletionEndpoint
 from equipoise.serve.gate import Gate, Limits
-from equipoise.serve.protocol import CompletionBuilder, Problem, Reply
+from equipoise.serve.protocol import Problem, Reply
+from equipoise.serve.tokenizer_endpoints import (
+    Detokenize,
+    Tokenize,
+    TokenizerInfo,
+)
 
-T = TypeVar("T")
-log = logging.getLogger(__name__)
+POSTED = {
+    "/v1/chat/completions": ChatEndpoint,
+    "/v1/completions": CompletionEndpoint,
+    "/tokenize": Tokenize,
+    "/detokenize": Detokenize,
+}
 
 
 def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette:
@@ -76,11 +74,11 @@ def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette
             Route("/health", health),
             Route("/v1/models", models),
             Route("/v1/models/{name:path}", model),
-            Route(
-                "/v1/chat/completions",
-                ChatEndpoint(catalogue, limits, gate),
-                methods=["POST"],
+            *(
+                Route(path, kind(catalogue, limits, gate), methods=["POST"])
+                for path, kind in POSTED.items()
             ),
+            Route("/tokenizer_info", TokenizerInfo(catalogue, limits, gate)),
         ],
         middleware=[Middleware(AccessCheck, token=token)],
         exception_handlers={
@@ -140,170 +138,6 @@ class AccessCheck:
                 "without a token, only this machine's own names and pages are served",
                 "forbidden",
             )
-
-
-class ChatEndpoint:
-    """/v1/chat/completions."""
-
-    def __init__(self, catalogue: Catalogue, limits: Limits, gate: Gate) -> None:
-        self._catalogue, self._limits, self._gate = catalogue, limits, gate
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request. A client that goes away ends the work on it."""
-        reply = Reply(send)
-        clock = asyncio.timeout(self._limits.seconds)
-        try:
-            async with clock:
-                body = await self._body(Request(scope, receive))
-                request = read_request(body, self._limits)
-                await _unless_gone(receive, self._answer(request, reply))
-        except TimeoutError:
-            if not clock.expired():
-                raise
-            message = f"the answer took longer than {self._limits.seconds:g} s"
-            headers = {"x-should-retry": "false"}
-            await reply.fail(Problem(408, message, "timeout", None, headers))
-        except EquipoiseError as error:
-            await reply.fail(_as_problem(error))
-
-    async def _body(self, request: Request) -> bytes:
-        """The request's body; of one that is too long, no more than the limit is held."""
-        most = self._limits.body_bytes
-        length = request.headers.get("content-length", "0")
-        received, parts = 0, []
-        if length.isdecimal() and int(length) <= most:
-            async for part in request.stream():
-                received += len(part)
-                if received > most:
-                    break
-                parts.append(part)
-            else:
-                return b"".join(parts)
-        raise Problem(
-            413, f"a request has at most {most} bytes here", "request_too_large"
-        )
-
-    async def _answer(self, request: ChatRequest, reply: Reply) -> None:
-        seed = request.seed_or_fresh()
-        async with self._gate.place(request.answers):
-            served = await self._catalogue.find(request.model, seed, request.wishes)
-            requests = request.engine_requests(
-                seed, served.defaults, self._limits.max_tokens
-            )
-            completion = CompletionBuilder(
-                served.name,
-                len(requests),
-                await _prompt_tokens(served.engine, requests[0]),
-                request.counts_in_stream,
-            )
-            async with aclosing(_answers(served.engine, requests)) as pieces:
-                if request.stream:
-                    await self._stream(completion, pieces, reply, request)
-                    return
-                async for number, piece in pieces:
-                    completion.add(number, piece)
-            await reply.json(completion.body())
-
-    async def _stream(
-        self,
-        completion: CompletionBuilder,
-        pieces: AsyncIterator[tuple[int, Piece]],
-        reply: Reply,
-        request: ChatRequest,
-    ) -> None:
-        opened: set[int] = set()
-        async for number, piece in pieces:
-            completion.add(number, piece)
-            if number not in opened:
-                opened.add(number)
-                await reply.event(completion.opening(number))
-            if piece.text or piece.finish or piece.fields:
-                await reply.event(completion.event(number, piece))
-        if request.counts_in_stream:
-            await reply.event(completion.closing())
-        await reply.done()
-
-
-async def _prompt_tokens(engine: Engine, request: EngineRequest) -> int | None:
-    """How many tokens the prompt has; a long one is counted in another thread."""
-    prompt = (request.messages, request.prefix)
-    if brief(*prompt):
-        return engine.count(*prompt)
-    return await asyncio.to_thread(engine.count, *prompt)
-
-
-async def _answers(
-    engine: Engine, requests: Sequence[EngineRequest]
-) -> AsyncGenerator[tuple[int, Piece], None]:
-    """The pieces of several answers as they come, each with its answer's number.
-
-    Raises what the engine raises.
-    """
-    arrived: asyncio.Queue[tuple[int, Piece | Exception]] = asyncio.Queue()
-
-    async def follow(number: int, request: EngineRequest) -> None:
-        try:
-            async with aclosing(engine.generate(request)) as pieces:
-                async for piece in pieces:
-                    arrived.put_nowait((number, piece))
-                    if piece.finish:
-                        return
-            raise EngineError("the answer broke off")
-        except Exception as error:  # noqa: BLE001  raised again where the pieces are read
-            arrived.put_nowait((number, error))
-
-    tasks = [
-        asyncio.create_task(follow(number, request))
-        for number, request in enumerate(requests)
-    ]
-    try:
-        unfinished = len(tasks)
-        while unfinished:
-            number, piece = await arrived.get()
-            if isinstance(piece, Exception):
-                raise piece
-            if piece.finish == "error":
-                raise EngineError(piece.error)
-            yield number, piece
-            unfinished -= piece.finish is not None
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _as_problem(error: EquipoiseError) -> Problem:
-    """How the protocol answers an error of ours."""
-    match error:
-        case Problem():
-            return error
-        case Refused():
-            return Problem(400, str(error), error.code, error.param)
-        case EngineError():
-            return Problem(500, str(error), "engine_error")
-    log.error("%s", error)
-    message = "the model cannot be used; the server's log says why"
-    return Problem(500, message, "engine_error")
-
-
-async def _unless_gone(receive: Receive, work: Awaitable[T]) -> None:
-    """Do the work, unless the client goes away first; then it is cancelled."""
-
-    async def wait_for_disconnect() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-
-    working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(wait_for_disconnect())
-    try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        leaving.cancel()
-        finished = working.done()
-        working.cancel()
-        results = await asyncio.gather(working, leaving, return_exceptions=True)
-    if finished and isinstance(results[0], Exception):
-        raise results[0]
 
 
 def is_loopback(host: str) -> bool:

@@ -23,7 +23,7 @@ from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.players.population import Population
 from equipoise.run.directory import RunDirectory
-from equipoise.serve.engine import Engine, EngineRequest, Refused
+from equipoise.serve.engine import Engine, EngineRequest, Refused, TextEngine
 from equipoise.serve.extension import Extension, Wish, offered
 from equipoise.serve.protocol import Problem
 from equipoise.types import PlayerId
@@ -49,6 +49,17 @@ class ServedModel:
     name: str
     engine: Engine
     defaults: EngineRequest
+
+    @property
+    def text_engine(self) -> TextEngine:
+        """The engine, which goes on with texts too. Raises Refused where it does not."""
+        if not isinstance(self.engine, TextEngine):
+            raise Refused(
+                f"{self.name} answers chats only: its tokens are another server's",
+                "unsupported_value",
+                "model",
+            )
+        return self.engine
 
 
 @dataclass
@@ -150,20 +161,35 @@ class Catalogue:
         be.
         """
         name, colon, suffix = self._split(model)
-        if name in self._mixed():
-            name = self._drawn(seed)
-        name = name if name in self.offers else self.aliases.get(name, name)
-        if name not in self.offers or (colon and not self.extensions):
+        if colon and not self.extensions:
             raise self.unknown(model)
-        engine = self._open.get(name)
-        if engine is None:
-            async with self._lock:
-                engine = await asyncio.to_thread(self._engine, name)
+        name, engine = await self._found(name, seed, model)
         return ServedModel(
             f"{name}{colon}{suffix}",
             self._extended(engine, suffix, wishes or {}),
             _defaults(self.offers[name].player),
         )
+
+    async def find_text(self, model: str, seed: int) -> ServedModel:
+        """What goes on with a text: a model without any extension before it.
+
+        Raises Problem, status 404, for an unknown name.
+        """
+        name, engine = await self._found(model, seed, model)
+        return ServedModel(name, engine, _defaults(self.offers[name].player))
+
+    async def _found(self, name: str, seed: int, model: str) -> tuple[str, Engine]:
+        """The name of a model and its engine, which is opened at its first use."""
+        if name in self._mixed():
+            name = self._drawn(seed)
+        name = name if name in self.offers else self.aliases.get(name, name)
+        if name not in self.offers:
+            raise self.unknown(model)
+        engine = self._open.get(name)
+        if engine is None:
+            async with self._lock:
+                engine = await asyncio.to_thread(self._engine, name)
+        return name, engine
 
     def unknown(self, model: str) -> Problem:
         """The answer to a request for a model that is not there."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from equipoise.errors import EquipoiseError, ModelError, UserError
 from equipoise.types import Message
@@ -34,13 +34,32 @@ class EngineError(EquipoiseError):
 
 
 @dataclass(frozen=True, slots=True)
+class TokenScore:
+    """A token's text and how likely it was in its place.
+
+    `logprob` is under softmax(logits) in nats, whatever the answer was sampled with;
+    None for a prompt's first token, which nothing predicts. `top` are the likeliest
+    tokens in its place with theirs, in descending order.
+    """
+
+    text: str
+    logprob: float | None
+    top: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class EngineRequest:
-    """A chat for an engine to answer.
+    """A chat for an engine to answer, or a text to go on with.
 
     `prefix` is text that the answer already begins with: generation continues it and
     does not repeat it. An answer ends before the first of the texts `stop`, at
     `max_tokens` generated tokens, or by itself. `temperature` 0 takes the most likely
     token; `top_k` 0 and `top_p` 1 cut nothing. Equal requests get equal answers.
+
+    `prompt_ids` are a text's tokens, which stand in place of a chat; with `echo` the
+    answer begins with the text. `logprobs`: the pieces hold the score of every token of
+    the answer and, with `echo`, of the text, with so many of the likeliest tokens in
+    its place.
     """
 
     messages: tuple[Message, ...]
@@ -51,12 +70,15 @@ class EngineRequest:
     top_k: int = 0
     max_tokens: int = 256
     stop: tuple[str, ...] = ()
+    prompt_ids: tuple[int, ...] | None = None
+    echo: bool = False
+    logprobs: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A part of an answer as it is made: whole characters only, and how many tokens
-    were generated since the last.
+    were generated since the last; `scores` are theirs, the end's included.
 
     The last piece of an answer has a `finish`; on "error", `error` says what happened.
     `fields` are further keys that a server shows beside the text, such as what an
@@ -68,11 +90,17 @@ class Piece:
     tokens: int = 0
     error: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
+    scores: tuple[TokenScore, ...] = ()
+
+
+BRIEF = 4000
+"""Characters of what is tokenised within a millisecond or two."""
 
 
 def brief(messages: Sequence[Message], prefix: str = "") -> bool:
     """Whether a chat is so short that it is tokenised within a millisecond or two."""
-    return sum(len(message.content) for message in messages) + len(prefix) < 4000
+    written = sum(len(message.content) + 100 for message in messages)
+    return written + len(prefix) < BRIEF
 
 
 class Engine(Protocol):
@@ -87,7 +115,7 @@ class Engine(Protocol):
         """
         ...
 
-    def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
+    async def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
         """How many tokens the prompt has, `prefix` included; None where the engine cannot know.
 
         Raises Refused.
@@ -96,4 +124,24 @@ class Engine(Protocol):
 
     async def close(self) -> None:
         """End all work and give back memory and connections."""
+        ...
+
+
+@runtime_checkable
+class TextEngine(Engine, Protocol):
+    """An engine that also goes on with a text's own tokens (`prompt_ids`)."""
+
+    @property
+    def tokenizer_facts(self) -> dict[str, Any]:
+        """What a client needs in order to prepare prompts itself, as the endpoint
+        /tokenizer_info of vLLM states it.
+        """
+        ...
+
+    async def tokenize(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        """The tokens of a text, its control tokens as such. Raises Refused for one too long."""
+        ...
+
+    async def detokenize(self, ids: Sequence[int]) -> str:
+        """The text of tokens, control tokens shown. Raises Refused for an unknown one."""
         ...

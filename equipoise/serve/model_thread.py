@@ -3,8 +3,8 @@
 Newly arrived answers are read as one batch, then join the answers that are under way (a
 cohort); a round of the loop appends a token to every answer. Adapters of one model
 share it: each has cohorts of its own, and a round applies one adapter after the other.
-An answer's random numbers are counted by its place in the answer, as the sampler's are,
-so that what is served is what the player would have answered at this seed.
+Prompts whose own tokens are to be scored are read before, a bounded number of tokens in
+a round, so that other answers go on meanwhile.
 """
 
 from __future__ import annotations
@@ -12,93 +12,26 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from equipoise.models.sampling_batch import SamplingBatch
-from equipoise.models.token_choice import choose
 from equipoise.players.shared_base import SharedBase
-from equipoise.seeds import uniform
+from equipoise.serve.cohort import Cohort
 from equipoise.serve.engine import EngineError, Piece
 from equipoise.serve.pending_answer import PendingAnswer
+from equipoise.serve.prompt_scoring import PromptScorer
 
 MOST_COHORTS = 8
 """Of one adapter, where the model's cache cannot take in rows; later answers wait."""
+TOKENS_ON_CPU, TOKENS = 2048, 16384
+"""Of the prompts that are read in one round, padding included: what answers under way
+wait for.
+"""
 log = logging.getLogger(__name__)
-
-
-class Cohort:
-    """Answers that grow together, a row of the batch each."""
-
-    def __init__(self, model: object, answers: list[PendingAnswer]) -> None:
-        self.answers = answers
-        self.batch = SamplingBatch(
-            model, [answer.ids for answer in answers], answers[0].pad_id
-        )
-
-    def join(self, other: Cohort) -> None:
-        """Take in answers whose prompts have been read."""
-        self.batch.join(other.batch)
-        self.answers += other.answers
-
-    def round(self) -> list[tuple[PendingAnswer, Piece]]:
-        """Append a token to every answer, and return the pieces of text that come of it.
-
-        Answers that have finished, or are cancelled, leave.
-        """
-        token_B = self._next_tokens()
-        pieces: list[tuple[PendingAnswer, Piece]] = []
-        staying: list[int] = []
-        for row, (answer, token) in enumerate(
-            zip(self.answers, token_B.tolist(), strict=True)
-        ):
-            if answer.cancelled:
-                continue
-            piece = answer.take(token)
-            if piece is not None:
-                pieces.append((answer, piece))
-            if piece is None or piece.finish is None:
-                staying.append(row)
-        if staying and len(staying) < len(self.answers):
-            token_B = token_B[self._keep(staying)]
-        self.answers = [self.answers[row] for row in staying]
-        if staying:
-            self.batch.step(token_B)
-        return pieces
-
-    def _keep(self, rows: list[int]) -> torch.Tensor:
-        """Drop all other rows of the batch; the rows as a tensor."""
-        row_B = torch.tensor(rows, device=self.batch.device)
-        self.batch.select(row_B)
-        if self.batch.joinable:
-            self.batch.trim()
-        return row_B
-
-    def _next_tokens(self) -> torch.Tensor:
-        """Every answer's next token by its own settings, [B]."""
-        device = self.batch.device
-        seed_B = np.array([answer.seed for answer in self.answers], np.int64)
-        position_B = np.array([answer.position for answer in self.answers])
-        number_B = uniform(seed_B, position_B)
-        if device.type == "mps":  # has no float64
-            number_B = number_B.astype(np.float32)
-        dice_B = torch.from_numpy(number_B).to(device)
-        token_B = torch.zeros(len(self.answers), dtype=torch.int64, device=device)
-        for settings in {answer.settings for answer in self.answers}:
-            rows = [
-                row
-                for row, answer in enumerate(self.answers)
-                if answer.settings == settings
-            ]
-            row_B = torch.tensor(rows, device=device)
-            chosen = choose(self.batch.logits_BV[row_B], dice_B[row_B], settings)
-            token_B[row_B] = chosen[0]
-        return token_B
 
 
 class ModelThread:
@@ -111,6 +44,7 @@ class ModelThread:
         self._inbox: queue.SimpleQueue[PendingAnswer | None] = queue.SimpleQueue()
         self._waiting: list[PendingAnswer] = []
         self._cohorts: dict[Path | None, list[Cohort]] = {}  # by adapter
+        self._scorer = PromptScorer(base.model)
         self._thread = threading.Thread(
             target=self._work, name="equipoise-model", daemon=True
         )
@@ -144,10 +78,9 @@ class ModelThread:
     @torch.inference_mode()
     def _work(self) -> None:
         while self._receive():
-            for adapter, answers in self._admitted().items():
-                with self._failing_alone(answers), self._lent(adapter) as model:
-                    cohort = Cohort(model, answers)
-                    self._cohorts.setdefault(adapter, []).append(cohort)
+            self._isolate(self._prompts_to_score(), self._score)
+            for answers in self._admitted().values():
+                self._isolate(answers, self._read)
             for adapter in list(self._cohorts):
                 self._grow(adapter)
         unfinished = self._growing() + self._waiting
@@ -167,23 +100,72 @@ class ModelThread:
             self._waiting.append(answer)
             wait = False
 
+    def _prompts_to_score(self) -> list[PendingAnswer]:
+        """The first waiting answers that are to show their prompt with its scores: so
+        many as are read together, on one adapter. Those that want no more than a token
+        besides wait no longer.
+        """
+        wanted = [answer for answer in self._waiting if answer.prompt_wanted]
+        together = [answer for answer in wanted if answer.adapter == wanted[0].adapter]
+        batch = first_read(together, self._tokens_at_once)
+        over = {id(answer) for answer in batch if answer.left <= 1}
+        self._waiting = [a for a in self._waiting if id(a) not in over]
+        return batch
+
+    def _score(self, answers: list[PendingAnswer]) -> None:
+        with self._lent(answers[0].adapter) as model:
+            _deliver(self._scorer.pieces(model, answers))
+
     def _admitted(self) -> dict[Path | None, list[PendingAnswer]]:
         """The waiting answers for which there is room, by adapter, in the order in
-        which they came.
+        which they came; of each adapter's so many as are read together.
         """
         free = self._most - len(self._growing())
         admitted: dict[Path | None, list[PendingAnswer]] = {}
-        left: list[PendingAnswer] = []
         for answer in self._waiting:
             cohorts = self._cohorts.get(answer.adapter, [])
             full = len(cohorts) >= MOST_COHORTS and not cohorts[0].batch.joinable
-            if free <= 0 or full:
-                left.append(answer)
-            else:
+            if free > 0 and not full and not answer.prompt_wanted:
                 admitted.setdefault(answer.adapter, []).append(answer)
                 free -= 1
-        self._waiting = left
+        for adapter, answers in admitted.items():
+            admitted[adapter] = first_read(answers, self._tokens_at_once)
+        taken = {id(answer) for answers in admitted.values() for answer in answers}
+        self._waiting = [a for a in self._waiting if id(a) not in taken]
         return admitted
+
+    def _read(self, answers: list[PendingAnswer]) -> None:
+        """Read the prompts of answers on one adapter, which then grow as a cohort."""
+        adapter = answers[0].adapter
+        with self._lent(adapter) as model:
+            cohort = Cohort(model, answers)
+        self._cohorts.setdefault(adapter, []).append(cohort)
+
+    @property
+    def _tokens_at_once(self) -> int:
+        on_cpu = self._base.model.device.type == "cpu"
+        return TOKENS_ON_CPU if on_cpu else TOKENS
+
+    def _isolate(
+        self,
+        answers: list[PendingAnswer],
+        work: Callable[[list[PendingAnswer]], None],
+    ) -> None:
+        """`work` on all answers together and, where it fails, on each alone, so that
+        only those end with an error that cannot be helped.
+        """
+        if not answers:
+            return
+        try:
+            work(answers)
+        except Exception as error:
+            if len(answers) > 1:
+                for answer in answers:
+                    self._isolate([answer], work)
+                return
+            log.exception("the model failed on an answer")
+            self._waiting = [a for a in self._waiting if a is not answers[0]]
+            _fail_wanted(answers, error)
 
     def _grow(self, adapter: Path | None) -> None:
         """A round of all cohorts of an adapter; where it fails, they end."""
@@ -215,8 +197,19 @@ class ModelThread:
             yield
         except Exception as error:
             log.exception("the model failed on %d answers", len(answers))
-            still_wanted = [answer for answer in answers if not answer.cancelled]
-            _fail(still_wanted, f"the model failed ({type(error).__name__})")
+            _fail_wanted(answers, error)
+
+
+def first_read(answers: list[PendingAnswer], most_tokens: int) -> list[PendingAnswer]:
+    """The first answers, at least one, whose prompts are read as one batch: so many
+    tokens at most, padding included.
+    """
+    widest = 0
+    for count, answer in enumerate(answers):
+        widest = max(widest, len(answer.ids))
+        if count and widest * (count + 1) > most_tokens:
+            return answers[:count]
+    return answers
 
 
 def _unite(cohorts: list[Cohort]) -> None:
@@ -224,6 +217,12 @@ def _unite(cohorts: list[Cohort]) -> None:
     if cohorts[0].batch.joinable:
         while len(cohorts) > 1:
             cohorts[0].join(cohorts.pop())
+
+
+def _fail_wanted(answers: list[PendingAnswer], error: Exception) -> None:
+    """End answers that clients still wait for."""
+    wanted = [answer for answer in answers if not answer.cancelled]
+    _fail(wanted, f"the model failed ({type(error).__name__})")
 
 
 def _fail(answers: list[PendingAnswer], message: str) -> None:

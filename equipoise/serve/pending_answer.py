@@ -1,5 +1,5 @@
-"""An answer under way in a local model: which token comes next at which seed, and what
-text its tokens make.
+"""An answer under way in a local model: which token comes next at which seed, what text
+its tokens make, and how likely they were.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from equipoise.models.encoding import Encoding
+from equipoise.models.prompt_logprobs import Likelihood, ScoredRow
 from equipoise.models.token_choice import SamplingSettings
 from equipoise.serve.decoding import Decoder, StopTexts
-from equipoise.serve.engine import EngineRequest, Piece, Refused
+from equipoise.serve.engine import EngineRequest, Piece, Refused, TokenScore
+from equipoise.serve.token_texts import TokenTexts
 
 
 class PendingAnswer:
@@ -24,9 +26,9 @@ class PendingAnswer:
         begun_ids: Sequence[int],
         adapter: Path | None,
         encoding: Encoding,
-        tokenizer: object,
+        texts: TokenTexts,
     ) -> None:
-        """`begun_ids` are what the answer begins with already.
+        """`begun_ids` are what the answer begins with already; `texts` decode.
 
         Raises Refused for a seed beyond 64 bits.
         """
@@ -43,15 +45,33 @@ class PendingAnswer:
         self.settings = SamplingSettings(
             request.temperature, request.top_k, request.top_p
         )
+        self.logprobs = request.logprobs  # how many likely tokens beside each
+        self.prompt_wanted = request.echo and request.logprobs is not None
         self.cancelled = False
         self.loop = asyncio.get_running_loop()
         self.pieces: asyncio.Queue[Piece] = asyncio.Queue()
-        self._decoder = Decoder(tokenizer, begun_ids)
+        self._texts = texts
+        self._decoder = Decoder(texts.tokenizer, begun_ids)
         self._stops = StopTexts(request.stop)
         self._unreported = 0  # tokens since the last piece
+        self._scores: list[TokenScore] = []  # theirs
 
-    def take(self, token: int) -> Piece | None:
+    def show_prompt(self, row: ScoredRow) -> Piece:
+        """The piece that shows the prompt, its tokens scored.
+
+        It is the last where no answer is wanted.
+        """
+        self.prompt_wanted = False
+        scores = [TokenScore(self._texts.of(self.ids[0]), None)]
+        for token, likelihood in zip(self.ids[1:], row.tokens, strict=True):
+            scores.append(self._score(token, likelihood))
+        finish = None if self.left else "length"
+        return Piece(self._texts.whole(self.ids), finish, scores=tuple(scores))
+
+    def take(self, token: int, likelihood: Likelihood | None = None) -> Piece | None:
         """Append a token; the piece of text that it completes, if it does."""
+        if likelihood is not None:
+            self._scores.append(self._score(token, likelihood))
         self.position += 1
         self.left -= 1
         self._unreported += 1
@@ -64,6 +84,10 @@ class PendingAnswer:
             finish = "stop" if stopped else finish
         if not text and not finish:
             return None
-        piece = Piece(text, finish, self._unreported)
-        self._unreported = 0
+        piece = Piece(text, finish, self._unreported, scores=tuple(self._scores))
+        self._unreported, self._scores = 0, []
         return piece
+
+    def _score(self, token: int, likelihood: Likelihood) -> TokenScore:
+        top = tuple((self._texts.of(other), value) for other, value in likelihood.top)
+        return TokenScore(self._texts.of(token), likelihood.logprob, top)

@@ -1,11 +1,9 @@
-"""OpenAI's protocol, the server's side: replies, streams of events and errors, each in
-the protocol's own shape.
+"""OpenAI's protocol, the server's side: errors, and replies as one body or as a stream of
+events.
 """
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +11,6 @@ import msgspec
 from starlette.types import Send
 
 from equipoise.errors import EquipoiseError
-from equipoise.serve.engine import Piece
 
 TYPES = {
     401: "authentication_error",
@@ -118,99 +115,3 @@ class Reply:
                 "more_body": True,
             }
         )
-
-
-class CompletionBuilder:
-    """The answers to one request, put together from their pieces, as a body or as events."""
-
-    def __init__(
-        self, model: str, answers: int, prompt_tokens: int | None, count_in_stream: bool
-    ) -> None:
-        """`prompt_tokens` None: not known, so no usage is stated."""
-        self._head = {
-            "id": f"chatcmpl-{secrets.token_hex(12)}",
-            "created": int(time.time()),
-            "model": model,
-        }
-        self._prompt_tokens, self._count_in_stream = prompt_tokens, count_in_stream
-        self._texts: list[list[str]] = [[] for _ in range(answers)]
-        self._finishes: list[str | None] = [None] * answers
-        self._fields: list[dict[str, Any]] = [{} for _ in range(answers)]
-        self._tokens = 0
-
-    def add(self, number: int, piece: Piece) -> None:
-        """Take in a piece of an answer."""
-        self._texts[number].append(piece.text)
-        self._finishes[number] = piece.finish
-        self._fields[number].update(piece.fields)
-        self._tokens += piece.tokens
-
-    def body(self) -> dict[str, Any]:
-        """All answers at once."""
-        choices = [
-            {
-                "index": n,
-                "message": {
-                    "role": "assistant",
-                    "content": "".join(text),
-                    "refusal": None,
-                    **fields,
-                },
-                "logprobs": None,
-                "finish_reason": finish,
-            }
-            for n, (text, fields, finish) in enumerate(
-                zip(self._texts, self._fields, self._finishes, strict=True)
-            )
-        ]
-        return {
-            **self._head,
-            "object": "chat.completion",
-            "choices": choices,
-            "usage": self._usage(),
-        }
-
-    def opening(self, number: int) -> dict[str, Any]:
-        """The event with which an answer begins."""
-        return self._event(number, {"role": "assistant", "content": ""}, None)
-
-    def event(self, number: int, piece: Piece) -> dict[str, Any]:
-        """The event of a piece."""
-        delta = {**({"content": piece.text} if piece.text else {}), **piece.fields}
-        return self._event(number, delta, piece.finish)
-
-    def closing(self) -> dict[str, Any]:
-        """The event that states the usage of all answers."""
-        return {
-            **self._head,
-            "object": "chat.completion.chunk",
-            "choices": [],
-            "usage": self._usage(),
-        }
-
-    def _event(
-        self, number: int, delta: dict[str, Any], finish: str | None
-    ) -> dict[str, Any]:
-        choice = {
-            "index": number,
-            "delta": delta,
-            "logprobs": None,
-            "finish_reason": finish,
-        }
-        usage = {"usage": None} if self._count_in_stream else {}
-        return {
-            **self._head,
-            "object": "chat.completion.chunk",
-            "choices": [choice],
-            **usage,
-        }
-
-    def _usage(self) -> dict[str, int] | None:
-        if self._prompt_tokens is None:
-            return None
-        total = self._prompt_tokens + self._tokens
-        return {
-            "prompt_tokens": self._prompt_tokens,
-            "completion_tokens": self._tokens,
-            "total_tokens": total,
-        }

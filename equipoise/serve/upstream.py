@@ -168,6 +168,13 @@ class UpstreamEngine:
         address), Refused where the server does not take this one, EngineError where it
         fails before its first event; later failures are the last piece.
         """
+        if request.prompt_ids is not None or request.logprobs is not None:
+            raise Refused(
+                f"{self.player.model}: log-probabilities and texts in place of a chat "
+                "are not passed on to the server behind this one",
+                "unsupported_value",
+                "prompt" if request.logprobs is None else "logprobs",
+            )
         async with self._places:
             stream = self._connection.stream(self._body(request))
             try:
@@ -209,7 +216,7 @@ class UpstreamEngine:
         """The last piece of an answer that failed."""
         return Piece(text, "error", error=f"{self.player.model}: {message}")
 
-    def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
+    async def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
         """Only the server knows."""
         return None
 

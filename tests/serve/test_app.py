@@ -241,7 +241,9 @@ BAD = [
         "unsupported_value",
         "response_format",
     ),
-    ({"logprobs": True}, "unsupported_value", "logprobs"),
+    ({"logprobs": 3}, "invalid_type", "logprobs"),
+    ({"logprobs": True, "top_logprobs": 21}, "invalid_value", "top_logprobs"),
+    ({"top_logprobs": 2}, "invalid_value", "top_logprobs"),
     ({"presence_penalty": 0.5}, "unsupported_value", "presence_penalty"),
     ({"steering": {"pricing": "latency"}}, "unsupported_value", "steering"),
 ]
@@ -288,7 +290,7 @@ def test_misuse_is_answered_in_the_protocols_own_shape(
         refused(httpx.get(f"{address.url}/models"), 401, "invalid_api_key")
         refused(httpx.get(f"{address.url}/nothing"), 401, "invalid_api_key")
         refused(address.post(ASK, path="/models"), 405, "method_not_allowed")
-        refused(address.post(ASK, path="/completions"), 404, "not_found")
+        refused(address.post(ASK, path="/embeddings"), 404, "not_found")
         assert (
             address.post(ASK, headers={"authorization": "bearer secret"}).status_code
             == 200

@@ -226,7 +226,9 @@ def test_what_cannot_be_answered_is_refused(model_folder):
     assert asyncio.run(ask()).code == "invalid_value"
     assert asyncio.run(ask(Message("assistant", "first"))).code == "invalid_value"
     assert asyncio.run(ask(user("hi"), seed=2**63)).param == "seed"
-    assert engine.count(CHATS[0]) == len(settings.encoding().prompt_ids(CHATS[0]))
+    assert asyncio.run(engine.count(CHATS[0])) == len(
+        settings.encoding().prompt_ids(CHATS[0])
+    )
 
 
 def test_a_failure_ends_the_answers_that_it_befell_and_no_others(

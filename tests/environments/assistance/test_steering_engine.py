@@ -92,7 +92,7 @@ class Scripted:
         finally:
             self.closed += 1
 
-    def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
+    async def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
         return sum(len(message.content) for message in messages)
 
     async def close(self) -> None:
@@ -388,7 +388,8 @@ def test_the_games_own_text_asks_for_the_blocks():
     answered(engine, how)
     assert engine.asked[0].messages[-1].content.startswith("Answer in four blocks")
     shown = len(engine.asked[0].messages[-1].content) + len("be brief")
-    assert SteeringEngine(engine, how).count(QUESTION.messages) == shown
+    count = asyncio.run(SteeringEngine(engine, how).count(QUESTION.messages))
+    assert count == shown
 
 
 def test_a_begun_answer_cannot_be_steered():

@@ -105,6 +105,13 @@ class SteeringEngine:
                 "an answer that is already begun cannot be steered; leave its "
                 "beginning out, or use mode: off"
             )
+        if request.logprobs is not None:
+            raise Refused(
+                "log-probabilities of a steered answer are not given: most of its "
+                "tokens are hidden; use mode: off",
+                "unsupported_value",
+                "logprobs",
+            )
         response = VisibleResponse(request.stop)
         answer = AnswerInProgress(response, request.max_tokens)
         try:
@@ -115,10 +122,10 @@ class SteeringEngine:
             raise ModelError(f"{error}; steer by asking anew: mode: reask") from error
         yield self._last(answer)
 
-    def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
+    async def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
         """How many tokens the prompt has, with what the model is asked for its blocks with."""
         shown = _with_last(messages, self.steering.first_prompt)
-        return self._engine.count(shown, prefix)
+        return await self._engine.count(shown, prefix)
 
     async def close(self) -> None:
         """Close the engine behind."""
