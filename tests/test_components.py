@@ -180,6 +180,7 @@ def test_another_class_s_path_is_no_kind():
         Polite.model_validate({"kind": f"{__name__}:Quiz"})
 
 
+@pytest.mark.long
 def test_a_run_with_a_judge_of_ones_own_can_be_planned(command):
     more = settings(judge=f"{__name__}:Polite")
     done = command("plan", "quickstart", *more, "--json")

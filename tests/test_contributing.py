@@ -32,6 +32,7 @@ PLAYERS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("module", "setting", "kind", "text"), SNIPPETS, ids=[s[0] for s in SNIPPETS]
 )

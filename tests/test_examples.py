@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pyarrow.parquet as pq
+import pytest
 from small import SMALL, settings
 
 from equipoise.types import Prompt, user
@@ -24,6 +25,7 @@ FEW = settings(
 )
 
 
+@pytest.mark.long
 def test_a_game_with_its_own_measure_and_page(command, tmp_path, monkeypatch):
     for name in ("describe_and_guess.py", "describe_and_guess.yaml"):
         shutil.copy(EXAMPLES / name, tmp_path)
@@ -60,6 +62,7 @@ def copy(name: str, folder: Path) -> None:
         shutil.copy(file, folder)
 
 
+@pytest.mark.long
 def test_a_judge_with_settings_and_reasons(command, tmp_path, monkeypatch):
     copy("plain_speech", tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -86,6 +89,7 @@ def test_what_the_judge_likes_and_cannot_judge():
     assert judge.score(prompt, "7 + 3") == "the answer holds no word"
 
 
+@pytest.mark.long
 def test_a_pool_behind_endpoints(command, tmp_path, openai_server):
     copy("endpoint_pool", tmp_path)
     openai_server.answer = lambda body: f"I do not know, says {body['model']}."

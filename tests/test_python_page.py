@@ -15,6 +15,7 @@ SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 FEW = '{"generations": 2, "prompts": {"per_generation": 12, "held_out": 8}, "learner.epochs": 0.5}'
 
 
+@pytest.mark.long
 def test_the_code_of_the_page_runs(tmp_path, monkeypatch):
     pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)

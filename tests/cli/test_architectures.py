@@ -27,6 +27,7 @@ REST = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("family", "lora"),
     [*FAST, *(pytest.param(*case, marks=pytest.mark.slow) for case in REST)],

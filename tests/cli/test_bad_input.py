@@ -35,6 +35,7 @@ def on(path: object, *further: str) -> list[str]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("override", "words"),
     [
@@ -187,6 +188,7 @@ def test_a_model_folder_without_tokenizer(command, rows, tmp_path):
     assert done.code == 2 and "absent" in done.err, done.err
 
 
+@pytest.mark.long
 def test_every_pair_a_tie(command, tmp_path):
     (tmp_path / "mine.py").write_text("def same(prompt, text):\n    return 0.5\n")
     done = command(
@@ -202,6 +204,7 @@ def test_every_pair_a_tie(command, tmp_path):
     assert "no pair to learn from" in done.err and "tie" in done.err, done.err
 
 
+@pytest.mark.long
 def test_all_judgements_missing(command, tmp_path):
     (tmp_path / "blind.py").write_text("def never(prompt, text):\n    return None\n")
     done = command(
@@ -249,6 +252,7 @@ def running(tmp_path):
     process.wait()
 
 
+@pytest.mark.long
 def test_a_second_process_on_the_same_run_and_then_ctrl_c(command, running, tmp_path):
     done = command("resume", "run")
     assert done.code == 2
@@ -286,6 +290,7 @@ def test_without_the_packages_for_training(command, monkeypatch):
     )
 
 
+@pytest.mark.long
 def test_a_full_disk(tmp_path):
     """A real file system of 1 MB, mounted in a namespace of its own."""
     disk = tmp_path / "disk"

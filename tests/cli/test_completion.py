@@ -51,6 +51,7 @@ def complete(tmp_path):
     return ask
 
 
+@pytest.mark.long
 def test_bash_completes_recipes_and_verbs(complete):
     assert complete("run", "spa") == [name for name in packaged() if name[:3] == "spa"]
     assert "status" in complete("sta")

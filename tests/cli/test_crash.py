@@ -89,6 +89,7 @@ def compare(calm: Path, killed: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_the_finite_game_killed_in_the_middle(command, tmp_path):
     """Killed once, when generation 3 is recorded; resumed by the command in this process."""
     recipe = [FINITE[0], "-s", "generations=30"]

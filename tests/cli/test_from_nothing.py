@@ -4,6 +4,7 @@ it; all by the command.
 
 import json
 
+import pytest
 from small import SMALL, settings
 
 TEXTS = [
@@ -17,6 +18,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.long
 def test_new_model_then_sft_then_a_game(command, rows, tmp_path):
     data = rows(ROWS, "answers.jsonl")
     made = command(

@@ -2,9 +2,11 @@
 others.
 """
 
+import pytest
 from small import SMALL
 
 
+@pytest.mark.long
 def test_only_the_newest_generations_stay(command, tmp_path):
     done = command(
         "run",

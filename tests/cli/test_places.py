@@ -11,6 +11,7 @@ import pytest
 from small import FINITE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "out", ["new/run", pytest.param("run", marks=pytest.mark.slow)]
 )  # slow: without a folder between

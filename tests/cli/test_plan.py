@@ -15,6 +15,7 @@ def planned(command, *arguments) -> dict:
     return done.facts["counts"]
 
 
+@pytest.mark.long
 def test_a_game_of_roles_is_counted_as_it_is_played(command, red_team_run):
     counts = planned(command)
     with Ledger.open(red_team_run / "ledger.sqlite") as ledger:
@@ -41,6 +42,7 @@ def test_a_game_of_roles_is_counted_as_it_is_played(command, red_team_run):
     )
 
 
+@pytest.mark.long
 def test_only_those_whose_turn_it_is_are_taught(command):
     one = planned(
         command, *settings(turns="{kind: one, player: adversary}", generations=3)
@@ -57,6 +59,7 @@ def test_only_those_whose_turn_it_is_are_taught(command):
     )
 
 
+@pytest.mark.long
 def test_rarer_measurements_and_less_crossplay_take_fewer_matches(command):
     often = planned(command, *settings(generations=4))["held_out_matches"]
     rare = planned(command, *settings(generations=4, evaluate__every=4))[
@@ -70,6 +73,7 @@ def test_rarer_measurements_and_less_crossplay_take_fewer_matches(command):
     assert without == 2 * (12 + 6) and rare == without + 2 * 4 and often > rare
 
 
+@pytest.mark.long
 def test_prompts_asked_as_they_are_have_no_adversary(command):
     raw = planned(command, *settings(schedule__raw=1.0))
     attacked = planned(command)
@@ -122,6 +126,7 @@ def estimate(command):
     return of
 
 
+@pytest.mark.long
 def test_prompts_are_counted_with_their_template(estimate):
     config = recipes.load("quickstart", QUICK[1::2])
     encoding = config.players["policy"].encoding()
@@ -134,6 +139,7 @@ def test_prompts_are_counted_with_their_template(estimate):
     assert found["mean_prompt_tokens"] == pytest.approx(mean, abs=1)
 
 
+@pytest.mark.long
 def test_settings_that_save_memory_are_read(estimate):
     plain, _ = estimate()
     smaller = [
@@ -150,6 +156,7 @@ def test_settings_that_save_memory_are_read(estimate):
         assert plain[f"{name}_seconds"] > 0
 
 
+@pytest.mark.long
 def test_what_does_not_fit_says_what_to_set(estimate):
     found, _ = estimate(policy__batch_size=20_000_000)
     assert not found["fits"] and found["peak_memory_bytes"] > found["memory_bytes"]
@@ -157,6 +164,7 @@ def test_what_does_not_fit_says_what_to_set(estimate):
     assert "; set player_defaults.batch_size=10000000" in found["peak_memory"]
 
 
+@pytest.mark.long
 def test_a_run_that_will_hardly_move_is_noted(estimate, command):
     assert "fewer than 50" in estimate()[1]
     assert "optimizer steps" not in estimate(prompts__per_generation=1000)[1]

@@ -198,6 +198,7 @@ REPRESENTATIVES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [
@@ -244,6 +245,7 @@ def test_the_talk_does_not_compare_answers_with_themselves():
     assert learner.estimator.kind == "batch" and not learner.estimator.by_group
 
 
+@pytest.mark.long
 def test_generation_0_learns_from_the_pairs_of_the_data(rows, command, tmp_path):
     """It plays nothing then; from generation 1 on the pairs are made of matches."""
     given = [

@@ -12,6 +12,9 @@ from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.clerk import assistance_players
 from equipoise.types import Message, View
 
+pytestmark = pytest.mark.long  # they share a whole run
+
+
 CLERK = (
     "traces",
     "gtalign_clerks",

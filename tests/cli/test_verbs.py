@@ -36,6 +36,7 @@ def test_resuming_a_finished_run_changes_nothing(command, run):
     assert before == {path: path.read_bytes() for path in before}
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_run_and_another_another(command, run):
     again = command("run", *FINITE, "--out", "again", "--json").facts
     other = command("run", *FINITE, "-s", "seed=1", "--out", "other", "--json").facts

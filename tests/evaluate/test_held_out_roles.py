@@ -248,6 +248,7 @@ def examples():
     sys.modules.pop("describe_and_guess", None)
 
 
+@pytest.mark.long
 def test_a_run_plays_what_was_planned_and_reports_what_was_played(
     command, tmp_path, examples
 ):

@@ -73,6 +73,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ROWS, ids=str)
 def test_every_row_of_a_file(data, name):
     prompts = Files(path=name).load(data / "sparta").training
@@ -118,6 +119,7 @@ def test_options_come_before_mathematics():
     )
 
 
+@pytest.mark.long
 def test_numbers_and_formulas():
     rows = [
         ("150", "10 · 10 + 10 · 5\n#### 150", 1),
@@ -158,6 +160,7 @@ def answered(prompt, *texts):
     return Match(f"m{prompt.id}", 0, "train", "answers", prompt.id, seats, 0, turns)
 
 
+@pytest.mark.long
 def test_prompts_that_no_rule_can_judge_go_to_another_judge():
     checked = Prompt("a", (user("1 + 1?"),), {"answer": "2"})
     written = Prompt("b", (user("Write!"),), {"completion": "Some words."})

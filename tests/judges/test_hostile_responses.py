@@ -197,6 +197,7 @@ def faults_of(check, names=HOSTILE):
     return faults
 
 
+@pytest.mark.long
 def test_what_reaches_the_model_stays_in_its_block():
     plain = {kind: judged(kind, "Seven.", "silent")[1] for kind in SETTINGS}
 
@@ -228,6 +229,7 @@ def stays_in_its_block(question, plain_question):
         text.encode()
 
 
+@pytest.mark.long
 def test_a_judge_that_gives_no_verdict_is_unreadable_whatever_it_quotes():
     def check(name):
         for kind in ("rubric", "pairwise"):
@@ -243,6 +245,7 @@ def test_a_judge_that_gives_no_verdict_is_unreadable_whatever_it_quotes():
     assert faults_of(check) == []
 
 
+@pytest.mark.long
 def test_the_judges_own_verdict_counts_whatever_it_quotes():
     def check(name):
         for call in ("quotes_then_judges", "judges_then_quotes"):

@@ -79,6 +79,7 @@ RULES = {
 FAILED = Move("", "error", error="out of memory")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", RULES)
 def test_what_every_rule_does(name):
     judge, facts, better, worse, useless = RULES[name]
@@ -174,6 +175,7 @@ def test_tolerance_is_relative():
     assert said(near, "1", answer="one") == "the fact 'answer' is no number: one"
 
 
+@pytest.mark.long
 def test_mathematics():
     rows = [
         ("\\frac{8}{3}", "Thus the answer is $\\boxed{\\frac{8}{3}}$.", 1),
@@ -196,11 +198,13 @@ def test_mathematics():
     assert verdicts == [{"score": float(score)} for *_, score in rows]
 
 
+@pytest.mark.long
 def test_a_gold_answer_that_is_no_mathematics_is_a_reason():
     assert "cannot be read as mathematics" in said(Math(), "4", answer="")
     assert said(Math(), "4") == "the prompt has no fact 'answer'"
 
 
+@pytest.mark.long
 def test_an_endless_comparison_ends_and_the_next_is_judged():
     asked = [
         (prompt(answer=gold), text)
@@ -211,6 +215,7 @@ def test_an_endless_comparison_ends_and_the_next_is_judged():
     assert (right, wrong) == ({"score": 1.0}, {"score": 0.0})
 
 
+@pytest.mark.long
 def test_mathematics_in_another_thread():
     found = []
     thread = threading.Thread(
@@ -221,6 +226,7 @@ def test_mathematics_in_another_thread():
     assert found == [1]
 
 
+@pytest.mark.long
 def test_a_helper_that_does_not_start_is_an_error(monkeypatch):
     monkeypatch.setattr(mathematics, "READY", "something else\n")
     with pytest.raises(EquipoiseError, match="did not start"):

@@ -228,6 +228,7 @@ def test_the_gradient_is_the_slope_of_the_loss(make, settings):
         assert slope == pytest.approx(float(gradient @ direction), rel=0.02)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("over", "loss_type"),
     [("answer", "grpo"), ("token", "bnpo"), ("constant", "dr_grpo")],
@@ -457,6 +458,7 @@ def test_a_fresh_adapters_reference_is_the_model_without_it(make):
     assert all("lora_" in name for name in policy_trainer.policy.trained_parameters())
 
 
+@pytest.mark.long
 def test_a_given_adapters_reference_is_a_frozen_copy_of_it(make, adapter_folder):
     _, folder = adapter_folder("llama", 1)
     player = {"lora": {"r": 2, "alpha": 4}, "adapter": str(folder)}
@@ -473,6 +475,7 @@ def test_a_given_adapters_reference_is_a_frozen_copy_of_it(make, adapter_folder)
         assert own[: len(said)] == pytest.approx(said, abs=1e-5)
 
 
+@pytest.mark.long
 def test_two_learners_with_adapters_share_one_base_and_nothing_else(
     make, adapter_folder
 ):
@@ -527,6 +530,7 @@ def test_what_is_saved_is_what_plays(make, player, tmp_path):
 # -- state
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "settings",
     [
@@ -627,6 +631,7 @@ def test_the_weight_of_the_kl_follows_its_target(make):
     )
 
 
+@pytest.mark.long
 def test_the_critic_learns_what_moves_are_paid(make):
     policy_trainer = make(
         critic="head",

@@ -133,6 +133,7 @@ SLOW = pytest.mark.slow
 DROPPING = {"r": 4, "dropout": 0.1}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("family", "lora"),
     [
@@ -172,6 +173,7 @@ def test_the_next_generation_prefers_the_chosen(training_batch, family, lora):
     ).exists()
 
 
+@pytest.mark.long
 def test_a_second_generation_goes_on_from_the_first(training_batch, tmp_path):
     first = training_batch("llama", lora={"r": 4})
     learner().learn(first)
@@ -267,6 +269,7 @@ def assert_close(
         torch.testing.assert_close(first[name], second[name], rtol=0, atol=atol)
 
 
+@pytest.mark.long
 def test_variants_of_the_computation_agree(training_batch):
     now = training_batch("llama", pairs=some_pairs(4))
     once = {"epochs": 1, "learning_rate": 1e-3}
@@ -292,6 +295,7 @@ class Killed(BaseException):
     """Stands for a kill: nothing catches it."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lora", "torn"),
     [
@@ -335,6 +339,7 @@ def test_a_training_that_was_killed_goes_on_as_if_nothing_had_been(
     ]
 
 
+@pytest.mark.long
 def test_the_checkpoint_of_another_training_is_not_taken(training_batch):
     settings = {"batch_size": 2, "save_steps": 2}
     now = training_batch("llama")

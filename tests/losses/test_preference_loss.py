@@ -306,6 +306,7 @@ def test_equals_trl(settings, loss_type, beta):
     torch.testing.assert_close(loss.rows(batch), expected_B)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("settings", "loss_type"),
     [

@@ -241,6 +241,7 @@ def test_a_model_that_sentence_transformers_cannot_read_is_named(monkeypatch, be
         opened(kind="sentence_transformer", model=str(bert))
 
 
+@pytest.mark.long
 def test_the_configuration_loads_no_torch():
     code = "import sys, equipoise.models.embedding, equipoise.judges.on_topic; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

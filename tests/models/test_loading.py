@@ -127,6 +127,7 @@ def test_a_configuration_that_cannot_be_read(copied, text, complaint):
             use(str(copied))
 
 
+@pytest.mark.long
 def test_a_model_that_is_not_causal(copied):
     (copied / "config.json").write_text('{"model_type": "t5"}')
     with pytest.raises(ModelError, match="is not a causal language model"):

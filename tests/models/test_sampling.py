@@ -178,6 +178,7 @@ def test_greedy_logprobs_are_under_the_models_own_distribution(model):
     assert np.allclose(answer.logprobs, logits_TV.log_softmax(-1).amax(-1), atol=2e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_row_does_not_depend_on_its_neighbours(model, family):
     prompts, seeds, choice = (

@@ -18,6 +18,7 @@ def scores(dice, players=PLAYERS, prompts=PROMPTS, answers=2):
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("which", ["exploitability", "gap"])
 def test_identical_players_intervals_cover_0(which):
     dice = np.random.default_rng(3)

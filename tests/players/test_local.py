@@ -87,6 +87,7 @@ def test_scores_are_those_of_a_plain_forward_pass(model_folder, family):
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
 def test_many_adapters_share_one_base(model_folder, adapter_folder, family):
     folder, resources = model_folder(family), Resources()

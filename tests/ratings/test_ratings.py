@@ -93,6 +93,7 @@ def test_strengths_have_their_mean_and_unit(strength):
     assert rated[0].value - rated[-1].value == pytest.approx(1.5 * unit, rel=0.15)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("games", [60, 600])
 def test_the_interval_covers_the_truth(strength, games):
     rating, mean, unit = strength
@@ -429,6 +430,7 @@ def duels(pairs, seed):
 ALL_PAIRS = [(i, j) for i in range(4) for j in range(4) if i != j]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_ratings_puts_a_population_in_order(kind):
     rating = build(kind)

@@ -372,6 +372,7 @@ def test_attacks_are_shown_when_they_are_asked_for_and_only_as_text(browser, tmp
     assert browser.complaints() == []
 
 
+@pytest.mark.long
 def test_blocks_are_shown_apart_and_only_as_text(browser, tmp_path):
     matrix = (("", "DA", "<i>CQ</i>"), ("VQ user", "1", "[2]"))
     parts = (

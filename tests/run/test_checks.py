@@ -182,6 +182,7 @@ def test_the_command_says_it_and_leaves_nothing_behind(command, rows, tmp_path, 
     assert {path.name for path in tmp_path.iterdir()} == {"prompts.jsonl"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prompts", [PLAIN, CHAT], ids=["standard", "conversational"])
 def test_the_headline_command_of_the_readme(command, rows, reward_folder, prompts):
     """As printed, with a tiny model and judge, and less of everything."""

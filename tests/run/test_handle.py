@@ -104,6 +104,7 @@ def test_arguments_of_another_type(arguments, words):
         equipoise.plan(*arguments)
 
 
+@pytest.mark.long
 def test_a_part_that_no_run_has(run):
     for rows in (run.matches, run.judgements):
         with pytest.raises(ConfigError, match="heldout: must be train or held_out"):

@@ -20,6 +20,9 @@ from equipoise.run.monitor import Silent
 from equipoise.run.stages import RunStages
 from equipoise.types import PlayerId
 
+pytestmark = pytest.mark.long  # they share a whole run
+
+
 TINY = {
     "kind": "local",
     "model": "builtin",

@@ -14,6 +14,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from equipoise.models.adapters import Lora
 from equipoise.models.loading import load_model
 
+pytestmark = pytest.mark.long  # they share a whole run
+
 
 @pytest.fixture
 def logged_in(monkeypatch):

@@ -79,6 +79,7 @@ def play(run: RunDirectory) -> None:
     league(RunStages.of(run, Silent()), run.config.generations)
 
 
+@pytest.mark.long
 def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
     folder = tmp_path / "run"
     words = r"9 calls.*resume .*run -s players\.dan\.budget\.calls="

@@ -68,6 +68,7 @@ def test_a_run_that_noted_no_command_still_has_a_card(adapter_copy):
         assert "equipoise run config.yaml" in model_card(run, FIRST).text
 
 
+@pytest.mark.long
 def test_tables_and_learners_in_memory_have_cards(command, tmp_path, red_team_run):
     assert command("run", *FINITE, "--out", "run", "--json").code == 0
     cards = sorted((tmp_path / "run" / "players").glob("*/[1-9]*/README.md"))
@@ -129,6 +130,7 @@ def test_models_and_data_are_named_without_their_places(tmp_path, monkeypatch):
     assert (local.names, local.hub_ids) == (("models",), ())
 
 
+@pytest.mark.long
 def test_the_command_is_recorded(command, rows, tmp_path):
     data = rows([{"prompt": f"What is {a} + {a}?"} for a in range(40)])
     done = command(

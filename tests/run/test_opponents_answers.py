@@ -1,5 +1,6 @@
 """P(answer beats the opponents) in a run: their own answers are played, scored and kept."""
 
+import pytest
 from small import SMALL, settings
 
 from equipoise.run.directory import RunDirectory
@@ -9,6 +10,7 @@ LOSS = {"kind": "mnpo", "target": "probability", "weights": [0.5, 0.5]}
 TWO = settings(generations=2, loss=LOSS, players__policy__max_new_tokens=6)
 
 
+@pytest.mark.long
 def test_the_opponents_answer_the_same_prompts(command, tmp_path):
     planned = command("plan", "quickstart", *SMALL, *TWO, "--json")
     done = command("run", "quickstart", *SMALL, *TWO, "--out", "run", "--json")
@@ -30,6 +32,7 @@ def test_the_opponents_answer_the_same_prompts(command, tmp_path):
     assert counts["matches"] + counts["held_out_matches"] == played
 
 
+@pytest.mark.long
 def test_sppo_learns_from_a_judge_of_any_scale(command, tmp_path):
     """The clerk's scores with a shift are no probabilities; P is counted."""
     loss = settings(loss="sppo", judge={"kind": "shorter"})

@@ -16,6 +16,8 @@ from equipoise.run.history import history, records
 from equipoise.run.match_cards import match_cards
 from equipoise.run.page import headlines, page
 
+pytestmark = pytest.mark.long  # they share a whole run
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

@@ -134,6 +134,7 @@ def same(folder: Path, measured: list[dict], calm) -> None:
     )
 
 
+@pytest.mark.long
 def test_only_those_whose_turn_it_is_grow_older_and_only_what_is_measured_is_kept(calm):
     assert [facts["ages"] for facts in calm[1]] == [
         {"defender": d, "adversary": a} for d, a in ((0, 0), (2, 1), (3, 1))
@@ -150,6 +151,7 @@ def test_only_those_whose_turn_it_is_grow_older_and_only_what_is_measured_is_kep
 SLOW = pytest.mark.slow
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "save_every", [pytest.param(1, marks=SLOW), 3, pytest.param(100, marks=SLOW)]
 )
@@ -169,6 +171,7 @@ def test_stopped_between_learning_and_measuring(
     same(tmp_path / "run", go_on(tmp_path / "run"), calm)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "part", [pytest.param(0.35, marks=SLOW), 0.6, pytest.param(0.95, marks=SLOW)]
 )
@@ -178,6 +181,7 @@ def test_stopped_anywhere(calm, part, tmp_path):
     same(tmp_path / "run", go_on(tmp_path / "run"), calm)
 
 
+@pytest.mark.long
 def test_an_error_in_an_update_leaves_the_last_sound_generation_to_go_on_from(
     calm, tmp_path, monkeypatch
 ):

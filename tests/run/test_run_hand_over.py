@@ -8,6 +8,7 @@ from equipoise.learners.preference import Preference
 from equipoise.run.directory import RunDirectory
 
 
+@pytest.mark.long
 def test_weights_that_lose_their_updates_stop_the_run(command):
     short = settings(players__policy__dtype="bfloat16", learner__learning_rate=1e-6)
     refused = command("run", "quickstart", *SMALL, *short, "--out", "short")
@@ -16,6 +17,7 @@ def test_weights_that_lose_their_updates_stop_the_run(command):
     assert "set players.policy.dtype: auto" in refused.err
 
 
+@pytest.mark.long
 def test_a_hand_over_is_recorded(command, tmp_path):
     assert command("run", "quickstart", *SMALL, "--out", "run").code == 0
     with RunDirectory.read(tmp_path / "run") as run:
@@ -39,6 +41,7 @@ class WithoutProbes(Preference):
         return facts
 
 
+@pytest.mark.long
 def test_a_player_that_cannot_be_compared_is_said(command, tmp_path):
     mute = settings(learner={"kind": f"{__name__}:WithoutProbes"})
     assert command("run", "quickstart", *SMALL[:-2], *mute, "--out", "run").code == 0
@@ -50,6 +53,7 @@ def test_a_player_that_cannot_be_compared_is_said(command, tmp_path):
     assert why in (tmp_path / "run" / "metrics.jsonl").read_text()
 
 
+@pytest.mark.long
 def test_at_learning_rate_0_the_released_margin_is_0(command, tmp_path):
     """In every generation: the history begins with the policy that sampled, so shares
     add up to one. The rate is too small to move a float32 weight.

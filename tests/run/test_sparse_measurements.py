@@ -16,6 +16,9 @@ from equipoise.run.playing import play_out
 from equipoise.run.rerate import rerate
 from equipoise.run.stage_times import stage_times, total_seconds
 
+pytestmark = pytest.mark.long  # they share a whole run
+
+
 SETTINGS = [
     "generations=5",
     "prompts.per_generation=4",

@@ -140,6 +140,7 @@ def python(folder: Path, *arguments: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "read",
     [

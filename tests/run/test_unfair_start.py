@@ -33,6 +33,7 @@ def unfair(scores: str = SCORES) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_the_first_generation_meets_its_nearest(tmp_path):
     config = recipes.load("sparta_clerks", unfair())
     with RunDirectory.create(config, tmp_path / "run") as run:

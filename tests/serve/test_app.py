@@ -33,6 +33,7 @@ def refused(
     return error["message"]
 
 
+@pytest.mark.long
 def test_the_official_client_is_answered_as_the_player_answers(model_folder, serving):
     from openai import OpenAI
 

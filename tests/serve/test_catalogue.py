@@ -53,6 +53,7 @@ async def said(catalogue: Catalogue, model: str, seed: int) -> tuple[str, str]:
     )
 
 
+@pytest.mark.long
 def test_a_run_offers_every_kept_generation(folder):
     catalogue = Catalogue.of_run(folder)
     assert catalogue.names == ["policy@0", "policy@1", "policy@3", "policy", "mixture"]

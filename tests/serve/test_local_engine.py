@@ -111,6 +111,7 @@ def test_questions_with_other_settings_share_a_round(model_folder):
         )
 
 
+@pytest.mark.long
 def test_adapters_of_one_model_share_it(model_folder, adapter_folder):
     settings, resources = (
         player(model_folder("llama"), lora=Lora(r=2, alpha=4)),
@@ -134,6 +135,7 @@ def test_adapters_of_one_model_share_it(model_folder, adapter_folder):
     assert texts[0] != texts[1] != texts[2]
 
 
+@pytest.mark.long
 def test_an_answer_goes_on_from_its_own_beginning():
     """Where the beginning is tokenised as it was sampled, the rest is what it would
     have been.

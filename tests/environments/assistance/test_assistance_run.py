@@ -9,6 +9,9 @@ from small import settings
 
 from equipoise.run.directory import RunDirectory
 
+pytestmark = pytest.mark.long  # they share a whole run
+
+
 SMALL = settings(
     generations=1,
     prompts__per_generation=8,

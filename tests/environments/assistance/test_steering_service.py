@@ -36,6 +36,7 @@ def assistant():
     )
 
 
+@pytest.mark.long
 def test_the_official_client_steers_by_name_and_by_field(serving, assistant):
     with (
         serving(assistant) as address,

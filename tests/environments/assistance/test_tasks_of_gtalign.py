@@ -687,6 +687,7 @@ def test_a_reply_without_a_grade_is_missing_where_the_released_code_has_0(
 # -- real rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "task",
     ["math-hard", "ambig_qa", "medium", "wildguard", "minerva", "abg_coqa", "advbench"],

@@ -17,6 +17,7 @@ def runs(tmp_path):
         return tmp_path
 
 
+@pytest.mark.long
 def test_two_runs_side_by_side(command, runs):
     facts = command("welfare", "a", "b", "--json").facts
     assert facts["runs"] == ["a", "b"] and facts["generations"] == [4, 4]
@@ -37,6 +38,7 @@ def test_two_runs_side_by_side(command, runs):
         assert words in shown, shown
 
 
+@pytest.mark.long
 def test_generations_of_one_run(command, runs):
     facts = command(
         "welfare",
@@ -58,6 +60,7 @@ def test_generations_of_one_run(command, runs):
     assert command("welfare", "a@2", "a@2@0", "--json").facts["generations"] == [4, 0]
 
 
+@pytest.mark.long
 def test_what_cannot_be_compared_is_one_message(command, runs):
     assistance_run.write_run(runs / "new", played=False)
     for arguments, words in (
@@ -74,6 +77,7 @@ def test_what_cannot_be_compared_is_one_message(command, runs):
         assert refused.code == 2 and words in refused.err, (arguments, refused.err)
 
 
+@pytest.mark.long
 def test_a_report_draws_other_runs_beside_its_own(command, runs):
     assert (
         command(
@@ -95,6 +99,7 @@ def test_a_report_draws_other_runs_beside_its_own(command, runs):
         assert refused.code == 2 and words in " ".join(refused.err.split())
 
 
+@pytest.mark.long
 def test_status_names_welfare_and_right_moves(command, runs):
     measured = command("status", "a", "--json").facts["measured"]
     assert measured["welfare"] == 0.47 and measured["right"] == pytest.approx(0.9)

@@ -168,6 +168,7 @@ def test_verdict(prompt, text, score, action):
     assert answers.rate(prompt, text) == (score, action)
 
 
+@pytest.mark.long
 def test_asking_for_more_than_there_is_says_so():
     with pytest.raises(ConfigError, match=r"only .* distinct 'vague'"):
         world.prompts(0, 5000, ("vague",), "held_out")

@@ -47,11 +47,13 @@ def right(actor, kind: str, count: int = 60) -> float:
     )
 
 
+@pytest.mark.long
 def test_a_specialist_is_best_at_its_own(members):
     for kind, name in (("vague", "asker"), ("harmful", "guard")):
         assert right(members[name], kind) > right(members["novice"], kind) + 0.2, name
 
 
+@pytest.mark.long
 def test_a_member_grades_right_answers_above_wrong_ones(members):
     prompts = world.prompts(3, 40, ("harmful",), "held_out")
     means = []

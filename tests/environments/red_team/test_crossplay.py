@@ -11,6 +11,8 @@ from small import FINITE
 
 from equipoise.run.ledger import Ledger
 
+pytestmark = pytest.mark.long  # they share a whole run
+
 
 def counts(folder):
     with Ledger.open(folder / "ledger.sqlite") as ledger:

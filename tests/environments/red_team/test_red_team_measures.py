@@ -26,6 +26,9 @@ from equipoise.evaluate.records import StageRecord
 from equipoise.run.directory import RunDirectory
 from equipoise.run.history import history, records
 
+pytestmark = pytest.mark.long  # they share a whole run
+
+
 AGES = {"defender": 0, "adversary": 0}
 NAMES = {name: [f"{name}@0"] for name in AGES}
 FIRST = red_team_run.measured(0, AGES, NAMES)
