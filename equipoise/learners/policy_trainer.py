@@ -43,7 +43,8 @@ from equipoise.losses.policy_gradient import weights
 from equipoise.models.device import choose_device
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player
-from equipoise.players.local import Local, LocalActor
+from equipoise.players.local import Local
+from equipoise.players.local_actor import LocalActor
 from equipoise.types import Episode, PlayerId, Turn
 
 Log = Callable[[dict[str, Any]], None]

@@ -1,0 +1,202 @@
+"""A language model in this process that is ready to move and to score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from equipoise.errors import DataError, ModelError
+from equipoise.players.local_settings import LocalSettings
+from equipoise.types import Message, Move, View
+
+if TYPE_CHECKING:
+    from equipoise.models.encoding import Encoding
+
+
+class LocalActor:
+    """A local player that is ready to move and to score."""
+
+    def __init__(
+        self,
+        player: LocalSettings,
+        encoding: Encoding,
+        lend: Callable[[], AbstractContextManager[Any]],
+    ) -> None:
+        """`lend` gives the model for as long as its context is open."""
+        self.player = player
+        self._encoding = encoding
+        self._lend: Callable[[], AbstractContextManager[Any]] | None = lend
+
+    @property
+    def encoding(self) -> str:
+        """Fingerprint of tokenizer, template and truncation."""
+        return self._encoding.fingerprint
+
+    def playing_as(self, player: LocalSettings) -> LocalActor:
+        """The model in memory under other settings of sampling."""
+        assert self._lend is not None, "the actor is closed"
+        return LocalActor(player, self._encoding, self._lend)
+
+    def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
+        """One sampled answer per view.
+
+        A chat that the template refuses or that leaves no room gives an error move.
+        """
+        moves: dict[int, Move] = {}
+        prompts: dict[int, list[int]] = {}
+        known: dict[tuple[Message, ...], list[int]] = {}
+        for row, view in enumerate(views):
+            try:
+                if view.messages not in known:
+                    known[view.messages] = self._encoding.prompt_ids(view.messages)
+                prompts[row] = known[view.messages]
+            except DataError as error:
+                moves[row] = Move("", "error", error=str(error))
+        if prompts:
+            moves.update(self._sampled(prompts, [seeds[row] for row in prompts]))
+        return [moves[row] for row in range(len(views))]
+
+    def _sampled(
+        self, prompts: dict[int, list[int]], seeds: Sequence[int]
+    ) -> Iterator[tuple[int, Move]]:
+        from equipoise.models.sampling import sample
+        from equipoise.models.token_choice import SamplingSettings
+
+        player, encoding = self.player, self._encoding
+        rows = list(prompts.values())
+        limits = [
+            min(player.max_new_tokens, encoding.max_length - len(ids)) for ids in rows
+        ]
+        settings = SamplingSettings(player.temperature, player.top_k, player.top_p)
+        with self._model() as model:
+            samples = sample(
+                model,
+                rows,
+                seeds,
+                limits,
+                settings,
+                stop_ids=encoding.stop_ids,
+                pad_id=encoding.pad_id,
+                batch_size=player.batch_size,
+            )
+        for (row, ids), answer in zip(prompts.items(), samples, strict=True):
+            move = Move(
+                encoding.decode(answer.token_ids),
+                "stop" if answer.ended else "length",
+                tuple(answer.token_ids),
+                tuple(answer.logprobs),
+                len(ids),
+                uncut=tuple(answer.uncut) if settings.cuts else (),
+            )
+            yield row, move
+
+    def logprobs(
+        self,
+        chats: Sequence[tuple[Message, ...]],
+        texts: Sequence[str],
+        *,
+        whole: bool = False,
+        cut: Sequence[bool] = (),
+    ) -> list[tuple[float, int]]:
+        """For each (chat, answer): the sum of the answer's token log-probabilities, and
+        their count, the end included unless the answer was `cut`.
+
+        Under softmax(logits), whatever the player samples with. Raises DataError for a
+        chat that cannot be encoded and, with `whole`, for an answer that does not fit.
+        """
+        ended = [not row for row in cut] or [True] * len(texts)
+        joined = [
+            self._encoding.join(chat, text, end)
+            for chat, text, end in zip(chats, texts, ended, strict=True)
+        ]
+        if whole:
+            for (ids, start), text, end in zip(joined, texts, ended, strict=True):
+                needed = start + len(self._encoding.answer_ids(text, end))
+                if needed > len(ids):
+                    raise DataError(self._too_long(needed))
+        return self._scored(joined)
+
+    def continuation_logprobs(
+        self, contexts: Sequence[str], continuations: Sequence[str]
+    ) -> list[tuple[float, int]]:
+        """log p(continuation | context), in nats, and its tokens, of plain texts: no
+        chat template, no end. Raises DataError for one that does not fit.
+        """
+        pairs = zip(contexts, continuations, strict=True)
+        return self._scored([self._encoding.continue_text(*pair) for pair in pairs])
+
+    def _scored(
+        self, joined: Sequence[tuple[list[int], int]]
+    ) -> list[tuple[float, int]]:
+        """For each (ids, where the answer starts): its log-probability and tokens."""
+        from equipoise.models.logprobs import answer_logprobs
+
+        with self._model() as model:
+            return answer_logprobs(
+                model,
+                [ids for ids, _ in joined],
+                [start for _, start in joined],
+                self._encoding.pad_id,
+                batch_size=self.player.batch_size,
+            )
+
+    def token_sums(
+        self, prompts: Sequence[list[int]], answers: Sequence[list[int]]
+    ) -> list[float]:
+        """log p(answer | prompt), in nats, of each answer's token ids, uncut."""
+        pairs = zip(prompts, answers, strict=True)
+        joined = [([*prompt, *answer], len(prompt)) for prompt, answer in pairs]
+        return [total for total, _ in self._scored(joined)]
+
+    def retraced(
+        self, prompts: Sequence[list[int]], answers: Sequence[list[int]]
+    ) -> list[list[float]]:
+        """What sampling gives each token id of these answers, in nats, at the player's
+        temperature, uncut.
+        """
+        from equipoise.models.sampling import retraced
+
+        with self._model() as model:
+            return retraced(
+                model,
+                prompts,
+                answers,
+                self.player.temperature or 1.0,
+                self._encoding.pad_id,
+            )
+
+    def _products(self, model: Any) -> AbstractContextManager[Any]:
+        """The precision of matrix products."""
+        import torch
+
+        if self.player.precision is None:
+            return nullcontext()
+        short = self.player.precision == "bf16"
+        return torch.autocast(model.device.type, torch.bfloat16, enabled=short)
+
+    def _too_long(self, needed: int) -> str:
+        return (
+            f"model '{self.player.model}' needs {needed} tokens for a prompt and "
+            f"answer, but its max_length is {self._encoding.max_length}; raise it, "
+            "for a part of an answer cannot be compared"
+        )
+
+    def close(self) -> None:
+        """Let go of the model; it leaves memory with its last user."""
+        self._lend = None
+
+    @contextmanager
+    def _model(self) -> Iterator[Any]:
+        import torch
+
+        assert self._lend is not None, "the actor is closed"
+        try:
+            with self._lend() as model, self._products(model):
+                yield model
+        except torch.OutOfMemoryError as error:
+            raise ModelError(
+                f"model '{self.player.model}' ran out of memory with batch_size = "
+                f"{self.player.batch_size} and up to {self._encoding.max_length} tokens a "
+                f"row; lower one of them ({str(error).splitlines()[0]})"
+            ) from error
