@@ -116,6 +116,13 @@ class Match(msgspec.Struct, frozen=True):
     seed: int
     turns: tuple[Turn, ...] = ()
 
+    def last_turns(self) -> dict[str, Turn]:
+        """Each seat's last turn, in the order of the seats, without those that never
+        moved.
+        """
+        turns = {turn.seat: turn for turn in self.turns}
+        return {seat: turns[seat] for seat in self.seats if seat in turns}
+
 
 class Vote(msgspec.Struct, frozen=True, omit_defaults=True):
     """One verdict behind a judgement: that of `by` on the answer of `seat`, alone or

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from equipoise.component import Component, nearest
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
-from equipoise.types import Judgement, Match, Pair, Prompt
+from equipoise.types import Judgement, Match, Message, Pair, Prompt, record_id
 
 
 class PairMaker(Component):
@@ -48,7 +49,7 @@ class PairMaker(Component):
         """(the pairs that the prompts bring along; how many gave none, by reason), for a
         generation without matches.
         """
-        raise NotImplementedError(f"pairs: '{self.kind}' makes pairs of matches")
+        raise TypeError(f"pairs: '{self.kind}' makes pairs of matches")
 
     def most(self, seats: int) -> int:
         """How many pairs a match of so many seats can give at most."""
@@ -74,6 +75,31 @@ class PairMaker(Component):
 
         `utility` is what is compared; `prompts` are those of the matches, by id.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """An answer's text and its score."""
+
+    text: str
+    score: float
+
+
+def pair_of(
+    match: Match, messages: tuple[Message, ...], better: Scored, worse: Scored
+) -> Pair:
+    """The pair of two answers to one chat of a match."""
+    return Pair(
+        id=record_id("pair", match.id, better.text, worse.text),
+        generation=match.generation,
+        prompt=match.prompt,
+        messages=messages,
+        chosen=better.text,
+        rejected=worse.text,
+        chosen_score=better.score,
+        rejected_score=worse.score,
+        match=match.id,
+    )
 
 
 def check_utility(utility: str, judgements: Iterable[Judgement]) -> None:

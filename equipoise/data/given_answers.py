@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from equipoise.data.base import PairMaker
+from equipoise.data.base import PairMaker, Scored, pair_of
 from equipoise.prompts.values import read_chat
-from equipoise.types import Judgement, Match, Message, Pair, Prompt, Turn, record_id
+from equipoise.types import Judgement, Match, Pair, Prompt, Turn, record_id
 
 NO_ANSWER = "no_answer"
 
@@ -73,9 +73,18 @@ class Data(PairMaker):
                 dropped["identical"] += 1
             else:
                 scores = _scores(prompt.facts)
-                messages = prompt.messages
+                source = f"data/{generation}/{prompt.id}"
                 pairs.append(
-                    _pair(generation, prompt, messages, chosen, rejected, scores)
+                    Pair(
+                        id=record_id("pair", source, chosen, rejected),
+                        generation=generation,
+                        prompt=prompt.id,
+                        messages=prompt.messages,
+                        chosen=chosen,
+                        rejected=rejected,
+                        chosen_score=scores[0],
+                        rejected_score=scores[1],
+                    )
                 )
         return pairs, dict(dropped)
 
@@ -142,18 +151,10 @@ class DataWins(PairMaker):
             elif not others:
                 dropped["identical"] += 1
             else:
+                better = Scored(chosen, 1.0)
                 for text, turn in others.items():
                     chat = turn.view.messages
-                    pair = _pair(
-                        match.generation,
-                        prompt,
-                        chat,
-                        chosen,
-                        text,
-                        (1.0, 0.0),
-                        match.id,
-                    )
-                    pairs.append(pair)
+                    pairs.append(pair_of(match, chat, better, Scored(text, 0.0)))
         return pairs, dict(dropped)
 
     def _answer(self, prompt: Prompt) -> str:
@@ -164,10 +165,8 @@ class DataWins(PairMaker):
 
 def _samples(match: Match) -> dict[str, Turn]:
     """Text -> the last turn of a seat that answered so, each text once."""
-    last = {turn.seat: turn for turn in match.turns}
-    return {
-        turn.move.text: turn for turn in last.values() if turn.move.finish != "error"
-    }
+    turns = match.last_turns().values()
+    return {turn.move.text: turn for turn in turns if turn.move.finish != "error"}
 
 
 def _text(prompt: Prompt, column: str) -> str:
@@ -193,27 +192,3 @@ def _scores(facts: Mapping[str, Any]) -> tuple[float, float]:
     if isinstance(chosen, (int, float)) and isinstance(rejected, (int, float)):
         return float(chosen), float(rejected)
     return 1.0, 0.0
-
-
-def _pair(
-    generation: int,
-    prompt: Prompt,
-    messages: tuple[Message, ...],
-    chosen: str,
-    rejected: str,
-    scores: tuple[float, float],
-    match: str = "",
-) -> Pair:
-    return Pair(
-        id=record_id(
-            "pair", match or f"data/{generation}/{prompt.id}", chosen, rejected
-        ),
-        generation=generation,
-        prompt=prompt.id,
-        messages=messages,
-        chosen=chosen,
-        rejected=rejected,
-        chosen_score=scores[0],
-        rejected_score=scores[1],
-        match=match,
-    )

@@ -23,16 +23,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from equipoise.data.base import PairMaker, check_utility
-from equipoise.types import Judgement, Match, Message, Pair, Prompt, Turn, record_id
+from equipoise.data.base import PairMaker, Scored, check_utility, pair_of
+from equipoise.types import Judgement, Match, Message, Pair, Prompt, record_id
 
 
 @dataclass(frozen=True, slots=True)
-class RankedAnswer:
+class RankedAnswer(Scored):
     """A distinct answer of one match, with its score."""
 
-    text: str
-    score: float
     order: str  # the hash that orders equal scores
 
 
@@ -88,13 +86,15 @@ class Ranked(PairMaker):
         """The match's pairs, or the reason why there are none."""
         rankings = _rankings(match, judgement, utility)
         if not rankings:
-            failed = any(turn.move.finish == "error" for turn in _last(match).values())
+            failed = any(
+                turn.move.finish == "error" for turn in match.last_turns().values()
+            )
             return "error" if failed else "unjudged"
         pairs = []
         for messages, answers in rankings.items():
             if not _tied(answers):
                 for better, worse in self.choose(answers):
-                    pairs.append(_pair(match, messages, better, worse))
+                    pairs.append(pair_of(match, messages, better, worse))
         if pairs:
             return pairs
         if all(len(answers) == 1 for answers in rankings.values()):
@@ -153,18 +153,13 @@ def _tied(answers: Ranking) -> bool:
     return answers[0].score == answers[-1].score
 
 
-def _last(match: Match) -> dict[str, Turn]:
-    """seat -> its last turn."""
-    return {turn.seat: turn for turn in match.turns}
-
-
 def _rankings(
     match: Match, judgement: Judgement | None, utility: str
 ) -> dict[Chat, Ranking]:
     """chat -> the scored answers to it, ranked, where it has two at least."""
     scores = {} if judgement is None else judgement.by_seat(utility)
     scored: dict[Chat, list[tuple[str, float]]] = {}
-    for seat, turn in _last(match).items():
+    for seat, turn in match.last_turns().items():
         if seat in scores and turn.move.finish != "error":
             answer = (turn.move.text, scores[seat])
             scored.setdefault(turn.view.messages, []).append(answer)
@@ -185,22 +180,6 @@ def _ranked(match: Match, answers: Sequence[tuple[str, float]]) -> Ranking:
         for text, scores in by_text.items()
     ]
     return sorted(distinct, key=lambda answer: (-answer.score, answer.order))
-
-
-def _pair(
-    match: Match, messages: Chat, better: RankedAnswer, worse: RankedAnswer
-) -> Pair:
-    return Pair(
-        id=record_id("pair", match.id, better.text, worse.text),
-        generation=match.generation,
-        prompt=match.prompt,
-        messages=messages,
-        chosen=better.text,
-        rejected=worse.text,
-        chosen_score=better.score,
-        rejected_score=worse.score,
-        match=match.id,
-    )
 
 
 def _widest(pairs: Sequence[Pair], per_prompt: int | None) -> set[str]:

@@ -18,8 +18,7 @@ from as if their end had been sampled, as published codes do."""
 
 def cut_answers(match: Match) -> set[str]:
     """The seats whose last answer was cut."""
-    last = {turn.seat: turn for turn in match.turns}
-    return {seat for seat, turn in last.items() if was_cut(turn)}
+    return {seat for seat, turn in match.last_turns().items() if was_cut(turn)}
 
 
 def was_cut(turn: Turn) -> bool:

@@ -42,8 +42,7 @@ class Samples:
         for match in matches:
             judgement = by_match.get(match.id)
             scores = {} if judgement is None else judgement.by_seat(utility)
-            last = {turn.seat: turn for turn in match.turns}
-            for seat, turn in last.items():
+            for seat, turn in match.last_turns().items():
                 if seat in scores and turn.move.finish != "error":
                     key = (match.prompt, turn.view.messages, match.seats[seat])
                     self._scores[key].append((turn.move.text, scores[seat]))

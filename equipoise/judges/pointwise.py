@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from equipoise.errors import DataError
 from equipoise.judges.base import Judge
-from equipoise.judges.last_answers import last_answers, last_turns
+from equipoise.judges.last_answers import last_answers
 from equipoise.types import Judgement, Match, Prompt
 
 Verdict = dict[str, float] | str
@@ -48,7 +48,7 @@ class Pointwise(Judge):
         """The judgement on `match`; `verdicts` gives one for each of its last answers."""
         scores: dict[str, dict[str, float]] = {}
         reasons: dict[str, None] = {}
-        turns = last_turns(match)
+        turns = match.last_turns()
         for seat in match.seats:
             if seat not in turns:
                 reasons["no answer was given"] = None

@@ -268,8 +268,8 @@ class RunArena:
         if (player, samples) not in self._answered:
             answers: dict[str, list[Turn]] = {}
             for match in self._played_alone(player, samples, "held_out"):
-                last = {turn.seat: turn for turn in match.turns}
-                answers.setdefault(match.prompt, []).extend(last.values())
+                turns = match.last_turns().values()
+                answers.setdefault(match.prompt, []).extend(turns)
             self._answered[player, samples] = {
                 prompt: turns[:samples] for prompt, turns in answers.items()
             }

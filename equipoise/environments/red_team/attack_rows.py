@@ -117,7 +117,7 @@ def _judge_of(match: Match, config: RunConfig, game: RedTeam) -> str:
 def _rows(
     match: Match, prompt: Prompt, game: RedTeam, judgement: Judgement | None
 ) -> Iterator[Row]:
-    last = {turn.seat: turn for turn in match.turns}
+    last = match.last_turns()
     for adversary, defenders in game.threads.items():
         if adversary not in match.seats:
             continue
