@@ -160,6 +160,32 @@ def over_seeds(values: Sequence[float] | np.ndarray, level: float = 0.95) -> Int
     return Interval(mean, mean - half, mean + half, n)
 
 
+def weighted_mean(
+    values: Sequence[float] | np.ndarray,
+    weights: Sequence[float] | np.ndarray,
+    level: float = 0.95,
+) -> Interval:
+    """The weighted mean of independent values of any range, with Student's t interval;
+    NaN bounds for a single value. Equal weights make it `over_seeds`.
+
+        m = Σ w v / Σ w;   se² = n/(n−1) · Σ (w (v − m))² / (Σ w)²;   m ± t_{n−1} · se
+
+    Raises ValueError for missing values, unequal numbers, or weights that are not above
+    0. Source: the ratio estimator, Cochran 1977, Sampling Techniques, section 6.3.
+    """
+    value_B, weight_B = _finite(values), _finite(weights)
+    if len(value_B) != len(weight_B) or (weight_B <= 0).any():
+        raise ValueError("every value needs a weight, and every weight is above 0")
+    n = len(value_B)
+    if n < 2:
+        return Interval(float(value_B[0]) if n else math.nan, math.nan, math.nan, n)
+    mean = float(weight_B @ value_B / weight_B.sum())
+    off_B = weight_B * (value_B - mean)
+    se = math.sqrt(n / (n - 1) * float(off_B @ off_B)) / float(weight_B.sum())
+    half = _student(0.5 + level / 2, n - 1) * se
+    return Interval(mean, mean - half, mean + half, n)
+
+
 def win_rate(
     values: Sequence[float] | np.ndarray,
     prompts: Sequence[Hashable] | None = None,

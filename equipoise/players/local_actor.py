@@ -36,7 +36,9 @@ class LocalActor:
     def playing_as(self, player: LocalSettings) -> LocalActor:
         """The model in memory under other settings of sampling."""
         assert self._lend is not None, "the actor is closed"
-        return LocalActor(player, self._encoding, self._lend)
+        same = player.max_length == self.player.max_length
+        encoding = self._encoding if same else player.encoding()
+        return LocalActor(player, encoding, self._lend)
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One sampled answer per view.

@@ -90,10 +90,11 @@ class Population:
         max_new_tokens: int | None = None,
     ) -> Actor:
         """The actor of a player of the run under other settings of sampling; None
-        leaves the player's own.
+        leaves the player's own. It has the model's whole context, whatever the run
+        allows a prompt and an answer together.
         """
         own = self.players[player.name]
-        changed = with_decoding(own, temperature, max_new_tokens)
+        changed = with_decoding(own, temperature, max_new_tokens, whole_context=True)
         if changed == own:
             return self._actor_of_run(player)
         live = self._live(player)

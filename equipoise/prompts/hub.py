@@ -64,13 +64,18 @@ class Hub(RowPrompts):
         return PromptSource(self._load(folder, self.split), held_out, test)
 
     def _load(self, folder: Path, split: str) -> list[Prompt]:
-        rows = self._rows(folder, split)
+        rows = self.rows(folder, split)
         if len(rows) == 0:
             raise DataError(f"{self.id}: the split '{split}' is empty")
         named = ((f"{self.id}: {split} row {i}", row) for i, row in enumerate(rows, 1))
         return self.prompts(named, self.id)
 
-    def _rows(self, folder: Path, split: str) -> Any:
+    def rows(self, folder: Path, split: str) -> Any:
+        """The rows of a split as `datasets` has them.
+
+        Raises ConfigError without that package, DataError for a set or split that is not
+        there, or a hub that cannot be reached.
+        """
         try:
             import datasets
             from datasets.config import HF_DATASETS_CACHE

@@ -18,6 +18,7 @@ from equipoise.evaluate.benchmarks.conversation import Conversation, asked_promp
 from equipoise.evaluate.benchmarks.records import (
     Answer,
     BenchmarkResult,
+    Continuation,
     Item,
     Judged,
     JudgeQuestion,
@@ -187,17 +188,17 @@ class BenchmarkMeasurement:
                 "likelihoods of given answers; measure a local model, or a set whose "
                 "answers are generated"
             )
-        rows = [(item, choice) for item in items for choice in item.choices]
-        keys = {row: _choice_key(*row) for row in rows}
+        rows = [text for item in items for text in item.continuations]
         self._monitor.stage(f"{name}: {player} scores", len(rows), player.generation)
-        known = self._ledger.logprobs(player, actor.encoding, list(keys.values()))
+        keys = [row.key for row in rows]
+        known = self._ledger.logprobs(player, actor.encoding, keys)
         for chunk in chunks(rows, self._run.config.commit_every):
-            missing = [row for row in chunk if keys[row] not in known]
+            missing = {row.key: row for row in chunk if row.key not in known}
             for plain in (False, True):
-                part = [row for row in missing if row[0].plain == plain]
+                part = {key: row for key, row in missing.items() if row.plain == plain}
                 if part:
-                    texts = [keys[row] for row in part]
-                    values = _choice_logprobs(name, player, actor, part, plain)
+                    texts = list(part)
+                    values = _logprobs(name, player, actor, list(part.values()), plain)
                     self._ledger.add_logprobs(player, actor.encoding, texts, values)
                     known |= dict(zip(texts, values, strict=True))
             self._monitor.advance(len(chunk))
@@ -206,8 +207,7 @@ class BenchmarkMeasurement:
                 Answer(
                     item=item.id,
                     likelihoods=tuple(
-                        Likelihood(*known[keys[item, choice]])
-                        for choice in item.choices
+                        Likelihood(*known[text.key]) for text in item.continuations
                     ),
                 )
             ]
@@ -285,28 +285,23 @@ class BenchmarkMeasurement:
         return with_changes(context, game=Conversation(), seed=seed)
 
 
-def _choice_key(item: Item, choice: str) -> str:
-    parts = [part for m in item.prompt.messages for part in (m.role, m.content)]
-    return record_id("choice", item.plain, *parts, choice)
-
-
-def _choice_logprobs(
+def _logprobs(
     name: str,
     player: PlayerId,
     actor: Actor,
-    rows: Sequence[tuple[Item, str]],
+    rows: Sequence[Continuation],
     plain: bool,
 ) -> list[tuple[float, int]]:
-    """log p of each choice after its item's prompt."""
-    choices = [choice for _, choice in rows]
+    """(log p of each text after what comes before it, its tokens)."""
+    texts = [row.text for row in rows]
     if not plain:
         assert isinstance(actor, Scorer)
-        chats = [item.prompt.messages for item, _ in rows]
-        return actor.logprobs(chats, choices, whole=True, cut=[True] * len(rows))
+        chats = [row.messages for row in rows]
+        return actor.logprobs(chats, texts, whole=True, cut=[True] * len(rows))
     if not isinstance(actor, TextScorer):
         raise ConfigError(
             f"{name}: {player} cannot score plain texts without a chat template; "
             "measure a local model"
         )
-    texts = [item.prompt.messages[-1].content for item, _ in rows]
-    return actor.continuation_logprobs(texts, choices)
+    contexts = [row.messages[-1].content for row in rows]
+    return actor.continuation_logprobs(contexts, texts)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 KINDS: Mapping[str, Mapping[str, str]] = {
+    "Benchmark": {
+        "ifeval": "equipoise.environments.instructions.ifeval:IFEval",
+    },
     "Judge": {
         "instructions": "equipoise.environments.instructions.judge:FollowsInstructions",
     },

@@ -46,6 +46,8 @@ class Benchmark(Component):
 
     KINDS: ClassVar = {
         "prompts": "equipoise.evaluate.benchmarks.prompt_set:PromptSet",
+        "gsm8k": "equipoise.evaluate.benchmarks.problems:GSM8K",
+        "math": "equipoise.evaluate.benchmarks.problems:MATH",
     }
 
     needs_judge: ClassVar[bool] = False

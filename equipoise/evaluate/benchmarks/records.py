@@ -11,7 +11,7 @@ import msgspec
 
 from equipoise.errors import RunError
 from equipoise.evaluate.measures import Estimate
-from equipoise.types import Move, Prompt, View
+from equipoise.types import Message, Move, Prompt, View, record_id, user
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -21,18 +21,43 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rules may know in `prompt.facts`. `turns` are further messages of the user, each
     asked after the answer before it. Where there are `choices`, nothing is sampled:
     the log-probability of each choice after the prompt is asked for, after the chat's
-    template or, with `plain`, directly after the text of the only message. `reference`
-    is the answer, one a turn, that a comparing judge sets beside the player's. `group`
-    is the part of the set that has a mean of its own, such as a subject.
+    template or, with `plain`, directly after the text of the only message; `contexts`
+    are texts, one a choice, that stand in place of that message. `reference` is the
+    answer, one a turn, that a comparing judge sets beside the player's. `group` is the
+    part of the set that has a mean of its own, such as a subject.
     """
 
     id: str
     prompt: Prompt
     turns: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
+    contexts: tuple[str, ...] = ()
     plain: bool = False
     reference: tuple[str, ...] = ()
     group: str = ""
+
+    @property
+    def continuations(self) -> list[Continuation]:
+        """What the likelihood is asked of, a choice each."""
+        before = [self.prompt.messages] * len(self.choices)
+        if self.contexts:
+            before = [(user(text),) for text in self.contexts]
+        pairs = zip(before, self.choices, strict=True)
+        return [Continuation(chat, choice, self.plain) for chat, choice in pairs]
+
+
+class Continuation(msgspec.Struct, frozen=True):
+    """A text after a chat, or with `plain` directly after the text of its only message."""
+
+    messages: tuple[Message, ...]
+    text: str
+    plain: bool = False
+
+    @property
+    def key(self) -> str:
+        """Its name in the ledger."""
+        parts = [part for m in self.messages for part in (m.role, m.content)]
+        return record_id("choice", self.plain, *parts, self.text)
 
 
 class Likelihood(msgspec.Struct, frozen=True):
@@ -91,7 +116,9 @@ class Judged(msgspec.Struct, frozen=True):
 class ItemScores(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The values of one answer by metric; None where it could not be scored, and why.
 
-    `facts` are what a set's own summary needs beside the values, such as lengths.
+    `counts` says how many values a metric's value is the mean of, where it is more than
+    one: it then counts as many times. `facts` are what a set's own summary needs beside
+    the values, such as lengths.
     """
 
     item: str
@@ -99,6 +126,7 @@ class ItemScores(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     values: dict[str, float | None]
     group: str = ""
     reason: str = ""
+    counts: dict[str, int] = {}
     facts: dict[str, Any] = {}
 
 

@@ -10,7 +10,7 @@ from statistics import fmean
 
 from equipoise.evaluate.benchmarks.records import ItemScores
 from equipoise.evaluate.measures import Estimate
-from equipoise.payoffs.intervals import mean_interval, over_seeds
+from equipoise.payoffs.intervals import mean_interval, weighted_mean
 
 
 def metrics_of(scores: Sequence[ItemScores]) -> list[str]:
@@ -27,6 +27,7 @@ def estimate(scores: Sequence[ItemScores], metric: str) -> Estimate:
         (value, row.item)
         for row in scores
         if (value := row.values.get(metric)) is not None
+        for _ in range(row.counts.get(metric, 1))
     ]
     values = [value for value, _ in known]
     shares = all(0 <= value <= 1 for value in values)
@@ -53,7 +54,8 @@ def paired_differences(
     """Metric -> the mean difference, `scores` less `others`, over the items that both
     have, with Student's t interval over these items.
 
-    An item's value is the mean over its scored answers.
+    An item's value is the mean over its scored answers; it counts as often as its
+    answers' values do.
     """
     differences = {}
     for metric in metrics_of(scores):
@@ -62,15 +64,17 @@ def paired_differences(
         both = [item for item in own if item in other]
         if both:
             values = [own[item] - other[item] for item in both]
-            differences[metric] = _mean_difference(values)
+            counts = {row.item: row.counts.get(metric, 1) for row in scores}
+            weights = [counts[item] for item in both]
+            differences[metric] = _mean_difference(values, weights)
     return differences
 
 
-def _mean_difference(values: Sequence[float]) -> Estimate:
+def _mean_difference(values: Sequence[float], weights: Sequence[int]) -> Estimate:
     """The mean with Student's t interval; none where no two values differ, for then
     they say nothing about the spread.
     """
-    interval = over_seeds(values)
+    interval = weighted_mean(values, weights)
     if interval.low == interval.high:
         return Estimate(interval.mean, None, None, interval.n)
     return Estimate.of(interval)
