@@ -13,7 +13,7 @@ from msgspec import to_builtins
 from equipoise.options import Json, override, show
 
 if TYPE_CHECKING:
-    from equipoise.run.benchmarks import AgainstStart
+    from equipoise.evaluate.benchmarks.records import AgainstStart
 
 PLAYER = "player."  # what settings of a bare model begin with
 

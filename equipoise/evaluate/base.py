@@ -15,7 +15,7 @@ from pydantic import Field
 from equipoise.component import Component
 from equipoise.evaluate.benchmarks.base import Benchmark
 from equipoise.evaluate.measures import Measures
-from equipoise.evaluate.selection import SelectionRecord
+from equipoise.evaluate.selection import Criterion, SelectionRecord
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.models.resources import Resources
@@ -132,6 +132,11 @@ class Arena(Protocol):
         """The held-out prompts."""
         ...
 
+    @property
+    def test(self) -> list[Prompt]:
+        """The prompts that are kept for one last test."""
+        ...
+
     def scores(
         self, player: PlayerId, samples: int, judge: Judge, part: str = "held_out"
     ) -> Scores:
@@ -212,8 +217,13 @@ class Evaluation(Component):
         description="name -> a set of other data that every measured generation is asked as "
         "well, such as {kind: gsm8k, limit: 200}",
     )
+    select_by: str | None = Field(
+        None,
+        description="the one of `sets` (of part: dev) whose headline chooses the best "
+        "player of the run; null: the held-out score, where prompts.test is set",
+    )
     selects: ClassVar[bool] = False
-    """Whether `select` chooses a player to test."""
+    """Whether `select` plays test prompts."""
     measures: ClassVar[type[Measures]] = Measures
     """The record that `measure` returns, in whatever game."""
     plays: ClassVar[bool] = False
@@ -245,11 +255,15 @@ class Evaluation(Component):
         """What all its measurements of a run take, in matches of their own."""
         return Workload()
 
-    def select(self, arena: Arena, t: int) -> SelectionRecord:
-        """The best of all players and generations up to t on held-out prompts, and how
-        it does on the test prompts.
+    def select(
+        self, arena: Arena, t: int, criterion: Criterion | None = None
+    ) -> SelectionRecord:
+        """The best of all players and generations up to t by the criterion, None: on
+        held-out prompts, and how it does on the test prompts where there are some.
         """
-        raise TypeError(f"{type(self).__name__} selects nobody")
+        if criterion is None:
+            raise TypeError(f"{type(self).__name__} selects nobody by itself")
+        return SelectionRecord.of(criterion)
 
     def measures_in(self, game: Game) -> type[Measures]:
         """The record that `measure` returns in this game."""

@@ -4,10 +4,11 @@ the league's equilibrium.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import ClassVar, Literal
 
+import msgspec
 import numpy as np
 from pydantic import Field
 
@@ -23,7 +24,7 @@ from equipoise.evaluate.role_league import (
 )
 from equipoise.evaluate.role_measures import RoleMeasures
 from equipoise.evaluate.scores import best_of, mean_of, mean_score, meetings
-from equipoise.evaluate.selection import SelectionRecord
+from equipoise.evaluate.selection import Criterion, SelectionRecord
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.payoffs.cycles import cycle_share, cyclic_triples
@@ -281,41 +282,35 @@ class HeldOut(Evaluation):
             [share for share, _ in judged], [prompt for _, prompt in judged]
         )
 
-    def select(self, arena: Arena, t: int) -> SelectionRecord:
-        """The best (player, generation) by held-out score, and its score on the test
-        prompts beside the best start's.
+    def select(
+        self, arena: Arena, t: int, criterion: Criterion | None = None
+    ) -> SelectionRecord:
+        """The best (player, generation) by the criterion, None: by held-out score, and
+        its score on the test prompts beside the best start's, where there are some.
 
-        Ties go to the older generation. Raises ConfigError for a judge that compares,
-        since it scores nobody alone.
+        Raises ConfigError for a judge that compares, since it scores nobody alone.
         """
         measured = arena.learners(t) or arena.others()
         judge = self.judge or arena.judge_of(measured[0])
-        if judge.compares:
+        if judge.compares and (criterion is None or arena.test):
             raise ConfigError(
                 f"prompts.test: judge '{judge.kind}' only compares; evaluate.judge must "
                 "be one that scores"
             )
-        league = self.league(arena, t)
-        held_out = {
-            player: mean_score(arena.scores(player, self.samples, judge))
-            for player in league
-        }
-
-        def best(players: Iterable[PlayerId]) -> PlayerId:
-            return max(
-                players, key=lambda player: (held_out[player].mean, -player.generation)
-            )
-
-        chosen = best(league)
-        start = best(player for player in league if player.generation == 0)
+        if criterion is None:
+            league = self.league(arena, t)
+            held_out = {p: arena.scores(p, self.samples, judge) for p in league}
+            criterion = Criterion({p: mean_score(s) for p, s in held_out.items()})
+        record = SelectionRecord.of(criterion)
+        if not arena.test:
+            return record
+        chosen, start = criterion.chosen, criterion.start
         tested = {
             player: arena.scores(player, self.samples, judge, "test")
-            for player in {start, chosen}
+            for player in (start, chosen)
         }
-        return SelectionRecord(
-            chosen=str(chosen),
-            start=str(start),
-            held_out={str(player): Estimate.of(held_out[player]) for player in tested},
+        return msgspec.structs.replace(
+            record,
             test={
                 str(player): Estimate.of(mean_score(scores))
                 for player, scores in tested.items()

@@ -225,8 +225,18 @@ def bars(title: str, weights: Sequence[tuple[str, float]], note: str = "") -> Fi
     return Figure(title, [trace], layout, note=note, height=_tall(names), table=table)
 
 
-def dots(title: str, ratings: Sequence[Rating], unit: str = "") -> Figure:
-    """Ratings with their intervals, the first on top."""
+def dots(
+    title: str,
+    ratings: Sequence[Rating],
+    unit: str = "",
+    columns: tuple[str, str] = ("player", "rating"),
+    zero: bool = False,
+) -> Figure:
+    """Ratings, or other numbers, with their intervals, the first on top.
+
+    `columns` name what is rated and the number, in the table; `zero`: the axis shows 0,
+    with a line.
+    """
     names = [rating.name for rating in ratings]
     said = [
         (
@@ -258,12 +268,15 @@ def dots(title: str, ratings: Sequence[Rating], unit: str = "") -> Figure:
         },
     }
     layout = {
-        "xaxis": {"title": {"text": label(unit)}},
+        "xaxis": {
+            "title": {"text": label(unit)},
+            **({"zeroline": True, "rangemode": "tozero"} if zero else {}),
+        },
         "yaxis": _downwards(names),
         "showlegend": False,
     }
     table = Table(
-        ("player", "rating", "95 % interval"),
+        (*columns, "95 % interval"),
         tuple((n, *s) for n, s in zip(names, said, strict=True)),
     )
     return Figure(title, [trace], layout, height=_tall(names), table=table)

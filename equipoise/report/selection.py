@@ -11,8 +11,8 @@ from equipoise.report.section import Section, Table, Tile, Tiles
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The player chosen by its held-out score beside the best start, and both on the
-    test that was set aside.
+    """The player chosen by its score beside the best start, and both on the test that
+    was set aside; `by` is the dev set that chose, "" for the held-out prompts.
     """
 
     chosen: str
@@ -20,6 +20,7 @@ class Selection:
     held_out: Mapping[str, Interval | None]
     test: Mapping[str, Interval | None]
     win_rate: Interval | None = None
+    by: str = ""
 
 
 def shown(interval: Interval | None) -> str:
@@ -33,34 +34,35 @@ def shown(interval: Interval | None) -> str:
 def selection_section(selection: Selection) -> Section:
     """The player that was chosen, and how it does on prompts that chose nothing."""
     chosen, start = selection.chosen, selection.start
+    score = f"score on {selection.by}" if selection.by else "held-out score"
     wins = "–" if selection.win_rate is None else selection.win_rate.percent()
     tiles = [
         Tile(
             "chosen",
             chosen,
-            "by its held-out score, of all generations of all players",
-        ),
-        Tile(
-            "its test score",
-            shown(selection.test.get(chosen)),
-            f"{start}: {shown(selection.test.get(start))}",
+            f"by its {score}, of all generations of all players",
         ),
     ]
-    lead = (
-        "The held-out score chose, so it flatters the chosen player; the test was set "
-        "aside and is used once."
-    )
-    if chosen == start:
-        lead += (
-            " No later generation does better on the held-out prompts than the best "
-            "start."
+    lead = f"The {score} chose, so it flatters the chosen player"
+    if selection.test:
+        lead += "; the test was set aside and is used once."
+        tiles.append(
+            Tile(
+                "its test score",
+                shown(selection.test.get(chosen)),
+                f"{start}: {shown(selection.test.get(start))}",
+            )
         )
     else:
+        lead += "; no test prompts were set aside (prompts.test)."
+    if chosen == start:
+        lead += f" No later generation has a better {score} than the best start."
+    elif selection.test:
         note = "on the test, a tie counts half; 95 % interval"
         tiles.append(Tile(f"wins over {start}", wins, note))
     rows = tuple(
         (name, shown(selection.held_out.get(name)), shown(selection.test.get(name)))
         for name in dict.fromkeys((chosen, start))
     )
-    table = Table(("player", "held-out score", "test score"), rows)
+    table = Table(("player", score, "test score"), rows)
     return Section("selection", "Selection", (Tiles(tuple(tiles)), table), lead)

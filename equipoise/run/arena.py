@@ -110,6 +110,11 @@ class RunArena:
         """The held-out prompts."""
         return self._prompt_parts.held_out
 
+    @property
+    def test(self) -> list[Prompt]:
+        """The prompts that are kept for one last test."""
+        return self._prompt_parts.test
+
     def judge_of(self, player: PlayerId) -> Judge:
         """The judge that teaches this player."""
         return self._config.judge_of(player.name)

@@ -4,7 +4,6 @@ that nothing is asked twice and a killed measurement goes on where it was.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace as with_changes
@@ -29,7 +28,7 @@ from equipoise.matches.base import Planned
 from equipoise.players.base import Actor, Scorer, TextScorer
 from equipoise.players.population import Population
 from equipoise.run.arena import MEETING
-from equipoise.run.benchmarks import SOURCE, stage_key, store
+from equipoise.run.benchmarks import SOURCE, STAGE, log, stage_key
 from equipoise.run.contexts import Contexts
 from equipoise.run.database import to_json
 from equipoise.run.directory import RunDirectory
@@ -73,7 +72,22 @@ class BenchmarkMeasurement:
         facts = self._ledger.finished(stage)
         if facts is not None:
             return BenchmarkResult.read(facts)
-        started = time.perf_counter()
+        with self._recorder.stage(STAGE, stage, player.generation) as facts:
+            result = self._measured(name, benchmark, items, player, stage)
+            result = msgspec.structs.replace(result, key=key)
+            log(self._run, stage, result)
+            facts.update(result.facts())
+        return result
+
+    def _measured(
+        self,
+        name: str,
+        benchmark: Benchmark,
+        items: Sequence[Item],
+        player: PlayerId,
+        stage: str,
+    ) -> BenchmarkResult:
+        """Ask, judge and score; what each item scored is recorded."""
         self._ledger.add_prompts(
             [asked_prompt(item) for item in items], PART, player.generation
         )
@@ -84,17 +98,15 @@ class BenchmarkMeasurement:
         reasons = Counter(row.reason for row in scores if row.reason)
         if result.unscored and result.unscored == len(scores):
             raise NoSignal(f"{name}: no answer has a score. {most_common(reasons)}")
-        result = msgspec.structs.replace(
+        self._ledger.add_benchmark_scores(stage, scores)
+        return msgspec.structs.replace(
             result,
             name=name,
             player=str(player),
             source=SOURCE,
-            key=key,
             reasons=dict(reasons),
             settings=benchmark.settings(),
         )
-        store(self._run, stage, result, scores, time.perf_counter() - started)
-        return result
 
     def _key(self, benchmark: Benchmark, items: Sequence[Item]) -> str:
         """A hash of everything that decides the result but the player."""

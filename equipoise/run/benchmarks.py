@@ -11,9 +11,13 @@ import msgspec
 
 from equipoise import __version__
 from equipoise.errors import RunError
-from equipoise.evaluate.benchmarks.records import BenchmarkResult, ItemScores
+from equipoise.evaluate.benchmarks.records import (
+    AgainstStart,
+    BenchmarkResult,
+    ItemScores,
+)
 from equipoise.evaluate.benchmarks.statistics import paired_differences
-from equipoise.evaluate.measures import Estimate
+from equipoise.evaluate.selection import Criterion
 from equipoise.run.database import to_json
 from equipoise.run.directory import RunDirectory
 from equipoise.run.ledger import Ledger
@@ -54,30 +58,24 @@ def record(
     result = msgspec.structs.replace(result, player=str(player))
     digest = result.key or record_id(to_json(result.facts()))[:12]
     key = stage_key(result.name, player, f"{result.source}/{digest}")
-    store(run, key, result, items, seconds)
+    if run.ledger.finished(key) is None:
+        log(run, key, result)
+        with run.ledger.transaction():
+            run.ledger.add_benchmark_scores(key, items)
+            facts = result.facts()
+            run.ledger.finish(key, player.generation, STAGE, facts, seconds)
     return result
 
 
-def store(
-    run: RunDirectory,
-    key: str,
-    result: BenchmarkResult,
-    items: Sequence[ItemScores],
-    seconds: float,
-) -> None:
-    """Write a result as the facts of its stage, once, and a line of metrics."""
-    if run.ledger.finished(key) is not None:
-        return
+def log(run: RunDirectory, stage: str, result: BenchmarkResult) -> None:
+    """A line of metrics with the means of a result."""
     generation = PlayerId.parse(result.player).generation
     means = {
         f"{result.name}/{metric}": value.mean
         for metric, value in result.metrics.items()
         if value.mean is not None
     }
-    run.metric(key, generation=generation, player=result.player, **means)
-    with run.ledger.transaction():
-        run.ledger.add_benchmark_scores(key, items)
-        run.ledger.finish(key, generation, STAGE, result.facts(), seconds)
+    run.metric(stage, generation=generation, player=result.player, **means)
 
 
 def stage_key(name: str, player: PlayerId, digest: str) -> str:
@@ -110,16 +108,6 @@ def results(ledger: Ledger) -> list[BenchmarkResult]:
     return [recorded.result for recorded in recorded_results(ledger)]
 
 
-class AgainstStart(NamedTuple):
-    """A result, and by metric its difference from the start of the same player on the
-    same items; empty for the start, and where no items are known.
-    """
-
-    result: BenchmarkResult
-    start: BenchmarkResult | None
-    differences: dict[str, Estimate]
-
-
 def against_start(ledger: Ledger) -> Iterator[AgainstStart]:
     """Every newest result beside that of its player's generation 0, in the order of
     `recorded_results`.
@@ -138,6 +126,14 @@ def against_start(ledger: Ledger) -> Iterator[AgainstStart]:
             continue
         scores, others = ledger.benchmark_scores(key), ledger.benchmark_scores(stage)
         yield AgainstStart(result, start, paired_differences(scores, others))
+
+
+def set_criterion(ledger: Ledger, name: str) -> Criterion:
+    """Every player's headline on a named set, to choose the best of them by."""
+    of_set = [result for result in results(ledger) if result.name == name]
+    scores = {PlayerId.parse(result.player): result.score.interval for result in of_set}
+    lower = any(result.headline in result.lower_is_better for result in of_set)
+    return Criterion(scores, name, lower)
 
 
 def _of_player(result: BenchmarkResult) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from equipoise.matches.base import MatchContext
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.prompts.split import PromptSplit, fit_counts, split_source
+from equipoise.run.benchmark_checks import check_sets
 from equipoise.run.config import RunConfig
 from equipoise.types import PlayerId, Prompt
 
@@ -55,7 +56,7 @@ def check_run(config: RunConfig) -> CheckedRun:
     split = split_source(source, prompts, config.generations, config.seed)
     faults = [*_faults_of_parts(config), *_faults_with_prompts(config, split)]
     judged, unjudged = _check_judged(config, split)
-    faults += judged
+    faults += [*judged, *_faults_of_sets(config)]
     if faults:
         raise ConfigError("\n".join(dict.fromkeys(faults)))
     few = _few(len(split.parts[0]), prompts.per_generation) if split.parts else ()
@@ -64,9 +65,11 @@ def check_run(config: RunConfig) -> CheckedRun:
 
 
 def teaching_judges(config: RunConfig) -> dict[str, Judge]:
-    """Place in the configuration -> the judge that teaches somebody, each once."""
+    """Place in the configuration -> the judge that teaches somebody, each once; where
+    nobody learns, all that measure.
+    """
     judges = {}
-    for name in config.learning:
+    for name in config.measured:
         place = f"judges.{name}" if name in config.judges else "judge"
         judges[place] = config.judge_of(name)
     return judges
@@ -124,6 +127,15 @@ def _players(part: Any, place: str) -> Iterator[tuple[str, Player]]:
     if isinstance(part, Mapping):
         for name, inner in part.items():
             yield from _players(inner, f"{place}.{name}".lstrip("."))
+
+
+def _faults_of_sets(config: RunConfig) -> Iterator[str]:
+    """What keeps the named sets from being measured: their data, their judges."""
+    try:
+        check_sets(config, config.evaluate.sets)
+    except UserError as error:
+        for line in str(error).splitlines():
+            yield f"evaluate.sets.{line}"
 
 
 # -- the prompts

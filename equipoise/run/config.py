@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,8 @@ from equipoise.learners.base import Learner
 from equipoise.matches.roles import Roles
 from equipoise.run.config_fields import RunFields
 from equipoise.run.schedules import fault, separated
+
+SET_NAME = re.compile(r"[\w][\w.-]*")
 
 
 class RunConfig(RunFields):
@@ -64,11 +67,6 @@ class RunConfig(RunFields):
                 raise ValueError(
                     f"players: '{name}' is not a valid name; use letters, digits and underscores"
                 )
-        if not self.learning and self.generations:
-            raise ValueError(
-                "players: none of them learns; set `learns: true` on one, or "
-                "generations: 0 to measure them as they are"
-            )
         for name in self.learning:
             if self.learner is None and name not in self.learners:
                 raise ValueError(f"learner: is missing, and '{name}' learns")
@@ -128,7 +126,7 @@ class RunConfig(RunFields):
             raise ValueError(
                 f"prompts.held_out: is 0, so evaluate: {evaluation.kind} has nothing to measure"
             )
-        comparing = {self.judge_of(name).compares for name in self.learning}
+        comparing = {self.judge_of(name).compares for name in self.measured}
         if evaluation.judge is None and len(comparing) > 1:
             raise ValueError(
                 "judges: some score and some compare, so none can measure every player; "
@@ -141,9 +139,34 @@ class RunConfig(RunFields):
         evaluation.check(
             self.game,
             self.schedule.player_of_role,
-            [self.judge_of(name) for name in self.learning],
+            [self.judge_of(name) for name in self.measured],
             tests=self.prompts.test > 0,
         )
+        self._check_sets()
+
+    def _check_sets(self) -> None:
+        """Raises ValueError for names of sets that a path cannot hold, and where a set
+        is to choose that must not.
+        """
+        evaluation = self.evaluate
+        for name in evaluation.sets:
+            if not SET_NAME.fullmatch(name):
+                raise ValueError(
+                    f"evaluate.sets: '{name}' is not a valid name; use letters, digits, "
+                    "underscores, points and hyphens"
+                )
+        by = evaluation.select_by
+        if by is None:
+            return
+        if by not in evaluation.sets:
+            known = list(evaluation.sets)
+            hint = nearest(by, known) if known else "evaluate.sets names none"
+            raise ValueError(f"evaluate.select_by: there is no set '{by}'; {hint}")
+        if evaluation.sets[by].part != "dev":
+            raise ValueError(
+                f"evaluate.select_by: '{by}' is a test set, and what chooses a player no "
+                f"longer tests it; choose by another, or set evaluate.sets.{by}.part: dev"
+            )
 
     def _check_adapters(self) -> None:
         """Raises ValueError where players of several roles start from one adapter

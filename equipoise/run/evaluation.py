@@ -9,11 +9,11 @@ from typing import Any
 from equipoise.component import Component, essence, nearest
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluate.benchmarks.base import Benchmark
-from equipoise.evaluate.benchmarks.records import BenchmarkResult, Item
-from equipoise.judges.base import Judge, JudgeContext
-from equipoise.models.resources import Resources
+from equipoise.evaluate.benchmarks.records import BenchmarkResult
+from equipoise.judges.base import Judge
 from equipoise.players.population import Population
 from equipoise.run import recipes
+from equipoise.run.benchmark_checks import Sets, check_sets
 from equipoise.run.benchmark_measurement import BenchmarkMeasurement
 from equipoise.run.contexts import Contexts
 from equipoise.run.directory import RunDirectory
@@ -22,8 +22,6 @@ from equipoise.run.monitor import Monitor
 from equipoise.run.recorder import Recorder
 from equipoise.run.roster import Roster
 from equipoise.types import PlayerId
-
-Sets = Mapping[str, Benchmark]
 
 
 def measure_sets(
@@ -37,8 +35,7 @@ def measure_sets(
     Raises ConfigError and DataError, before anything is asked, for sets that cannot be
     read or judged.
     """
-    items = {name: benchmark.items() for name, benchmark in sets.items()}
-    check_sets(run, sets, items)
+    items = check_sets(run.config, sets)
     config, ledger = run.config, run.ledger
     population = Population(config.playing, run.folder / "players", ledger)
     roster = Roster(config, ledger)
@@ -58,28 +55,6 @@ def measure_sets(
         ]
     finally:
         population.release()
-
-
-def check_sets(
-    run: RunDirectory, sets: Sets, items: Mapping[str, Sequence[Item]]
-) -> None:
-    """Raises ConfigError with everything that keeps the sets from being measured, one
-    fault a line.
-    """
-    config = run.config
-    pool = [PlayerId(name) for name in config.players]
-    context = JudgeContext(config.game, 0, pool, {}, Resources(), _nobody_answers)
-    faults = [
-        f"{name}: {fault}"
-        for name, benchmark in sets.items()
-        for fault in benchmark.faults(items[name], context)
-    ]
-    if faults:
-        raise ConfigError("\n".join(dict.fromkeys(faults)))
-
-
-def _nobody_answers(player: Any) -> Any:
-    raise AssertionError("nobody is asked anything before the sets are checked")
 
 
 # -- who is measured

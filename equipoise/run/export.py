@@ -8,6 +8,10 @@ turns     one row a move: seat, player, text, finish, tokens
 scores    one row a (match, judge, seat, utility); without scores one row with the reason
 votes     one row a reading behind a judgement: by whom, of which seat, at what cost
 replies   one row a reply of an endpoint, by the hash of the question
+benchmarks       one row a named set, player and metric, with its 95 % interval and the
+                 paired difference from the start
+benchmark_items  one row an answer to an item of a set, and a metric: its value, or why
+                 there is none
 players, stages, logprobs   as in the ledger
 """
 
@@ -21,6 +25,7 @@ from typing import Any
 import msgspec
 
 from equipoise.locks import check_writable
+from equipoise.run.benchmarks import BENCHMARKS, benchmark_rows, recorded_results
 from equipoise.run.database import to_json
 from equipoise.run.ledger import Ledger
 from equipoise.types import Episode, Judgement, Match, Message, Pair, Prompt
@@ -184,6 +189,23 @@ def _scores(ledger: Ledger) -> Iterator[Row]:
                 yield {**common, "seat": seat, "utility": utility, "value": value}
 
 
+def _benchmark_items(ledger: Ledger) -> Iterator[Row]:
+    for stage, result in recorded_results(ledger):
+        for scores in ledger.benchmark_scores(stage):
+            for metric, value in scores.values.items():
+                yield {
+                    "set": result.name,
+                    "player": result.player,
+                    "source": result.source,
+                    "item": scores.item,
+                    "sample": scores.sample,
+                    "metric": metric,
+                    "value": value,
+                    "reason": scores.reason,
+                    "group": scores.group,
+                }
+
+
 def _plain(table: str, columns: Iterable[str]) -> Callable[[Ledger], Iterator[Row]]:
     names = list(columns)
 
@@ -207,6 +229,17 @@ _STAGES = {
     "stage": "text",
     "facts": "text",
     "seconds": "float",
+}
+_BENCHMARK_ITEMS = {
+    "set": "text",
+    "player": "text",
+    "source": "text",
+    "item": "text",
+    "sample": "int",
+    "metric": "text",
+    "value": "float",
+    "reason": "text",
+    "group": "text",
 }
 _REPLIES = {
     "key": "text",
@@ -315,6 +348,8 @@ TABLES: dict[str, tuple[dict[str, str], Callable[[Ledger], Iterator[Row]]]] = {
         },
         _votes,
     ),
+    "benchmarks": (BENCHMARKS, benchmark_rows),
+    "benchmark_items": (_BENCHMARK_ITEMS, _benchmark_items),
     "replies": (_REPLIES, _plain("replies", _REPLIES)),
     "players": (_LINEAGE, _plain("players", _LINEAGE)),
     "stages": (_STAGES, _plain("stages", _STAGES)),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from equipoise.errors import ConfigError, RunError
-from equipoise.evaluate.benchmarks.records import BenchmarkResult
+from equipoise.evaluate.benchmarks.records import AgainstStart, BenchmarkResult
 from equipoise.judges.base import Judge
 from equipoise.locks import check_writable
 from equipoise.models.quiet import ignore_known_warnings
@@ -20,7 +20,6 @@ from equipoise.ratings.base import Ratings
 from equipoise.run import frames, recipes
 from equipoise.run.benchmarks import (
     BENCHMARKS,
-    AgainstStart,
     against_start,
     benchmark_rows,
 )

@@ -11,6 +11,10 @@ import datetime
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
+from equipoise.evaluate.benchmarks.section import (
+    benchmark_headlines,
+    benchmarks_section,
+)
 from equipoise.evaluate.judge_report import judge_report
 from equipoise.evaluate.judge_sections import judge_sections
 from equipoise.evaluate.league import RatingRecord
@@ -36,6 +40,7 @@ from equipoise.report.training_ratings import (
 )
 from equipoise.run import sampled_matches
 from equipoise.run.arena import MEETING
+from equipoise.run.benchmarks import against_start
 from equipoise.run.counts import counts, dropped
 from equipoise.run.directory import RunDirectory
 from equipoise.run.history import SAMPLE, history, measures_type, records
@@ -68,6 +73,7 @@ def page(
         headline_section(headlines(run)),
         *_selection(run),
         *kind.sections(measured, recorded),
+        benchmarks_section(list(against_start(run.ledger))),
         *_training(run, measured, recorded, size),
         *_judges(run, recorded, size),
         losses_section(list(losses(run))),
@@ -100,6 +106,7 @@ def page(
 def headlines(run: RunDirectory) -> Iterator[Headline]:
     """The numbers that matter, the newest generation against the start."""
     yield from measures_type(run).headlines(history(run))
+    yield from benchmark_headlines(list(against_start(run.ledger)))
     facts = run.ledger.finished("select")
     if facts:
         yield from SelectionRecord.read(facts).headlines()

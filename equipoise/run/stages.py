@@ -12,6 +12,8 @@ from equipoise.judges.base import Judge
 from equipoise.models.resources import Resources
 from equipoise.players.population import Population
 from equipoise.run.arena import RunArena
+from equipoise.run.benchmark_measurement import BenchmarkMeasurement
+from equipoise.run.benchmarks import set_criterion
 from equipoise.run.contexts import Contexts
 from equipoise.run.directory import RunDirectory
 from equipoise.run.duels import duels
@@ -43,6 +45,7 @@ class RunStages:
         teaching: Teaching,
         training: Training,
         arena: RunArena,
+        sets: BenchmarkMeasurement,
         monitor: Monitor,
         trackers: Trackers,
     ) -> None:
@@ -57,6 +60,7 @@ class RunStages:
         self._teaching = teaching
         self._training = training
         self._arena = arena
+        self._sets = sets
         self._monitor = monitor
         self._trackers = trackers
 
@@ -96,6 +100,7 @@ class RunStages:
             ),
             Training(run, roster, population, live, recorder, monitor, trackers),
             RunArena(config, ledger, roster, population, recorder, contexts, parts),
+            BenchmarkMeasurement(run, population, recorder, contexts, monitor),
             monitor,
             trackers,
         )
@@ -164,8 +169,8 @@ class RunStages:
         ]
 
     def _teachers(self) -> dict[str, Judge]:
-        """The judges that teach somebody, by name."""
-        judges = map(self._config.judge_of, self._config.learning)
+        """The judges that teach somebody, by name; where nobody learns, all."""
+        judges = map(self._config.judge_of, self._config.measured)
         return {judge.name: judge for judge in judges}
 
     # -- learning
@@ -209,6 +214,7 @@ class RunStages:
                 measured = learners or self._roster.others()
                 ages = {player.name: player.generation for player in measured}
                 measures = self._config.evaluate.measure(self._arena, t)
+                self._benchmarks(measured)
                 facts.update(measures.facts(ages))
                 self._run.metric(key, generation=t, **measures.numbers())
                 self._trackers.measured(measures, t)
@@ -216,10 +222,25 @@ class RunStages:
         measures = Measures.read(self._ledger.finished(key) or {})
         self._monitor.numbers(**measures.watched())
 
+    def _benchmarks(self, players: Sequence[PlayerId]) -> None:
+        """What each of the players scores on every named set of the recipe."""
+        sets = self._config.evaluate.sets
+        items = {name: benchmark.items() for name, benchmark in sets.items()}
+        for name, benchmark in sets.items():
+            for player in players:
+                self._sets.measure(name, benchmark, items[name], player)
+
     def select(self, t: int) -> None:
         """The best player of all generations up to t, tested once on the prompts that
         were set aside for it.
         """
-        if self._config.prompts.test and self._ledger.finished("select") is None:
+        evaluation = self._config.evaluate
+        if not self._config.prompts.test and evaluation.select_by is None:
+            return
+        if self._ledger.finished("select") is None:
             with self._recorder.stage("select", "select", t) as facts:
-                facts.update(self._config.evaluate.select(self._arena, t).facts())
+                criterion = None
+                if evaluation.select_by is not None:
+                    criterion = set_criterion(self._ledger, evaluation.select_by)
+                selected = evaluation.select(self._arena, t, criterion)
+                facts.update(selected.facts())

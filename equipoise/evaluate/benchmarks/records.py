@@ -5,7 +5,7 @@ result.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -198,3 +198,14 @@ def unit_of(estimate: Estimate) -> str:
     bounds = (estimate.mean, estimate.low, estimate.high)
     shares = all(0 <= bound <= 1 for bound in bounds if bound is not None)
     return "%" if shares and estimate.mean is not None else ""
+
+
+class AgainstStart(NamedTuple):
+    """A result, that of the same player's generation 0 (None for this one itself, and
+    where it was not measured on the same items), and by metric the paired difference
+    between the two.
+    """
+
+    result: BenchmarkResult
+    start: BenchmarkResult | None
+    differences: dict[str, Estimate]

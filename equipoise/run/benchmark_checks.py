@@ -1,0 +1,50 @@
+"""What can be known to fail before a named set is measured: its data, and its judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from equipoise.errors import ConfigError, DataError
+from equipoise.evaluate.benchmarks.base import Benchmark
+from equipoise.evaluate.benchmarks.records import Item
+from equipoise.judges.base import JudgeContext
+from equipoise.models.resources import Resources
+from equipoise.run.config import RunConfig
+from equipoise.types import PlayerId
+
+Sets = Mapping[str, Benchmark]
+Items = Mapping[str, Sequence[Item]]
+
+
+def check_sets(config: RunConfig, sets: Sets) -> Items:
+    """The items of each set, by its name.
+
+    Raises DataError or ConfigError with everything that keeps the sets from being
+    measured, one fault a line.
+    """
+    items: dict[str, list[Item]] = {}
+    unreadable = []
+    for name, benchmark in sets.items():
+        try:
+            items[name] = benchmark.items()
+        except DataError as error:
+            unreadable.append(f"{name}: {error}")
+    if unreadable:
+        raise DataError("\n".join(unreadable))
+    if faults := list(faults_of_sets(config, sets, items)):
+        raise ConfigError("\n".join(dict.fromkeys(faults)))
+    return items
+
+
+def faults_of_sets(config: RunConfig, sets: Sets, items: Items) -> Iterator[str]:
+    """What keeps these sets from being measured in such a run, one message each."""
+    pool = [PlayerId(name) for name in config.players]
+    context = JudgeContext(config.game, 0, pool, {}, Resources(), _nobody_answers)
+    for name, benchmark in sets.items():
+        for fault in benchmark.faults(items[name], context):
+            yield f"{name}: {fault}"
+
+
+def _nobody_answers(player: Any) -> Any:
+    raise AssertionError("nobody is asked anything before the sets are checked")
