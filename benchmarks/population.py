@@ -29,10 +29,10 @@ from rich.table import Table
 from equipoise import seeds
 from equipoise.models.adapters import Lora
 from equipoise.models.new_model import Size, new_model
+from equipoise.models.shared_base import SharedBase
 from equipoise.players.base import Player
 from equipoise.players.local import Local
 from equipoise.players.population import Population
-from equipoise.players.shared_base import SharedBase
 from equipoise.types import PlayerId, View, user
 
 SIZE = Size(hidden=768, layers=8, heads=12, feed_forward=2048)

@@ -18,9 +18,9 @@ from equipoise.judges.pointwise import Pointwise, Verdict, tokenised
 from equipoise.judges.quoting import block, code_of, harmless, transcript
 from equipoise.judges.safety import safety_utilities
 from equipoise.models.adapters import resolve
-from equipoise.models.loading import Dtype, load_encoding, load_model
+from equipoise.models.loading import Dtype, load_encoding
 from equipoise.models.resources import Resources
-from equipoise.players.shared_base import SharedBase
+from equipoise.models.shared_base import SharedBase, shared_base
 from equipoise.template import Template
 from equipoise.types import Message, Prompt, user
 
@@ -236,16 +236,8 @@ class Guard(Pointwise):
 
     def _base(self, resources: Resources) -> SharedBase:
         """The model, which local players that start from it share. Raises ModelError."""
-        key = (resolve(self.model), self.dtype, self.device, self.attention)
-        return resources.get(
-            ("base", *key),
-            lambda: SharedBase(self.model, self._load()),
-        )
-
-    def _load(self) -> Any:
-        return load_model(
-            self.model, dtype=self.dtype, device=self.device, attention=self.attention
-        )
+        loading = (self.model, self.dtype, self.device, self.attention)
+        return shared_base(resources, *loading)
 
     def _verdict(self, next_token: NextToken, encoding: Encoding) -> Verdict:
         safe, unsafe = self.words

@@ -5,7 +5,7 @@ generation, on disk.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -15,6 +15,7 @@ import numpy as np
 from equipoise.component import Component
 from equipoise.games.base import Game
 from equipoise.losses.base import PreferenceLoss
+from equipoise.models.resources import Resources
 from equipoise.players.base import Player, Precision
 from equipoise.types import Episode, Pair, PlayerId, Turn
 
@@ -49,6 +50,7 @@ class TrainingBatch:
     player_of_role: role -> the player that has it, where the schedule says so.
     episodes, turns: what the learner's moves were paid, and the moves.
     state: the folder of a policy trainer's state, where other processes update it.
+    resources: what is open in this process, to share a base with those who play.
     log: takes one line of metrics.
     """
 
@@ -70,6 +72,7 @@ class TrainingBatch:
     episodes: list[Episode] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     state: Path | None = None
+    resources: Resources = field(default_factory=Resources)
     log: Callable[[dict[str, Any]], None] = lambda line: None
 
 
@@ -110,6 +113,12 @@ class Learner(Component):
         """In which precision its player has to play, to be what was trained.
 
         None: whatever the player's own settings say.
+        """
+        return None
+
+    def shares(self, player: Player) -> Hashable | None:
+        """The key of what it shares with those who play in this process, so that it is
+        not let go before it trains.
         """
         return None
 

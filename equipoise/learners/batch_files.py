@@ -20,7 +20,8 @@ ARRAYS = "arrays.npz"
 
 
 def write(folder: Path, learner: Learner, training_batch: TrainingBatch) -> None:
-    """Write `learner` and all of `training_batch` except its `log` into `folder`.
+    """Write `learner` and all of `training_batch` into `folder`, except for what is of
+    this process alone, its `log` and `resources`.
 
     Text goes into training_batch.json, arrays into arrays.npz. Raises TypeError for a
     value that is neither.
@@ -45,7 +46,8 @@ def write(folder: Path, learner: Learner, training_batch: TrainingBatch) -> None
             "processes"
         )
 
-    names = [field.name for field in fields(training_batch) if field.name != "log"]
+    here = ("log", "resources")
+    names = [field.name for field in fields(training_batch) if field.name not in here]
     text = {
         "learner": learner,
         "training_batch": {name: getattr(training_batch, name) for name in names},

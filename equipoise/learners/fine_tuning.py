@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from equipoise.players.base import Player
 if TYPE_CHECKING:
     from equipoise.learners.answer_trainer import Objective, Row
     from equipoise.models.encoding import Encoding
+    from equipoise.models.loading import Dtype
     from equipoise.players.local import Local
 
 
@@ -46,21 +48,66 @@ def fine_tune_player(
     player that is no model in this process, ModelError, and what `fine_tune` raises.
     """
     player = local_player(learner_kind, batch.learner.name, batch.player)
-    model = model_to_train(player, batch.weights, batch.seed, settings.precision)
     encoding = player.encoding()
-    return fine_tune(
-        settings,
-        model,
-        encoding,
-        rows(encoding),
-        objective,
-        output=batch.output,
-        scratch=batch.scratch,
-        seed=batch.seed,
-        share=share,
-        device=player.device,
-        log=batch.log,
-    )
+    with _model_of(settings, player, batch) as model:
+        return fine_tune(
+            settings,
+            model,
+            encoding,
+            rows(encoding),
+            objective,
+            output=batch.output,
+            scratch=batch.scratch,
+            seed=batch.seed,
+            share=share,
+            device=player.device,
+            log=batch.log,
+        )
+
+
+@contextmanager
+def _model_of(
+    settings: FineTuningSettings, player: Local, batch: TrainingBatch
+) -> Iterator[Any]:
+    """The player's model to be trained: an adapter on the base that plays, or a model
+    of its own.
+    """
+    loading = base_of(settings, player)
+    if loading is None:
+        yield model_to_train(player, batch.weights, batch.seed, settings.precision)
+        return
+    from equipoise.models.adapters import add_adapter, holds_adapter, load_adapter
+    from equipoise.models.shared_base import shared_base
+
+    base = shared_base(batch.resources, *loading)
+    with base.bare() as model:
+        seed_adapter(batch.seed)
+        lora = player.lora
+        assert lora is not None
+        if batch.weights is None:
+            yield add_adapter(model, lora).eval()
+        else:
+            holds_adapter(batch.weights, lora)
+            yield load_adapter(
+                model, player.model, batch.weights, "default", trainable=True
+            ).eval()
+
+
+def base_of(
+    settings: FineTuningSettings, player: Player
+) -> tuple[str, Dtype, str, str] | None:
+    """As `shared_base` takes it, the base on which the adapter of a player is trained in
+    this process; None: it is trained on a model of its own, which the Trainer places.
+    """
+    from equipoise.models.device import choose_device
+    from equipoise.players.local import Local
+
+    if not isinstance(player, Local) or player.lora is None or world_size() > 1:
+        return None
+    if choose_device(player.device).index:  # the Trainer takes the first device
+        return None
+    dtype: Dtype = "bfloat16" if settings.precision == "bf16" else "float32"
+    return player.model, dtype, player.device, player.attention
 
 
 def fine_tune(
@@ -135,6 +182,16 @@ def _identity(
     return digest.hexdigest()
 
 
+def shared_key(settings: FineTuningSettings, player: Player) -> Hashable | None:
+    """The key of the base that learner and player share, if they do."""
+    loading = base_of(settings, player)
+    if loading is None:
+        return None
+    from equipoise.models.shared_base import base_key
+
+    return base_key(*loading)
+
+
 def local_player(learner_kind: str, name: str, player: Player) -> Local:
     """`player`, called `name`, if it is a model in this process. Raises ConfigError."""
     from equipoise.players.local import Local
@@ -155,12 +212,9 @@ def model_to_train(
     Weights that are trained are float32. Under LoRA with `precision: bf16` the frozen
     base is bfloat16.
     """
-    from transformers import set_seed
-
     from equipoise.models.loading import load_model
 
-    # a fresh adapter is drawn from torch's generator
-    set_seed(seeds.child(seed, "adapter") % 2**32)
+    seed_adapter(seed)
     frozen_base = player.lora is not None and precision == "bf16"
     return load_model(
         player.model,
@@ -171,6 +225,13 @@ def model_to_train(
         attention=player.attention,
         trainable=True,
     )
+
+
+def seed_adapter(seed: int) -> None:
+    """Seed torch's generator, from which a fresh adapter is drawn."""
+    from transformers import set_seed
+
+    set_seed(seeds.child(seed, "adapter") % 2**32)
 
 
 def need_examples(rows: Sequence[Any], learner: object) -> None:

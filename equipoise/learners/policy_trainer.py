@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -101,19 +100,13 @@ class PolicyTrainer:
         self.kl_weight = settings.kl
         self.baselines: dict[str, float] = {}
         self.probe: list[tuple[list[int], list[int]]] = []
-        self.actor: Actor = LocalActor(player, self.encoding, self._lend)
+        sampled = player.model_copy(update={"precision": settings.precision})
+        self.actor: Actor = LocalActor(sampled, self.encoding, self.policy.to_sample())
 
     @property
     def model(self) -> Any:
         """The policy's model, with whichever adapter is in force."""
         return self.policy.model
-
-    @contextmanager
-    def _lend(self) -> Iterator[Any]:
-        """The model for sampling, its adapter in it."""
-        self.model.eval()
-        with self.forward.autocast():
-            yield self.policy.sampling_model()
 
     # -- one update
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -11,10 +11,15 @@ from pydantic import Field
 
 from equipoise.errors import ConfigError
 from equipoise.learners.base import TrainingBatch
-from equipoise.learners.fine_tuning import fine_tune_player, need_examples
+from equipoise.learners.fine_tuning import (
+    fine_tune_player,
+    need_examples,
+    shared_key,
+)
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
 from equipoise.learners.processes import Launchable
 from equipoise.losses.base import PairBatch, PreferenceLoss
+from equipoise.players.base import Player
 from equipoise.types import Pair
 
 if TYPE_CHECKING:
@@ -43,6 +48,10 @@ class Preference(FineTuningSettings, Launchable):
     def steps(self, examples: int) -> int:
         """Optimizer steps, over all processes."""
         return self.updates(examples, self.processes)
+
+    def shares(self, player: Player) -> Hashable | None:
+        """The base of the player's adapter."""
+        return None if self.launch is not None else shared_key(self, player)
 
     def learn_here(self, batch: TrainingBatch) -> dict[str, float]:
         """Write the next generation into `batch.output`; returns the last line of metrics.

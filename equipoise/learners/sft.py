@@ -5,7 +5,7 @@ outside of one (`train_sft`).
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -19,9 +19,11 @@ from equipoise.learners.fine_tuning import (
     fine_tune_player,
     model_to_train,
     need_examples,
+    shared_key,
 )
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
 from equipoise.learners.processes import Launchable
+from equipoise.players.base import Player
 from equipoise.types import Message
 
 if TYPE_CHECKING:
@@ -46,6 +48,10 @@ class SFT(FineTuningSettings, Launchable):
     def steps(self, examples: int) -> int:
         """Optimizer steps, over all processes."""
         return self.updates(examples, self.processes)
+
+    def shares(self, player: Player) -> Hashable | None:
+        """The base of the player's adapter."""
+        return None if self.launch is not None else shared_key(self, player)
 
     def learn_here(self, batch: TrainingBatch) -> dict[str, float]:
         """Write the next generation into `batch.output`; returns the last line of metrics.

@@ -151,7 +151,7 @@ def load_model(
         base = load_model(model, dtype=dtype, device=device, attention=attention)
         return load_adapter(base, model, weights, "default", trainable=trainable).eval()
     target = choose_device(device)
-    kind = _dtype(dtype, target, lambda: load_config(model))
+    kind = _typed(dtype, target, lambda: load_config(model))
     folder = model if weights is None else str(weights)
     base = _load_whole(folder, kind, target, attention)
     head = base.get_output_embeddings()
@@ -195,7 +195,7 @@ def load_classifier(
     if head is not None:
         extra["key_mapping"] = {rf"^{re.escape(head)}\.": "score."}
     target = choose_device(device)
-    kind = _dtype(dtype, target, lambda: config)
+    kind = _typed(dtype, target, lambda: config)
     try:
         built = _load_whole(
             model, kind, target, attention, reader, trust_remote_code, **extra
@@ -227,7 +227,7 @@ def load_encoder(
             "name an encoder, such as a BERT"
         )
     target = choose_device(device)
-    kind = _dtype(dtype, target, lambda: config)
+    kind = _typed(dtype, target, lambda: config)
     built = _load_whole(
         model, kind, target, attention, "AutoModel", trust_remote_code, ("pooler.",)
     )
@@ -317,7 +317,15 @@ def _load_whole(
     return built.to(device).eval()
 
 
-def _dtype(name: Dtype, device: Any, config: Callable[[], Any]) -> Any:
+def chosen_dtype(model: str, dtype: Dtype, device: Any) -> Any:
+    """The torch dtype in which `load_model` loads a model's weights onto a torch device.
+
+    Raises ModelError.
+    """
+    return _typed(dtype, device, lambda: load_config(model))
+
+
+def _typed(name: Dtype, device: Any, config: Callable[[], Any]) -> Any:
     """The torch dtype for "auto" (the model's own on an accelerator, float32 on a CPU),
     or for a dtype's name.
     """

@@ -4,9 +4,11 @@ were paid for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
+from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 
@@ -42,6 +44,15 @@ class Replies(Protocol):
         ...
 
 
+@runtime_checkable
+class Lendable(Protocol):
+    """A resource that holds more for those who use it than it needs for itself."""
+
+    def release(self) -> None:
+        """Let go of what was opened for users who are gone."""
+        ...
+
+
 class Resources:
     """Opened models by key, shared by everybody who uses the same key and closed
     together: one base model, many adapters.
@@ -53,13 +64,27 @@ class Resources:
     def __init__(self, replies: Replies | None = None) -> None:
         self.replies = replies
         self._opened: dict[Hashable, Any] = {}
+        # What was forgotten here and is still in memory, because somebody uses it.
+        self._in_use: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The resource under `key`, made at its first use."""
+        """The resource under `key`, made at its first use, and again only when nobody
+        has it any more.
+        """
         if key not in self._opened:
-            self._opened[key] = make()
+            used = self._in_use.pop(key, None)
+            self._opened[key] = make() if used is None else used
         return self._opened[key]
 
-    def clear(self) -> None:
-        """Forget everything; models leave memory when their last user does."""
-        self._opened.clear()
+    def clear(self, keep: Collection[Hashable] = ()) -> None:
+        """Forget everything but what is to be kept; models leave memory when their last
+        user does.
+        """
+        for key in list(self._opened):
+            resource = self._opened[key]
+            if isinstance(resource, Lendable):
+                resource.release()
+            if key not in keep:
+                del self._opened[key]
+                with suppress(TypeError):  # of what cannot be watched, there are copies
+                    self._in_use[key] = resource

@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equipoise.models.adapters import holds_adapter, resolve
-from equipoise.models.device import choose_device
 from equipoise.models.loading import load_model
 from equipoise.models.resources import Resources
+from equipoise.models.shared_base import (
+    AdaptedModel,
+    SharedBase,
+    base_key,
+    shared_base,
+)
 from equipoise.players.local_actor import LocalActor
 from equipoise.players.local_settings import LocalSettings
-from equipoise.players.shared_base import SharedBase
 
 if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding
@@ -28,9 +32,9 @@ class Local(LocalSettings):
         Adapters of one model share it through `resources`. Raises ModelError.
         """
         encoding = self.shared_encoding(resources)
-        base, adapter = self.base(weights, resources)
-        name = None if adapter is None else base.adapter(adapter)
-        return LocalActor(self, encoding, lambda: base.lend(name))
+        base, folder = self.base(weights, resources)
+        adapter = None if folder is None else base.adapter(folder)
+        return LocalActor(self, encoding, AdaptedModel(base, adapter))
 
     def shared_encoding(self, resources: Resources) -> Encoding:
         """The encoding that all players with this tokenizer, template and length share.
@@ -51,21 +55,17 @@ class Local(LocalSettings):
 
         None for the adapter: the weights are the model's own. Raises ModelError.
         """
-        on_cpu = choose_device(self.device).type == "cpu"
-        dtype = "float32" if self.dtype == "auto" and on_cpu else self.dtype
-        loading = (resolve(self.model), dtype, self.device, self.attention)
+        loading = (self.dtype, self.device, self.attention)
         if weights is None or holds_adapter(weights, self.lora):
-            base = resources.get(
-                ("base", *loading), lambda: SharedBase(self.model, self._load(None))
-            )
-            return base, weights
+            return shared_base(resources, self.model, *loading), weights
+        _, _, *typed = base_key(self.model, *loading)
         whole = resources.get(
-            ("whole", str(weights.resolve()), *loading),
+            ("whole", str(weights.resolve()), *typed),
             lambda: SharedBase(str(weights), self._load(weights)),
         )
         return whole, None
 
-    def _load(self, weights: Path | None) -> Any:
+    def _load(self, weights: Path) -> Any:
         return load_model(
             self.model,
             weights,

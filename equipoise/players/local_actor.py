@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from equipoise.types import Message, Move, View
 
 if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding
+    from equipoise.models.shared_base import AdaptedModel
 
 
 class LocalActor:
@@ -21,12 +22,11 @@ class LocalActor:
         self,
         player: LocalSettings,
         encoding: Encoding,
-        lend: Callable[[], AbstractContextManager[Any]],
+        model: AdaptedModel,
     ) -> None:
-        """`lend` gives the model for as long as its context is open."""
         self.player = player
         self._encoding = encoding
-        self._lend: Callable[[], AbstractContextManager[Any]] | None = lend
+        self._adapted: AdaptedModel | None = model
 
     @property
     def encoding(self) -> str:
@@ -35,10 +35,11 @@ class LocalActor:
 
     def playing_as(self, player: LocalSettings) -> LocalActor:
         """The model in memory under other settings of sampling."""
-        assert self._lend is not None, "the actor is closed"
+        assert self._adapted is not None, "the actor is closed"
         same = player.max_length == self.player.max_length
         encoding = self._encoding if same else player.encoding()
-        return LocalActor(player, encoding, self._lend)
+        carrying = player.model_copy(update={"precision": self.player.precision})
+        return LocalActor(carrying, encoding, self._adapted)
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One sampled answer per view.
@@ -186,15 +187,15 @@ class LocalActor:
 
     def close(self) -> None:
         """Let go of the model; it leaves memory with its last user."""
-        self._lend = None
+        self._adapted = None
 
     @contextmanager
     def _model(self) -> Iterator[Any]:
         import torch
 
-        assert self._lend is not None, "the actor is closed"
+        assert self._adapted is not None, "the actor is closed"
         try:
-            with self._lend() as model, self._products(model):
+            with self._adapted.lend() as model, self._products(model):
                 yield model
         except torch.OutOfMemoryError as error:
             raise ModelError(

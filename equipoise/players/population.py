@@ -5,7 +5,7 @@ actors that are open.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from pathlib import Path
 
 from equipoise.errors import RunError
@@ -105,14 +105,14 @@ class Population:
             self._open[key] = changed.open(self.weights(player), self.resources)
         return self._open[key]
 
-    def release(self) -> None:
+    def release(self, keep: Collection[Hashable] = ()) -> None:
         """Close every actor and release what they shared, so that a learner finds the
-        memory free.
+        memory free; `keep`: the keys of what it shares with them.
         """
         for actor in self._open.values():
             actor.close()
         self._open.clear()
-        self.resources.clear()
+        self.resources.clear(keep)
 
     def forget(self, name: str, newest: int, spared: Collection[PlayerId] = ()) -> None:
         """Delete the weights of `name` except for its `newest` generations and those

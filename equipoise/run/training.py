@@ -14,7 +14,7 @@ from equipoise import seeds
 from equipoise.data.logprobs import opponent_logprobs
 from equipoise.evaluate.measures import Measures
 from equipoise.files import disk_errors, faults, publish, read_json, set_aside
-from equipoise.learners.base import OtherPlayer, TrainingBatch
+from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
 from equipoise.learners.hand_over import compare, has_probes
 from equipoise.players.base import TokenScorer
@@ -192,13 +192,18 @@ class Training:
         trainer = self._config.learner_at(learner.name, t)
         title = self._recorder.title("learn", learner.name)
         self._monitor.stage(title, trainer.steps(len(examples)), t)
-        self._population.release()
+        self._release(trainer, learner.name)
         facts = trainer.learn(batch)
         with disk_errors(home):
             (batch.output / FACTS).write_text(json.dumps(facts))
             (batch.output / LOG).write_text(json.dumps(lines))
             publish(batch.output, home)
         shutil.rmtree(batch.scratch, ignore_errors=True)
+
+    def _release(self, trainer: Learner, name: str) -> None:
+        """Free the memory of all that the trainer of this player does not share."""
+        shared = trainer.shares(self._config.players[name])
+        self._population.release(() if shared is None else (shared,))
 
     def _handed_over(
         self, learner: PlayerId, newborn: PlayerId, t: int
@@ -224,7 +229,8 @@ class Training:
                 newborn, t, f"a '{kind}' player gives no log-probabilities of token ids"
             )
         hand_over = compare(home, before, after)
-        self._population.release()  # two generations of whole weights are one too many
+        # two generations of whole weights are one too many
+        self._release(trainer, learner.name)
         hand_over.check(newborn, trainer.max_disagreement)
         return hand_over.facts()
 
@@ -260,6 +266,7 @@ class Training:
             past_weights=[
                 self._population.home(old) if old.generation else None for old in past
             ],
+            resources=self._population.resources,
             log=log,
         )
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from equipoise.players.shared_base import SharedBase
+from equipoise.models.shared_base import SharedBase
 from equipoise.serve.cohort import Cohort
 from equipoise.serve.engine import EngineError, Piece
 from equipoise.serve.pending_answer import PendingAnswer

@@ -1,0 +1,179 @@
+"""A base model in memory, shared by all that play, judge, score or learn with an adapter
+on it: one base a process.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from equipoise.models.adapters import Lora, add_adapter, load_adapter, resolve
+from equipoise.models.device import choose_device
+from equipoise.models.loading import Dtype, chosen_dtype, load_model
+from equipoise.models.resources import Resources
+
+Key = tuple[str, ...]
+
+
+class SharedBase:
+    """A model in memory, and the adapters that turn it into one generation or another.
+
+    Adapters that were read from a folder play; a learner's own, which it trains, stay
+    until another takes their name. One is in force at a time.
+    """
+
+    def __init__(self, name: str, model: Any) -> None:
+        """`name` is the model's folder or hub id; `model` a transformers model."""
+        self.name = name
+        self.model = model
+        self.peft: Any = None
+        self._read: dict[str, str] = {}  # folder -> the name of its adapter
+        self._count = 0
+
+    def adapter(self, folder: Path) -> str:
+        """The name of the adapter in `folder`, which is read at its first use.
+
+        Raises ModelError.
+        """
+        key = str(folder.resolve())
+        if key not in self._read:
+            name = f"read-{self._count}"
+            self._load(folder, name)
+            self._read[key] = name
+            self._count += 1
+        return self._read[key]
+
+    @contextmanager
+    def lend(self, adapter: str | None) -> Iterator[Any]:
+        """The model with this adapter active (None: without any), while the context is open."""
+        self.model.eval()
+        if adapter is not None:
+            self.peft.set_adapter(adapter, inference_mode=True)
+            yield self.model
+        elif self.peft is not None:
+            with self.peft.disable_adapter():
+                yield self.model
+        else:
+            yield self.model
+
+    # -- adapters that are trained
+
+    def add(self, name: str, lora: Lora, start: Path | None) -> Any:
+        """An adapter to be trained, as the one in `start` or fresh, drawn from torch's
+        generator; it replaces one of that name.
+
+        Returns the PEFT model. Raises ModelError.
+        """
+        self.drop(name)
+        if start is None:
+            self.peft = add_adapter(self.peft or self.model, lora, name).eval()
+            return self.peft
+        return self._load(start, name, trainable=True)
+
+    def add_frozen(self, name: str, start: Path) -> None:
+        """The adapter in `start` under this name, beside one that is trained.
+
+        Raises ModelError.
+        """
+        self.drop(name)
+        self._load(start, name)
+
+    def drop(self, name: str) -> None:
+        """Delete the adapter of this name, if there is one."""
+        if self.peft is not None and name in self.peft.peft_config:
+            with warnings.catch_warnings():
+                # PEFT says which other adapter is active then; `lend` sets its own.
+                warnings.simplefilter("ignore", UserWarning)
+                self.peft.delete_adapter(name)
+
+    @contextmanager
+    def bare(self) -> Iterator[Any]:
+        """The model without a trace of its adapters, while the context is open: a
+        learner may wrap it as its own. They are there again afterwards.
+        """
+        configs = vars(self.model).pop("peft_config", None)
+        layers = _taken_out(self.model)
+        saves_memory = self.model.is_activation_checkpointing
+        try:
+            yield self.model
+        finally:
+            _taken_out(self.model)
+            vars(self.model).pop("peft_config", None)
+            for parent, name, layer in layers:
+                setattr(parent, name, layer)
+            if configs is not None:
+                self.model.peft_config = configs
+            if not saves_memory and self.model.is_activation_checkpointing:
+                self.model.activation_checkpointing_disable()
+            self.model.eval()
+
+    def release(self) -> None:
+        """Forget the adapters that were read; those of learners stay."""
+        for name in self._read.values():
+            self.drop(name)
+        self._read.clear()
+        if self.peft is not None and not self.peft.peft_config:
+            _taken_out(self.model)
+            vars(self.model).pop("peft_config", None)
+            self.peft = None
+
+    def _load(self, folder: Path, name: str, *, trainable: bool = False) -> Any:
+        model = self.peft or self.model
+        self.peft = load_adapter(model, self.name, folder, name, trainable=trainable)
+        return self.peft.eval()
+
+
+@dataclass(frozen=True)
+class AdaptedModel:
+    """A shared base with one of its adapters; None: the base as it is."""
+
+    base: SharedBase
+    adapter: str | None
+
+    @contextmanager
+    def lend(self) -> Iterator[Any]:
+        """The model with this adapter active, while the context is open."""
+        with self.base.lend(self.adapter) as model:
+            yield model
+
+
+def base_key(model: str, dtype: Dtype, device: str, attention: str) -> Key:
+    """Under what a base is found among the resources: the same for all who mean the
+    same weights on the same device. Raises ModelError.
+    """
+    target = choose_device(device)
+    number = chosen_dtype(model, dtype, target)
+    return ("base", resolve(model), str(number), str(target), attention)
+
+
+def shared_base(
+    resources: Resources, model: str, dtype: Dtype, device: str, attention: str
+) -> SharedBase:
+    """The base of everybody with this model, loaded at its first use. Raises ModelError."""
+
+    def load() -> SharedBase:
+        loaded = load_model(model, dtype=dtype, device=device, attention=attention)
+        return SharedBase(model, loaded)
+
+    return resources.get(base_key(model, dtype, device, attention), load)
+
+
+def _taken_out(model: Any) -> list[tuple[Any, str, Any]]:
+    """Put the plain layers back in place of those with adapters; (parent, name, layer)
+    of each that was taken out.
+    """
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    layers = [
+        (parent, name, layer)
+        for parent in model.modules()
+        for name, layer in parent.named_children()
+        if isinstance(layer, BaseTunerLayer)
+    ]
+    for parent, name, layer in layers:
+        setattr(parent, name, layer.get_base_layer())
+    return layers
