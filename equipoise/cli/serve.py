@@ -39,6 +39,7 @@ NoToken = Annotated[
 BodyBytes = Annotated[int, typer.Option(min=1, help="most bytes of a request")]
 Concurrency = Annotated[int, typer.Option(min=1, help="answers generated at once")]
 Queue = Annotated[int, typer.Option(min=0, help="requests that may wait")]
+Connections = Annotated[int, typer.Option(min=1, help="clients connected at once")]
 Seconds = Annotated[
     float, typer.Option(min=0.001, help="seconds that a request may take")
 ]
@@ -68,6 +69,7 @@ def serve(
     body_bytes: BodyBytes = 1_000_000,
     concurrency: Concurrency = 64,
     queue: Queue = 256,
+    connections: Connections = 512,
     seconds: Seconds = 300.0,
     max_tokens: MaxTokens = 4096,
     grace: Grace = 30,
@@ -92,6 +94,7 @@ def serve(
             "body_bytes": body_bytes,
             "concurrency": concurrency,
             "queue": queue,
+            "connections": connections,
             "seconds": seconds,
             "max_tokens": max_tokens,
         }

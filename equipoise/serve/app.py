@@ -78,7 +78,11 @@ def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette
                 Route(path, kind(catalogue, limits, gate), methods=["POST"])
                 for path, kind in POSTED.items()
             ),
-            Route("/tokenizer_info", TokenizerInfo(catalogue, limits, gate)),
+            Route(
+                "/tokenizer_info",
+                TokenizerInfo(catalogue, limits, gate),
+                methods=["GET"],
+            ),
         ],
         middleware=[Middleware(AccessCheck, token=token)],
         exception_handlers={

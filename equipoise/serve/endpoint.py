@@ -39,7 +39,7 @@ class Endpoint(ABC):
         clock = asyncio.timeout(self._limits.seconds)
         try:
             async with clock:
-                body = await self._body(Request(scope, receive))
+                body = await self._body_in_time(Request(scope, receive))
                 await _unless_gone(receive, self._reply(body, reply))
         except ClientDisconnect:
             return
@@ -47,10 +47,20 @@ class Endpoint(ABC):
             if not clock.expired():
                 raise
             message = f"the answer took longer than {self._limits.seconds:g} s"
-            headers = {"x-should-retry": "false"}
-            await reply.fail(Problem(408, message, "timeout", None, headers))
+            await reply.fail(_timed_out(message))
         except EquipoiseError as error:
             await reply.fail(_as_problem(error))
+
+    async def _body_in_time(self, request: Request) -> bytes:
+        try:
+            async with asyncio.timeout(self._limits.body_seconds) as clock:
+                return await self._body(request)
+        except TimeoutError:
+            if not clock.expired():
+                raise
+            raise _timed_out(
+                f"the body took longer than {self._limits.body_seconds:g} s"
+            ) from None
 
     async def _body(self, request: Request) -> bytes:
         """The request's body; of one that is too long, no more than the limit is held."""
@@ -68,6 +78,10 @@ class Endpoint(ABC):
         raise Problem(
             413, f"a request has at most {most} bytes here", "request_too_large"
         )
+
+
+def _timed_out(message: str) -> Problem:
+    return Problem(408, message, "timeout", None, {"x-should-retry": "false"})
 
 
 def _as_problem(error: EquipoiseError) -> Problem:

@@ -27,6 +27,18 @@ class Limits(Settings):
         300.0, gt=0, description="seconds that a request may take, its waiting included"
     )
     max_tokens: int = Field(4096, ge=1, description="tokens of an answer")
+    connections: int = Field(
+        512, ge=1, description="connections; of more, idle ones are closed first"
+    )
+    header_seconds: float = Field(
+        20.0, gt=0, description="seconds in which a request's headers must come"
+    )
+    body_seconds: float = Field(
+        60.0, gt=0, description="seconds in which a request's body must come"
+    )
+    unread_seconds: float = Field(
+        60.0, gt=0, description="seconds for which a client may leave an answer unread"
+    )
     answers: int = Field(16, ge=1, description="answers to one request (its n)")
 
 

@@ -17,6 +17,7 @@ TYPES = {
     403: "permission_error",
     408: "timeout_error",
     429: "rate_limit_error",
+    503: "overloaded_error",
 }
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+from functools import partial
+from typing import Any
 
 import uvicorn
 
 from equipoise.errors import ConfigError
 from equipoise.serve.app import create, is_loopback
 from equipoise.serve.catalogue import Catalogue
+from equipoise.serve.connection import BoundedConnection
 from equipoise.serve.gate import Limits
 
 BACKLOG = 2048  # connections that wait to be accepted
@@ -56,6 +59,22 @@ def url(host: str, listening: socket.socket) -> str:
     return f"http://{name}:{listening.getsockname()[1]}/v1"
 
 
+def configured(
+    catalogue: Catalogue, limits: Limits, token: str | None, grace: int
+) -> uvicorn.Config:
+    """The HTTP server's settings; arguments as of `serve`."""
+    connection: Any = partial(BoundedConnection, limits)
+    return uvicorn.Config(
+        create(catalogue, limits, token),
+        http=connection,
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=grace,
+    )
+
+
 def serve(
     catalogue: Catalogue,
     limits: Limits,
@@ -64,17 +83,7 @@ def serve(
     grace: int,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM; what is under way then has `grace` seconds."""
-    server = uvicorn.Server(
-        uvicorn.Config(
-            create(catalogue, limits, token),
-            http="h11",
-            ws="none",
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=grace,
-        )
-    )
+    server = uvicorn.Server(configured(catalogue, limits, token, grace))
     try:
         server.run(sockets=[listening])
     except KeyboardInterrupt:

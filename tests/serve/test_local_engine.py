@@ -252,3 +252,49 @@ def test_a_failure_ends_the_answers_that_it_befell_and_no_others(
         assert (await answer(engine, asked(1, settings)))[2] > 0
 
     asyncio.run(ask())
+
+
+def test_what_cannot_be_answered_fails_alone(model_folder):
+    """A row whose logits are no numbers, beside others; tiny temperatures are greedy."""
+    settings, resources = player(model_folder("llama")), Resources()
+    engine = LocalEngine(settings, None, resources)
+    actor = settings.open(None, resources)
+    greedy = player(model_folder("llama"), temperature=0.0)
+    alone = [*expected(actor, settings, range(3))]
+    likeliest = expected(greedy.open(None, resources), greedy, [1])
+    (poison,) = settings.encoding().text_ids("#")
+    embeddings = engine._thread._base.model.get_input_embeddings()
+
+    def spoil(module, inputs, hidden):
+        return hidden.masked_fill((inputs[0] == poison)[..., None], float("nan"))
+
+    async def ask() -> list:
+        spoilt = {"messages": (user("a # b"),)}
+        prompt = {"messages": (), "echo": True, "logprobs": 1, "max_tokens": 0}
+        ids = settings.encoding().text_ids("How so?")
+        questions = [
+            *(asked(n, settings) for n in range(3)),
+            asked(3, settings, **spoilt),
+            asked(1, settings, temperature=1e-300),
+            asked(1, settings, temperature=1e-7),
+            asked(0, settings, **prompt, prompt_ids=tuple(ids)),
+            asked(0, settings, **prompt, prompt_ids=(*ids, poison, *ids)),
+        ]
+        found = await asyncio.gather(*(answer(engine, each) for each in questions))
+        await engine.close()
+        return found
+
+    with embeddings.register_forward_hook(spoil):
+        found = asyncio.run(ask())
+    assert found[:3] == alone and found[3][1] == "error"
+    assert found[4:6] == likeliest * 2
+    assert found[6] == ("How so?", "length", 0) and found[7][1] == "error"
+
+
+def test_a_prompt_that_cannot_fit_is_refused_before_it_is_read(model_folder):
+    engine = LocalEngine(player(model_folder("llama")), None, Resources())
+    many = tuple(user("") for _ in range(50_000))
+    for messages, size in (((user("a" * 10**7),), "characters"), (many, "messages")):
+        with pytest.raises(Refused, match=f"of [0-9]+ {size} leaves no room"):
+            asyncio.run(engine.count(messages))
+    asyncio.run(engine.close())
