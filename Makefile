@@ -41,6 +41,9 @@ check: $(TESTS)       ## style, types, the import law and plain names
 bench: $(TESTS)       ## every benchmark, short settings (see docs/lab.md for the long ones)
 	$(BIN)/python -m benchmarks
 
+soak: $(TESTS)       ## attacks on the running program: half an hour on two cores
+	$(BIN)/python -m benchmarks.soak
+
 docs: $(DOCS)         ## the site, below build/docs; a warning is an error
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -c docs . build/docs
 	@echo build/docs/docs/index.html

@@ -52,15 +52,15 @@ class Endpoint(ABC):
             await reply.fail(_as_problem(error))
 
     async def _body_in_time(self, request: Request) -> bytes:
+        clock = asyncio.timeout(self._limits.body_seconds)
         try:
-            async with asyncio.timeout(self._limits.body_seconds) as clock:
+            async with clock:
                 return await self._body(request)
-        except TimeoutError:
+        except TimeoutError as error:
             if not clock.expired():
                 raise
-            raise _timed_out(
-                f"the body took longer than {self._limits.body_seconds:g} s"
-            ) from None
+            message = f"the body took longer than {self._limits.body_seconds:g} s"
+            raise _timed_out(message) from error
 
     async def _body(self, request: Request) -> bytes:
         """The request's body; of one that is too long, no more than the limit is held."""

@@ -1,0 +1,81 @@
+"""`python -m benchmarks.soak PART [--size N]`: attack, print a table, keep it as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import json
+import pkgutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import soak
+from benchmarks.running import provenance
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+
+
+def parts() -> list[str]:
+    """The names of all parts."""
+    names = [module.name for module in pkgutil.iter_modules(soak.__path__)]
+    return [name for name in names if not name.startswith("_")]
+
+
+def run(part: str, size: int | None, minutes: float | None) -> bool:
+    """Whether the part held; its table is printed, and kept under results/."""
+    module = importlib.import_module(f"benchmarks.soak.{part}")
+    if not hasattr(module, "soak"):
+        raise SystemExit(f"benchmarks.soak.{part} is no part: it has no soak(size)")
+    size = size or module.SIZE
+    start = time.monotonic()
+    limited = minutes and "minutes" in inspect.signature(module.soak).parameters
+    outcome = module.soak(size, minutes) if limited else module.soak(size)
+    seconds = round(time.monotonic() - start, 1)
+    print(f"\n{part}, {size:,} ({seconds:g} s)\n\n{markdown(outcome.table)}")
+    for failure in outcome.failures[:20]:
+        print(f"FAILED: {failure}", file=sys.stderr)
+    command = f"python -m benchmarks.soak {part} --size {size}"
+    command += f" --minutes {minutes:g}" if limited else ""
+    record = {
+        "provenance": provenance() | {"command": command, "seconds": seconds},
+        "size": size,
+        "table": list(outcome.table),
+        "failures": list(outcome.failures),
+    }
+    path = RESULTS / f"soak_{part}.json"
+    path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    return not outcome.failures
+
+
+def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows as a Markdown table."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    lines = [columns, ["---"] * len(columns)]
+    lines += [[str(row.get(column, "")) for column in columns] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def main() -> None:
+    """Attack as the command's arguments say; exit code 1 where something broke."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak")
+    parser.add_argument(
+        "part", nargs="*", help=f"of {', '.join(parts())}; none: all of them"
+    )
+    parser.add_argument(
+        "--size", "--requests", type=int, help="how much; each part has its default"
+    )
+    parser.add_argument(
+        "--minutes", type=float, help="stop earlier, for parts that can"
+    )
+    arguments = parser.parse_args()
+    chosen = arguments.part or parts()
+    held = [run(part, arguments.size, arguments.minutes) for part in chosen]
+    sys.exit(0 if all(held) else 1)
+
+
+if __name__ == "__main__":
+    main()
