@@ -41,6 +41,15 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from equipoise.user_parts import (
+    NotImported,
+    is_users,
+    look_in_current_folder,
+    named_only,
+    stand_in,
+    with_records,
+)
+
 
 def nearest(name: str, known: list[str]) -> str:
     """ "did you mean 'x'?" for the known name that is closest, else all known names."""
@@ -50,10 +59,15 @@ def nearest(name: str, known: list[str]) -> str:
 
 
 def imported(path: str) -> Any:
-    """The object at the import path `package.module:name`.
+    """The object at the import path `package.module:name`; of a user's part that is only
+    read about, what stands in its place.
 
     Raises PydanticCustomError where there is none.
     """
+    if named_only(path):
+        return NotImported(path)
+    if is_users(path):
+        look_in_current_folder()
     module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
@@ -112,7 +126,8 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _known_keys(cls, value: Any) -> Any:
-        if isinstance(value, Mapping):
+        takes_any = cls.model_config.get("extra") == "allow"
+        if isinstance(value, Mapping) and not takes_any:
             for key in value:
                 if key not in cls.model_fields:
                     hint = nearest(str(key), list(cls.model_fields))
@@ -136,6 +151,13 @@ class Component(Settings):
 
     KINDS: ClassVar[Mapping[str, str]] = {}
 
+    READ: ClassVar[tuple[str, ...]] = ()
+    """What is recorded of a user's part when it is played, by the names of attributes,
+    so that the run can be read without it.
+    """
+    STANDS_FOR: ClassVar[str] = ""
+    """The import path of the user's part that this class stands in for."""
+
     kind: Any  # each part narrows it to its own Literal
 
     @field_validator("kind", mode="wrap")
@@ -144,6 +166,8 @@ class Component(Settings):
         cls, kind: Any, validate: ValidatorFunctionWrapHandler
     ) -> Any:
         """The kind as the class narrows it, or the import path of the class itself."""
+        if cls.STANDS_FOR:
+            return cls.STANDS_FOR
         if isinstance(kind, str) and ":" in kind and imported(kind) is cls:
             return kind
         return validate(kind)
@@ -182,7 +206,10 @@ class Component(Settings):
                 "needs a mapping with 'kind', or a kind's name; known: {known}",
                 {"known": ", ".join(sorted(cls.known_kinds()))},
             )
-        return cls.find(str(value["kind"])).model_validate(dict(value))
+        part = cls.find(str(value["kind"]))
+        if part.STANDS_FOR:
+            part = with_records(part, value)
+        return part.model_validate(dict(value))
 
     @classmethod
     def known_kinds(cls) -> dict[str, str]:
@@ -207,7 +234,10 @@ class Component(Settings):
                 "unknown kind '{kind}'; {hint}",
                 {"kind": kind, "hint": hint},
             )
-        part = imported(kinds.get(kind, kind))
+        path = kinds.get(kind, kind)
+        if named_only(path):
+            return stand_in(cls, path)
+        part = imported(path)
         if not (isinstance(part, type) and issubclass(part, cls)):
             raise PydanticCustomError(
                 "wrong_room",

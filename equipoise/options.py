@@ -43,6 +43,14 @@ Push = Annotated[
         show_default=False,
     ),
 ]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="execute what the run names that is not Equipoise's, and send its keys, "
+        "though somebody else began it",
+    ),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="print facts as JSON, and nothing else")
 ]

@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 os.environ.setdefault(
     "OMP_NUM_THREADS", "1"
 )  # the tests run side by side; threads that spin would slow all of them
+# What a user agreed to is remembered in their home; not what tests agree to.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="equipoise-tests.")
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks a hub, or waits for one
 # Compiled modules are kept: otherwise each worker, and each command that a test starts,
 # would compile the package and rewrite all assertions anew.

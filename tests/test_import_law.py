@@ -17,6 +17,7 @@ FOUNDATION = {
     "options",
     "files",
     "locks",
+    "user_parts",
     "hub",
     "interrupts",
     "packaged_recipes",

@@ -36,6 +36,7 @@ VERBS = (
     "run",
     "resume",
     "status",
+    "check",
     "report",
     "evaluate",
     "plan",
@@ -126,7 +127,6 @@ def main() -> None:
     # Threads that wait should leave the cores to others.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     ignore_known_warnings()
-    sys.path.insert(0, os.getcwd())  # a user's own parts are named by import path
     try:
         app()()
     except EquipoiseError as error:

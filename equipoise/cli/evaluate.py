@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import to_builtins
 
-from equipoise.options import Json, override, show
+from equipoise.options import Json, Trust, override, show
 
 if TYPE_CHECKING:
     from equipoise.evaluate.benchmarks.records import AgainstStart
@@ -59,6 +59,7 @@ def evaluate(
             show_default="runs/evaluate/MODEL",
         ),
     ] = None,
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Measure players on named sets, and record what they score.
@@ -66,7 +67,9 @@ def evaluate(
     Nothing is trained, and what is recorded is not asked again. Of a run, the start and
     the newest generation of everyone who learns are measured where no player is named.
     """
+    from equipoise.cli.trusting import agreed
     from equipoise.run import api
+    from equipoise.run.evaluation import is_run
 
     of_player = [text.removeprefix(PLAYER) for text in set if text.startswith(PLAYER)]
     of_sets = [text for text in set if not text.startswith(PLAYER)]
@@ -80,6 +83,7 @@ def evaluate(
             out,
             players=players,
             player_settings=of_player,
+            trust=is_run(target) and agreed(Path(target), trust),
             progress=not json,
         )
         rows += [(run.path, row) for row in run.results()]

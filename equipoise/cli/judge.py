@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from msgspec import to_builtins
 
-from equipoise.options import Json, RunFolder, override, show
+from equipoise.options import Json, RunFolder, Trust, override, show
 
 if TYPE_CHECKING:
     from equipoise.report.terminal import Value
@@ -34,15 +34,17 @@ def judge(
         typer.Option(min=0, help="judge this generation only", show_default="all"),
     ] = None,
     set: Annotated[list[str], override("a setting of the judge: model=org/name")] = [],  # noqa: B006
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Have another judge judge a run's matches.
 
     Nothing is played; its judgements are recorded beside the run's.
     """
+    from equipoise.cli.trusting import agreed
     from equipoise.run.handle import Run
 
-    rejudgement = Run(folder).rejudge(
+    rejudgement = Run(folder, trust=agreed(folder, trust)).rejudge(
         by, set, part=part, generation=generation, progress=not json
     )
     if json:

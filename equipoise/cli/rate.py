@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from equipoise.options import Json, RunFolder, override, show
+from equipoise.options import Json, RunFolder, Trust, override, show
 
 if TYPE_CHECKING:
     from equipoise.ratings.base import Rating
@@ -40,6 +40,7 @@ def rate(
         ),
     ] = "",
     set: Annotated[list[str], override("a setting of the rating: k=8")] = [],  # noqa: B006
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Rate a run's players anew, from its ledger.
@@ -49,7 +50,7 @@ def rate(
     """
     from equipoise.run.handle import Run
 
-    rerating = Run(folder).rerate(by or None, set, of=of, judge=judge)
+    rerating = Run(folder, trust=trust).rerate(by or None, set, of=of, judge=judge)
     if json:
         show(
             {

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.options import RunFolder
+from equipoise.options import RunFolder, Trust
 
 
 def report(
@@ -23,8 +23,9 @@ def report(
             help="another run to draw beside this one, where the evaluation compares runs",
         ),
     ] = [],  # noqa: B006
+    trust: Trust = False,
 ) -> None:
     """Write the run's report, one HTML file that works offline."""
     from equipoise.run.handle import Run
 
-    typer.echo(Run(folder).report(out or folder / "report.html", beside))
+    typer.echo(Run(folder, trust=trust).report(out or folder / "report.html", beside))

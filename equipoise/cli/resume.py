@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
-from equipoise.options import Json, RunFolder, override
+import typer
+
+from equipoise.options import Json, RunFolder, Trust, override
 
 Limits = Annotated[list[str], override("a limit: players.NAME.budget.calls=1000")]
+
+
+Directory = Annotated[
+    Path | None,
+    typer.Option(
+        help="the folder that relative paths of the configuration belong to from now on",
+        show_default="where the run was started",
+    ),
+]
 
 
 def resume(
     folder: RunFolder,
     set: Limits = [],  # noqa: B006
+    directory: Directory = None,
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Go on with a run that was stopped.
 
     What is recorded is not done again; a finished run only prints its result. `-s` may
     raise what limits a run without changing what it computes: budgets, time-outs,
-    concurrency, addresses.
+    concurrency, addresses. config.yaml may not be edited. A run that somebody else began
+    and that names code or keys of theirs is resumed only with --trust.
     """
     from equipoise.cli.playing import print_played
+    from equipoise.cli.trusting import agreed
     from equipoise.run.handle import Run
 
-    print_played(Run(folder).resume(set, progress=not json), json)
+    run = Run(folder, trust=agreed(folder, trust))
+    print_played(run.resume(set, directory=directory, progress=not json), json)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from equipoise.options import Json, RunFolder, show
+from equipoise.options import Json, RunFolder, Trust, show
 
 
-def status(folder: RunFolder, json: Json = False) -> None:
+def status(folder: RunFolder, trust: Trust = False, json: Json = False) -> None:
     """Say how far a run is and what it has measured."""
     from equipoise.run.handle import Run
 
-    facts = Run(folder).status()
+    facts = Run(folder, trust=trust).status()
     if json:
         show(facts)
     else:

@@ -204,6 +204,8 @@ class Evaluation(Component):
         "sets": "equipoise.evaluate.sets_only:SetsOnly",
     }
 
+    READ: ClassVar = ("selects", "plays")
+
     every: int = Field(
         1,
         ge=1,

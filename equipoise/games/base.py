@@ -52,6 +52,7 @@ class Game(Component):
     KINDS: ClassVar = {
         "answers": "equipoise.games.answers:Answers",
     }
+    READ: ClassVar = ("seats", "roles", "symmetric")
 
     @property
     @abstractmethod

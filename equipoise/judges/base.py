@@ -107,6 +107,8 @@ class Judge(Component):
         "harm_classifier": "equipoise.judges.harm_classifier:HarmClassifier",
     }
 
+    READ: ClassVar = ("name", "compares")
+
     compares: ClassVar[bool] = False
     """Whether scores only say how seats did against each other, so that those of two
     matches mean nothing together.

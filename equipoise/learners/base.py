@@ -95,6 +95,8 @@ class Learner(Component):
         "policy_gradient": "equipoise.learners.policy_gradient:PolicyGradient",
     }
 
+    READ: ClassVar = ("needs", "by_loss")
+
     needs: ClassVar[Literal["game", "answers", "pairs", "episodes"]] = "pairs"
     by_loss: ClassVar[bool] = True
     """Whether it minimises the run's `loss`, where it learns from pairs or from the

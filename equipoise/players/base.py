@@ -117,6 +117,8 @@ class Player(Component):
         "endpoint": "equipoise.players.endpoint:Endpoint",
     }
 
+    READ: ClassVar = ("base_model",)
+
     learns: bool = False
 
     @property

@@ -39,6 +39,7 @@ class Prompts(Component):
         "files": "equipoise.prompts.files:Files",
         "hub": "equipoise.prompts.hub:Hub",
     }
+    READ: ClassVar = ("names", "hub_ids")
 
     per_generation: int = Field(
         1000, ge=1, description="prompts that a generation plays; parts are disjoint"

@@ -11,6 +11,7 @@ from typing import Any
 from equipoise.errors import ConfigError
 from equipoise.run import plan as planning
 from equipoise.run import recipes as library
+from equipoise.run.consent import reach_of_recipe
 from equipoise.run.directory import RunDirectory
 from equipoise.run.handle import Run, play
 
@@ -34,12 +35,13 @@ def run(
     Raises ConfigError and DataError before anything is played, RunError where a run is
     there already, and Stopped on Ctrl-C, which leaves a run that can be resumed.
     """
+    _announce(recipe, settings or ())
     config = library.load(recipe, settings or ())
     folder = _folder(recipe, config.name) if out is None else Path(out)
     command = _command(recipe, settings or (), folder)
     with RunDirectory.create(config, folder, overwrite, command) as opened:
         played = play(opened, progress)
-    return Run(folder, played)
+    return Run(folder, played, trust=True)
 
 
 def evaluate(
@@ -51,6 +53,7 @@ def evaluate(
     *,
     players: str | Sequence[str] = (),
     player_settings: library.Overrides = (),
+    trust: bool = False,
     progress: bool = True,
 ) -> Run:
     """Measure a run's players, a model or an endpoint on named sets, and return the run
@@ -59,7 +62,8 @@ def evaluate(
     Args: target: a run's folder or a `Run`, a model's folder, hub id or packaged name,
     or an endpoint's address; on, judge, settings, players: as `Run.evaluate` takes
     them; out: the folder of the run that is made for a model, None: runs/evaluate and
-    the model's name; player_settings: of the model, `{"batch_size": 8}`.
+    the model's name; player_settings: of the model, `{"batch_size": 8}`; trust: as
+    `open_run` takes it.
 
     Raises what `Run.evaluate` raises, and RunError where `out` holds another model.
     """
@@ -69,24 +73,33 @@ def evaluate(
         target = run_for_model(str(target), out, player_settings)
     elif out is not None or player_settings:
         raise ConfigError("out and player settings are for a model, not for a run")
-    opened = target if isinstance(target, Run) else Run(target)
+    opened = target if isinstance(target, Run) else Run(target, trust=trust)
     opened.evaluate(on, players, judge, settings, progress=progress)
     return opened
 
 
-def open_run(path: str | Path) -> Run:
+def open_run(path: str | Path, *, trust: bool = False) -> Run:
     """The run in a folder, to read it or go on with it.
 
-    Raises RunError where there is none.
+    `trust`: parts of the run's own may be imported and executed, also to read it, and
+    its keys may be sent, whoever began it. Raises RunError where there is no run.
     """
-    return Run(path)
+    return Run(path, trust=trust)
 
 
 def plan(
     recipe: library.Recipe, settings: library.Overrides | None = None
 ) -> planning.RunPlan:
     """What a run would do, and an estimate of its memory and time; no model is loaded."""
+    _announce(recipe, settings or ())
     return planning.plan(library.load(recipe, settings or ()))
+
+
+def _announce(recipe: library.Recipe, settings: library.Overrides) -> None:
+    """Say what of a user's a recipe runs, and where it sends keys, before it does."""
+    from equipoise.report.terminal import show_notes
+
+    show_notes(reach_of_recipe(recipe, settings).notes())
 
 
 def recipes() -> dict[str, str]:

@@ -16,6 +16,7 @@ from equipoise.learners.base import Learner
 from equipoise.matches.roles import Roles
 from equipoise.run.config_fields import RunFields
 from equipoise.run.schedules import fault, separated
+from equipoise.user_parts import is_only_read
 
 SET_NAME = re.compile(r"[\w][\w.-]*")
 
@@ -43,6 +44,8 @@ class RunConfig(RunFields):
 
     @model_validator(mode="after")
     def _fits_together(self) -> RunConfig:
+        if is_only_read():  # it was checked when the run began
+            return self
         self._check_names()
         self._check_schedules()
         for trainer in map(self.learner_of, self.learning):
@@ -260,6 +263,9 @@ class RunConfig(RunFields):
 
     def yaml(self) -> str:
         """The resolved configuration; loading it gives this configuration again."""
-        return yaml.safe_dump(
-            self.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=120
-        )
+        return yaml_text(self.model_dump(mode="json"))
+
+
+def yaml_text(settings: Mapping[str, Any]) -> str:
+    """Plain settings as they are written."""
+    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=120)

@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -26,17 +26,20 @@ import msgspec
 import yaml
 
 from equipoise import __version__
-from equipoise.component import FREE, essence
+from equipoise.component import FREE
 from equipoise.errors import ConfigError, RunError, UserError
 from equipoise.files import replace, sync_tree, write_text
 from equipoise.locks import check_locks, check_writable, lock
-from equipoise.run import recipes
+from equipoise.run import consent, recipes
 from equipoise.run.checks import check_run
 from equipoise.run.config import RunConfig
+from equipoise.run.consent import Reach
 from equipoise.run.ledger import Ledger
 from equipoise.run.renamed import renamed
+from equipoise.run.unchanged import SETTINGS, check_unchanged
+from equipoise.user_parts import only_reading
 
-SETTINGS = "settings"  # under which the ledger keeps what config.yaml said at the start
+Announce = Callable[[Sequence[str]], None]
 
 
 class RunDirectory:
@@ -59,15 +62,36 @@ class RunDirectory:
         self.settings = settings
         self.ledger = ledger
         self.notes = notes
+        self._plays = False  # whether a user's own parts are imported
 
     @cached_property
     def config(self) -> RunConfig:
         """The settings as components, made when they are first asked for.
 
-        This imports a user's own parts; what a run recorded can be read without them.
-        Raises ConfigError.
+        Where the run is only read, stand-ins take the places of a user's own parts, and
+        nothing of them is imported (`equipoise.user_parts`). Raises ConfigError.
         """
-        return recipes.build(self.settings, str(self.folder / "config.yaml"))
+        source = str(self.folder / "config.yaml")
+        if self._plays:
+            return recipes.build(self.settings, source)
+        with only_reading(consent.recorded_parts(self.ledger)):
+            return recipes.build(self.settings, source)
+
+    def reach(self) -> Reach:
+        """What the run reaches for when it is played; nothing is imported to know it."""
+        with only_reading() as reading:
+            config = recipes.build(self.settings, str(self.folder / "config.yaml"))
+        return consent.reach(config, reading.named)
+
+    def agree(self, trust: bool, announce: Announce) -> None:
+        """From now on the run's own parts are imported, and its keys may be sent; the
+        user is told so first.
+
+        Raises RunError for a run of somebody else's where `trust` is false.
+        """
+        announce(consent.check_agreed(self.ledger, self.reach(), trust))
+        self._plays = True
+        vars(self).pop("config", None)
 
     @classmethod
     @contextmanager
@@ -93,7 +117,7 @@ class RunDirectory:
             raise RunError(f"{error}; choose another --out") from error
         checked = check_run(config)
         if folder.is_dir():
-            with _locked(folder):
+            with cls.locked(folder):
                 shutil.rmtree(folder)
         # The directory appears complete or not at all, so that a kill during creation
         # leaves nothing to repair.
@@ -114,7 +138,7 @@ class RunDirectory:
         finally:
             shutil.rmtree(draft, ignore_errors=True)
         try:
-            with cls.open(folder) as run:
+            with cls.open(folder, trust=True) as run:
                 run.notes = checked.notes
                 yield run
         except UserError:
@@ -141,24 +165,89 @@ class RunDirectory:
 
     @classmethod
     @contextmanager
-    def open(cls, folder: Path) -> Iterator[RunDirectory]:
-        """The run in `folder`, locked against a second process.
+    def open(
+        cls,
+        folder: Path,
+        trust: bool = False,
+        announce: Announce = lambda notes: None,
+    ) -> Iterator[RunDirectory]:
+        """The run in `folder`, to be played, locked against a second process;
+        `announce` gets what the user should know before its own parts are imported.
 
-        Raises RunError when it is none, busy or too new.
+        Raises RunError when it is none, busy or too new, and where it is somebody
+        else's and reaches for something that `trust` does not allow.
         """
-        with cls._opened(folder, reading=False) as run, _locked(folder):
-            run.config  # noqa: B018  a fault of the configuration is found before all else
-            run._check_unchanged()
+        with cls._opened(folder, reading=False) as run, cls.locked(folder):
+            check_unchanged(folder / "config.yaml", run.settings, run.ledger)
+            run.agree(trust, announce)
+            consent.record_parts(run.ledger, run.config)
             run._restore_metrics()
             yield run
 
     @classmethod
     @contextmanager
-    def read(cls, folder: Path) -> Iterator[RunDirectory]:
+    def home_of(
+        cls, folder: Path, directory: Path | None, announce: Announce
+    ) -> Iterator[None]:
+        """Meanwhile the current folder is the one that relative paths of the run's
+        configuration belong to: `directory`, None: where it was started; where that is
+        gone, the current one, which the user is told.
+
+        Raises RunError where `directory` is no folder.
+        """
+        if directory is not None and not directory.is_dir():
+            raise RunError(f"--directory {directory}: is no folder")
+        with cls.read(folder) as run:
+            home = directory or Path(run.ledger.meta("directory"))
+        if not home.is_dir():
+            announce(
+                (
+                    f"was started in {home}, which is not here; relative paths belong to "
+                    "this folder now (--directory names another)",
+                )
+            )
+            home = Path.cwd()
+        with chdir(home):
+            yield
+
+    def settle_here(self) -> None:
+        """From now on the current folder is the one that relative paths belong to."""
+        agreed = consent.is_agreed(self.ledger, self.reach())
+        self.ledger.note("directory", str(Path.cwd()))
+        if agreed:
+            consent.sign(self.ledger, self.reach())
+
+    @staticmethod
+    @contextmanager
+    def locked(folder: Path) -> Iterator[None]:
+        """Hold the run's lock; the system frees it when the process ends, however it ends.
+
+        Raises RunError where another process holds it.
+        """
+        with (folder / ".lock").open("a+") as file:
+            try:
+                lock(file, wait=False)
+            except BlockingIOError as error:
+                file.seek(0)
+                holder = file.read().strip() or "unknown"
+                raise RunError(
+                    f"{folder}: in use by another process ({holder})"
+                ) from error
+            file.truncate(0)
+            file.write(f"pid {os.getpid()}")
+            file.flush()
+            yield
+
+    @classmethod
+    @contextmanager
+    def read(cls, folder: Path, trust: bool = False) -> Iterator[RunDirectory]:
         """The run in `folder` for reading only; allowed while another process runs it,
         and on a disk that is full or cannot be written.
+
+        No code of a user's runs, unless `trust` says that it may.
         """
         with cls._opened(folder, reading=True) as run:
+            run._plays = trust
             yield run
 
     @classmethod
@@ -175,27 +264,6 @@ class RunDirectory:
             Ledger.open(folder / "ledger.sqlite", reading=reading) as ledger,
         ):
             yield cls(folder, renamed(recipes.read(path)), ledger)
-
-    def _check_unchanged(self) -> None:
-        """Raises ConfigError where config.yaml was edited since the run began: its
-        records would be of two configurations.
-        """
-        path = self.folder / "config.yaml"
-        begun_with = self.ledger.meta(SETTINGS)
-        if not begun_with:  # by an earlier version
-            self.ledger.note(SETTINGS, json.dumps(recipes.read(path)))
-            return
-        recorded = renamed(json.loads(begun_with))
-        if essence(recorded) == essence(self.settings):
-            return
-        before = recipes.build(recorded, "the ledger").model_dump(mode="json")
-        now = self.config.model_dump(mode="json")
-        if changes := list(_changes(essence(before), essence(now))):
-            raise ConfigError(
-                f"{path}: was edited since the run began, so its records would be of "
-                f"two configurations: {'; '.join(changes)}. Put these back, or start a "
-                f"new run; only {', '.join(sorted(FREE))} may change"
-            )
 
     def started_in(self) -> AbstractContextManager[Any]:
         """Relative paths in the configuration mean what they meant at the start; where
@@ -224,6 +292,11 @@ class RunDirectory:
         self.config = recipes.build(values, str(path), origins)
         self.settings = values
         write_text(path, self.config.yaml())
+        reached = self.reach()
+        if not consent.is_agreed(
+            self.ledger, reached
+        ):  # an address or a key has changed
+            self.notes = (*reached.notes(), *consent.sign(self.ledger, reached))
 
     def metric(self, stage: str, **numbers: Any) -> None:
         """Keep a line of metrics: in the ledger once its stage is recorded, and in
@@ -240,26 +313,31 @@ class RunDirectory:
         A last line cut short by a crash is left out. Raises RunError for a damaged one.
         """
         if not self.ledger.has_table("metrics"):  # an earlier version's run
-            return list(self._watched())
+            return self.watched_metrics()
         done = {key for key, *_ in self.ledger.stages()}
         recorded = [{"stage": key, **line} for key, line in self.ledger.metrics()]
         if f"{self.settings.get('generations')}/measure" in done:
             return recorded
-        under_way = [line for line in self._watched() if line["stage"] not in done]
-        return recorded + under_way
+        watched = self.watched_metrics()
+        return recorded + [line for line in watched if line["stage"] not in done]
 
-    def _watched(self) -> Iterator[dict[str, Any]]:
-        """The whole lines of metrics.jsonl."""
+    def watched_metrics(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl, but for a last one cut short by a crash.
+
+        Raises RunError for a damaged one.
+        """
         path = self.folder / "metrics.jsonl"
-        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-        for number, line in enumerate(lines, 1):
+        texts = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+        lines = []
+        for number, text in enumerate(texts, 1):
             try:
-                yield {"stage": "", **json.loads(line)}
+                lines.append({"stage": "", **json.loads(text)})
             except (ValueError, TypeError) as error:
                 raise RunError(
                     f"{path}, line {number}: is damaged ({error}); `equipoise resume "
                     f"{self.folder}` writes the file anew from the ledger"
                 ) from error
+        return lines
 
     def _restore_metrics(self) -> None:
         """Have metrics.jsonl hold what the ledger holds: without what an interrupted
@@ -267,7 +345,7 @@ class RunDirectory:
         """
         if not self.ledger.has_table("metrics"):
             done = {key for key, *_ in self.ledger.stages()}
-            lines = [(line.pop("stage"), line) for line in self._watched()]
+            lines = [(line.pop("stage"), line) for line in self.watched_metrics()]
             self.ledger.adopt_metrics((key, line) for key, line in lines if key in done)
         text = "".join(
             json.dumps({"stage": key, **line}) + "\n"
@@ -290,23 +368,6 @@ def damaged_records(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _changes(before: Any, now: Any, key: str = "") -> Iterator[str]:
-    """What differs between two plain values, by key: `judge.model: 'a', was 'b'`."""
-    if before == now:
-        return
-    if isinstance(before, Mapping) and isinstance(now, Mapping):
-        for name in dict.fromkeys([*before, *now]):
-            inner = f"{key}.{name}".lstrip(".")
-            yield from _changes(before.get(name), now.get(name), inner)
-    else:
-        yield f"{key}: {_short(now)}, was {_short(before)}"
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) < 80 else f"{text[:79]}…"
-
-
 def is_running(folder: Path) -> bool:
     """Whether a process holds the run's lock."""
     try:
@@ -323,20 +384,3 @@ def _is_empty(folder: Path) -> bool:
     """Whether nothing was played, nor paid for, in the run."""
     with Ledger.open(folder / "ledger.sqlite") as ledger:
         return not ledger.has_begun()
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the run's lock; the system frees it when the process ends, however it ends."""
-    with (folder / ".lock").open("a+") as file:
-        try:
-            lock(file, wait=False)
-        except BlockingIOError as error:
-            file.seek(0)
-            raise RunError(
-                f"{folder}: in use by another process ({file.read().strip() or 'unknown'})"
-            ) from error
-        file.truncate(0)
-        file.write(f"pid {os.getpid()}")
-        file.flush()
-        yield

@@ -4,6 +4,7 @@ it anew.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -63,32 +64,41 @@ class Run:
     their columns are listed in docs/python.md.
     """
 
-    def __init__(self, path: str | Path, played: Played | None = None) -> None:
+    def __init__(
+        self, path: str | Path, played: Played | None = None, *, trust: bool = False
+    ) -> None:
         """The run in the folder `path`; `played` is what this process played of it.
 
-        Raises RunError where there is none.
+        `trust`: whether parts of the run's own may be imported, also where it is only
+        read. Raises RunError where there is no run.
         """
         self.path = Path(path).resolve()
         self.played = played
-        with RunDirectory.read(self.path):
+        self.trust = trust
+        with self._read():
             pass
+
+    def _read(self) -> contextlib.AbstractContextManager[RunDirectory]:
+        return RunDirectory.read(self.path, self.trust)
 
     # -- reading
 
     @property
     def config(self) -> RunConfig:
-        """The run's configuration. Making it imports the parts that it names."""
-        with RunDirectory.read(self.path) as run:
+        """The run's configuration. Only with `trust` are parts of the run's own imported
+        for it; else stand-ins with their settings take their places.
+        """
+        with self._read() as run:
             return run.config
 
     def status(self) -> dict[str, Any]:
         """How far the run is, what was used and spent, and its last measurement."""
-        with RunDirectory.read(self.path) as run:
+        with self._read() as run:
             return progress_of(run)
 
     def measures(self) -> Frame:
         """What was measured: one row a learner and generation, with 95 % intervals."""
-        with RunDirectory.read(self.path) as run:
+        with self._read() as run:
             return frame(COLUMNS, measured_rows(run.ledger))
 
     def matches(self, part: Part | None = None, generation: int | None = None) -> Frame:
@@ -97,7 +107,7 @@ class Run:
         Args: part: train, held_out or test, None: all; generation: one only, None: all.
         """
         _one_of(part, PARTS, "part")
-        with RunDirectory.read(self.path) as run:
+        with self._read() as run:
             return frame(frames.MATCHES, frames.match_rows(run, part, generation))
 
     def judgements(
@@ -105,30 +115,30 @@ class Run:
     ) -> Frame:
         """What was judged: one row a judge's word on a seat of a match; args as `matches`."""
         _one_of(part, PARTS, "part")
-        with RunDirectory.read(self.path) as run:
+        with self._read() as run:
             rows = frames.judgement_rows(run, part, generation)
             return frame(frames.JUDGEMENTS, rows)
 
     def pairs(self, generation: int | None = None) -> Frame:
         """What learners were taught: one row a pair of answers."""
-        with RunDirectory.read(self.path) as run:
+        with self._read() as run:
             return frame(frames.PAIRS, frames.pair_rows(run, generation))
 
     def benchmarks(self) -> Frame:
         """What was measured on named sets: one row a set, player and metric, with 95 %
         intervals and the difference from the player's start.
         """
-        with RunDirectory.read(self.path) as run:
+        with self._read() as run:
             return frame(BENCHMARKS, benchmark_rows(run.ledger))
 
     def results(self) -> list[AgainstStart]:
         """The newest result of each set and player, beside that of the player's start."""
-        with RunDirectory.read(self.path) as run:
+        with self._read() as run:
             return list(against_start(run.ledger))
 
     def ratings(self) -> Frame:
         """How the players were rated: one row a player and rating, with 95 % intervals."""
-        with RunDirectory.read(self.path) as run:
+        with self._read() as run:
             return frame(frames.RATINGS, frames.rating_rows(run))
 
     def report(self, out: str | Path | None = None, beside: Sequence[str] = ()) -> Path:
@@ -146,7 +156,7 @@ class Run:
         if path.is_dir():
             raise RunError(f"{path}: is a folder; name the file, as {path}/report.html")
         check_writable(path.parent)
-        with RunDirectory.read(self.path) as run:
+        with self._read() as run:
             others = measurements_beside(run, beside)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(render(page(run, beside=others)), encoding="utf-8")
@@ -160,7 +170,7 @@ class Run:
         """
         folder = Path(to)
         repository = hub_repository(push, "dataset") if push else None
-        with RunDirectory.read(self.path) as run:
+        with self._read() as run:
             rows = export(run.ledger, folder)
             cards = copy_cards(run, folder / "cards")
             cards += write_data_card(run, rows, folder)
@@ -170,15 +180,30 @@ class Run:
     # -- going on, and looking anew
 
     def resume(
-        self, settings: recipes.Overrides | None = None, *, progress: bool = True
+        self,
+        settings: recipes.Overrides | None = None,
+        *,
+        directory: str | Path | None = None,
+        progress: bool = True,
     ) -> Run:
         """Go on where the run stopped; what is recorded is not done again.
 
         `settings` may raise what limits a run without changing what it computes:
-        budgets, time-outs, concurrency, addresses. Raises ConfigError for others,
-        RunError where another process plays the run, Stopped on Ctrl-C.
+        budgets, time-outs, concurrency, addresses. `directory`: what relative paths of
+        the configuration are relative to from now on, None: the folder that the run
+        was started in. Raises ConfigError for other settings and for an edited
+        configuration, RunError where another process plays the run or where it is
+        somebody else's (see `trust`), Stopped on Ctrl-C.
         """
-        with RunDirectory.open(self.path) as run, run.started_in():
+        from equipoise.report.terminal import show_notes
+
+        place = None if directory is None else Path(directory)
+        with (
+            RunDirectory.home_of(self.path, place, show_notes),
+            RunDirectory.open(self.path, self.trust, show_notes) as run,
+        ):
+            if place is not None:
+                run.settle_here()
             if settings:
                 run.allow(settings)
             self.played = play(run, progress)
@@ -203,7 +228,7 @@ class Run:
         ratings = (
             None if by is None else recipes.component(Ratings, by, settings, "--by")
         )
-        with RunDirectory.read(self.path) as run:
+        with self._read() as run:
             return rerate(run, ratings, of, judge)
 
     def rejudge(
@@ -221,12 +246,12 @@ class Run:
         Args: judge: a kind of judge, its settings, a judge, or its class; settings: of the judge;
         part, generation: which matches.
         """
-        from equipoise.report.terminal import Display
+        from equipoise.report.terminal import Display, show_notes
 
         _one_of(part, PARTS, "part")
         other = recipes.component(Judge, judge, settings, "--with")
         with (
-            RunDirectory.open(self.path) as run,
+            RunDirectory.open(self.path, self.trust, show_notes) as run,
             Display(console=_console(), silent=not progress) as display,
         ):
             return rejudge(run, other, part, generation, display)
@@ -251,7 +276,7 @@ class Run:
         Raises ConfigError and DataError before anything is asked, RunError for players
         that are not there or where another process plays the run.
         """
-        from equipoise.report.terminal import Display
+        from equipoise.report.terminal import Display, show_notes
         from equipoise.run.evaluation import measure_sets, named_sets, players_of
 
         many = on if isinstance(on, list | tuple) else [on]
@@ -259,7 +284,7 @@ class Run:
         sets = named_sets(many, by, settings)
         wanted = [players] if isinstance(players, str) else players
         with (
-            RunDirectory.open(self.path) as run,
+            RunDirectory.open(self.path, self.trust, show_notes) as run,
             Display(console=_console(), silent=not progress) as display,
         ):
             return measure_sets(run, players_of(run, wanted), sets, display)
@@ -267,7 +292,7 @@ class Run:
     # -- what it looks like
 
     def _summary(self) -> Summary:
-        with RunDirectory.read(self.path) as run:
+        with self._read() as run:
             return summary(run)
 
     def __repr__(self) -> str:

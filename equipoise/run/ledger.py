@@ -169,13 +169,12 @@ class Ledger(Database):
     ) -> None:
         """Mark a stage as finished, with what it found out and the lines that it logged."""
         row = (key, generation, stage, to_json(facts), seconds)
-        lines = self._logged.pop(key, [])
+        logged = enumerate(self._logged.pop(key, []))
+        lines = [(key, n, json.dumps(line)) for n, line in logged]
         with self.transaction():
             self._insert("stages", 5, [row])
-            numbered = enumerate(lines)
-            self._insert(
-                "metrics", 3, ((key, n, json.dumps(line)) for n, line in numbered)
-            )
+            if lines:
+                self._insert("metrics", 3, lines)
 
     def log(self, stage: str, line: dict[str, Any]) -> None:
         """A line of metrics of a stage under way, to be recorded when it is finished."""

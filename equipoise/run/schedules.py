@@ -109,7 +109,7 @@ def _numeric(part: str, kind: Any) -> set[str]:
     path = room.known_kinds().get(str(kind), str(kind))
     if ":" not in path:
         return set()
-    fields = imported(path).model_fields.items()
+    fields = getattr(imported(path), "model_fields", {}).items()
     return {name for name, field in fields if _is_number(field.annotation)}
 
 

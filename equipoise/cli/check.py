@@ -1,0 +1,44 @@
+"""`equipoise check RUN`: what of a run's folder is whole, and what can be saved."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from equipoise.errors import UserError
+from equipoise.options import Json, RunFolder, show
+
+Mend = Annotated[
+    bool,
+    typer.Option(
+        "--mend",
+        help="set damaged weights aside, so that resume makes them again, and write a "
+        "damaged config.yaml anew from the ledger",
+    ),
+]
+
+
+def check(folder: RunFolder, mend: Mend = False, json: Json = False) -> None:
+    """Say what of a run's folder is whole, and what can be saved.
+
+    The ledger's pages and records, the configuration, and every file of weights by its
+    checksum. The exit code is 2 where something is damaged or missing.
+    """
+    from equipoise.run import damage
+
+    done = damage.mend(folder) if mend else []
+    findings = damage.examine(folder)
+    broken = [each for each in findings if each.state in ("damaged", "missing")]
+    if json:
+        facts = [asdict(finding) for finding in findings]
+        show({"run": str(folder), "whole": not broken, "parts": facts, "mended": done})
+    else:
+        for line in done:
+            typer.echo(f"mended: {line}")
+        for finding in findings:
+            note = f": {finding.note}" if finding.note else ""
+            typer.echo(f"{finding.state:9}  {finding.part}{note}")
+    if broken:
+        raise typer.Exit(UserError.exit_code)
