@@ -48,6 +48,13 @@ class Benchmark(Component):
         "prompts": "equipoise.evaluate.benchmarks.prompt_set:PromptSet",
         "gsm8k": "equipoise.evaluate.benchmarks.problems:GSM8K",
         "math": "equipoise.evaluate.benchmarks.problems:MATH",
+        "multiple_choice": "equipoise.evaluate.benchmarks.choices:MultipleChoice",
+        "truthfulqa": "equipoise.evaluate.benchmarks.choices:TruthfulQA",
+        "arc": "equipoise.evaluate.benchmarks.choices:ARC",
+        "mmlu": "equipoise.evaluate.benchmarks.choices:MMLU",
+        "hellaswag": "equipoise.evaluate.benchmarks.choices:HellaSwag",
+        "winogrande": "equipoise.evaluate.benchmarks.choices:Winogrande",
+        "gpqa": "equipoise.evaluate.benchmarks.choices:GPQA",
     }
 
     needs_judge: ClassVar[bool] = False
