@@ -73,20 +73,12 @@ def evaluate(
 
     of_player = [text.removeprefix(PLAYER) for text in set if text.startswith(PLAYER)]
     of_sets = [text for text in set if not text.startswith(PLAYER)]
-    rows = []
+    rows: list[tuple[Path, AgainstStart]] = []
     for target, players in _by_run(targets).items():
-        run = api.evaluate(
-            target,
-            on,
-            judge or None,
-            of_sets,
-            out,
-            players=players,
-            player_settings=of_player,
-            trust=is_run(target) and agreed(Path(target), trust),
-            progress=not json,
-        )
-        rows += [(run.path, row) for row in run.results()]
+        trusted = is_run(target) and agreed(Path(target), trust)
+        run = api.run_to_measure(target, out, of_player, trust=trusted)
+        results = run.evaluate(on, players, judge or None, of_sets, progress=not json)
+        rows += [(run.path, row) for row in run.beside_start(results)]
     if json:
         show([{"run": str(path), **_plain(row)} for path, row in rows])
     else:
@@ -95,6 +87,7 @@ def evaluate(
 
 def _by_run(targets: list[str]) -> dict[str, list[str]]:
     """Run, model or address -> the players of it that are named."""
+    from equipoise.errors import RunError
     from equipoise.run.evaluation import is_run
 
     runs: dict[str, list[str]] = {}
@@ -102,6 +95,8 @@ def _by_run(targets: list[str]) -> dict[str, list[str]]:
         folder, _, player = target.partition("@")
         if player and is_run(folder):
             runs.setdefault(folder, []).append(player)
+        elif player and "://" not in target:
+            raise RunError(f"{target}: there is no run in {folder}")
         else:
             runs.setdefault(target, [])
     return runs
@@ -117,26 +112,37 @@ def _print(rows: list[tuple[Path, AgainstStart]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from equipoise.evaluate.benchmarks.section import (
+        difference_text,
+        estimate_text,
+        words,
+    )
+
+    several = len(_paths(rows)) > 1
+    names = {row.result.name for _, row in rows}
+    judges = len({(row.result.name, row.result.judge) for _, row in rows}) > len(names)
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("set", "player", "metric"):
+    for column in (*(["run"] if several else []), "set", "player", "metric"):
         table.add_column(column)
     for column in ("95 % interval", "over the start", "items"):
         table.add_column(column, justify="right")
-    for _, (result, _, differences) in rows:
-        estimate, metric = result.score, result.headline
+    for path, (result, _, differences) in rows:
+        metric, unit = result.headline, result.unit(result.headline)
         difference = differences.get(metric)
-        table.add_row(
-            Text(result.name),
-            Text(result.player),
-            metric,
-            estimate.interval.text(result.unit(metric)),
-            difference.interval.text() if difference else "–",
-            f"{result.n:,}"
-            + (f", {result.unscored:,} unscored" if result.unscored else ""),
-        )
+        unscored = f", {result.unscored:,} unscored" if result.unscored else ""
+        name = f"{result.name} ({result.judge})" if judges else result.name
+        cells = [path.name] if several else []
+        cells += [name, result.player, words(metric)]
+        cells.append(estimate_text(result.score, unit))
+        cells.append(difference_text(difference, unit) if difference else "–")
+        table.add_row(*map(Text, [*cells, f"{result.n:,}{unscored}"]))
     console = Console()
     console.print(table)
-    for path in dict.fromkeys(path for path, _ in rows):
+    for path in _paths(rows):
         console.print(
             f"go deeper: equipoise report {path}", style="dim", soft_wrap=True
         )
+
+
+def _paths(rows: list[tuple[Path, AgainstStart]]) -> list[Path]:
+    return list(dict.fromkeys(path for path, _ in rows))

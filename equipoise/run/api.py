@@ -67,15 +67,30 @@ def evaluate(
 
     Raises what `Run.evaluate` raises, and RunError where `out` holds another model.
     """
+    run = run_to_measure(target, out, player_settings, trust=trust)
+    run.evaluate(on, players, judge, settings, progress=progress)
+    return run
+
+
+def run_to_measure(
+    target: str | Path | Run,
+    out: str | Path | None = None,
+    player_settings: library.Overrides = (),
+    *,
+    trust: bool = False,
+) -> Run:
+    """The run that `evaluate` measures: the one in the folder, or one that is made for
+    a model or an endpoint; arguments as there.
+    """
     from equipoise.run.evaluation import is_run, run_for_model
 
     if not isinstance(target, Run) and not is_run(target):
-        target = run_for_model(str(target), out, player_settings)
-    elif out is not None or player_settings:
-        raise ConfigError("out and player settings are for a model, not for a run")
-    opened = target if isinstance(target, Run) else Run(target, trust=trust)
-    opened.evaluate(on, players, judge, settings, progress=progress)
-    return opened
+        return Run(run_for_model(str(target), out, player_settings))
+    if out is not None or player_settings:
+        raise ConfigError(
+            f"{target}: is a run; out and settings of a player are for a model"
+        )
+    return target if isinstance(target, Run) else Run(target, trust=trust)
 
 
 def open_run(path: str | Path, *, trust: bool = False) -> Run:

@@ -131,10 +131,15 @@ class Run:
         with self._read() as run:
             return frame(BENCHMARKS, benchmark_rows(run.ledger))
 
-    def results(self) -> list[AgainstStart]:
-        """The newest result of each set and player, beside that of the player's start."""
+    def beside_start(
+        self, results: Sequence[BenchmarkResult] | None = None
+    ) -> list[AgainstStart]:
+        """The newest result of each set and player, or these alone, each beside that of
+        the player's start.
+        """
         with self._read() as run:
-            return list(against_start(run.ledger))
+            rows = list(against_start(run.ledger))
+        return [row for row in rows if results is None or row.result in results]
 
     def ratings(self) -> Frame:
         """How the players were rated: one row a player and rating, with 95 % intervals."""

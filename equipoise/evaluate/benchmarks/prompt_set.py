@@ -62,12 +62,12 @@ class PromptSet(Benchmark):
         return self.compares and self.reference is None
 
     def load(self) -> list[Item]:
-        """The source's prompts (its test part where it has one).
+        """The source's test part where it has one, else all its prompts.
 
         Raises DataError for a prompt that lacks the answer to compare with.
         """
         source = self.prompts.load()
-        prompts = source.training if source.test is None else source.test
+        prompts = source.test or source.training
         return [
             Item(
                 id=prompt.id,

@@ -13,6 +13,8 @@ from equipoise.errors import RunError
 from equipoise.evaluate.measures import Estimate
 from equipoise.types import Message, Move, Prompt, View, record_id, user
 
+ASKING = {"model", "models", "judges"}  # settings of judges that ask models
+
 
 class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One question of a set.
@@ -181,6 +183,12 @@ class BenchmarkResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     def score(self) -> Estimate:
         """The headline metric."""
         return self.metrics[self.headline]
+
+    @property
+    def asks_a_model(self) -> bool:
+        """Whether a model judged, and no rule."""
+        judge = self.settings.get("judge")
+        return isinstance(judge, dict) and bool(ASKING & judge.keys())
 
     def unit(self, metric: str) -> str:
         """ "%" for a metric whose interval lies in [0, 1], else ""."""

@@ -95,12 +95,12 @@ def _lead(results: Sequence[AgainstStart]) -> str:
         "Intervals are 95 %, items counting as clusters; a difference from the start is "
         "paired, item by item."
     ]
-    judges = sorted({row.result.judge for row in results if row.result.judge})
+    judges = sorted({row.result.judge for row in results if row.result.asks_a_model})
     if judges:
         sentences.append(
-            f"Scores by {', '.join(judges)} are that judge's opinion, worth as much as "
-            "its agreement with people: measure that before a number is compared with "
-            "one by another judge."
+            f"Scores by {', '.join(judges)} are the opinion of a model, worth as much as "
+            "its agreement with people: measure that before such a number is compared "
+            "with one by another judge."
         )
     if any(row.result.part == "dev" for row in results):
         sentences.append("A set marked dev may have chosen the player that it scores.")
