@@ -55,6 +55,11 @@ class Benchmark(Component):
         "hellaswag": "equipoise.evaluate.benchmarks.choices:HellaSwag",
         "winogrande": "equipoise.evaluate.benchmarks.choices:Winogrande",
         "gpqa": "equipoise.evaluate.benchmarks.choices:GPQA",
+        "mt_bench": "equipoise.evaluate.benchmarks.mt_bench:MTBench",
+        "arena_hard": "equipoise.evaluate.benchmarks.arena_hard:ArenaHard",
+        "alpaca_eval": "equipoise.evaluate.benchmarks.alpaca_eval:AlpacaEval",
+        "over_refusal": "equipoise.evaluate.benchmarks.safety:OverRefusal",
+        "attacks": "equipoise.evaluate.benchmarks.safety:Attacks",
     }
 
     needs_judge: ClassVar[bool] = False
