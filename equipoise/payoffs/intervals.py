@@ -137,12 +137,38 @@ def mean_interval(
     group_B = [number[label] for label in labels]
     deviation_G = np.bincount(group_B, value_B - mean, groups)
     se = math.sqrt(groups / (groups - 1) * float(deviation_G @ deviation_G)) / n
-    t = _student(0.5 + level / 2, groups - 1)
-    if not (binary or share):
-        return Interval(mean, mean - t * se, mean + t * se, n)
-    z = _norm(0.5 + level / 2)
-    effective = mean * (1 - mean) / se**2 * (z / t) ** 2 if se > 1e-12 else groups
-    return Interval(mean, *_wilson(mean, effective, level), n)
+    if binary or share:
+        return Interval(mean, *_share_bounds(mean, se, groups, level), n)
+    half = _student(0.5 + level / 2, groups - 1) * se
+    return Interval(mean, mean - half, mean + half, n)
+
+
+def from_standard_error(
+    mean: float, se: float | None, n: int, level: float = 0.95, *, share: bool = False
+) -> Interval:
+    """The interval of a mean of which only the standard error over `n` items is known,
+    such as one that another program reports.
+
+    mean ± t_{n−1} · se, or under `share` Wilson's interval at the effective number n* of
+    `mean_interval`. NaN bounds without a standard error or with fewer than two items,
+    and where a value that is no share has none of the spread that `se` = 0 claims.
+    """
+    unknown = Interval(mean, math.nan, math.nan, n)
+    if se is None or not math.isfinite(se) or n < 2:
+        return unknown
+    if not share:
+        half = _student(0.5 + level / 2, n - 1) * se
+        return Interval(mean, mean - half, mean + half, n) if se > 0 else unknown
+    return Interval(mean, *_share_bounds(mean, se, n, level), n)
+
+
+def _share_bounds(mean: float, se: float, n: int, level: float) -> tuple[float, float]:
+    """Wilson's bounds at n* = mean·(1−mean)/se² · (z/t_{n−1})², which is n without any
+    spread.
+    """
+    ratio = _norm(0.5 + level / 2) / _student(0.5 + level / 2, n - 1)
+    effective = mean * (1 - mean) * (ratio / se) ** 2 if se > 1e-12 else n
+    return _wilson(mean, effective, level)
 
 
 def over_seeds(values: Sequence[float] | np.ndarray, level: float = 0.95) -> Interval:
