@@ -39,6 +39,7 @@ VERBS = (
     "check",
     "report",
     "evaluate",
+    "import_scores",
     "plan",
     "recipes",
     "rate",

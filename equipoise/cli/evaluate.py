@@ -4,16 +4,27 @@ named sets; nothing is trained.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from msgspec import to_builtins
 
+from equipoise.cli.harness_options import (
+    HarnessArgs,
+    HarnessKind,
+    HarnessPython,
+    IncludePath,
+    Limit,
+    Tasks,
+    harness_settings,
+)
+from equipoise.errors import ConfigError
 from equipoise.options import Json, Trust, override, show
 
 if TYPE_CHECKING:
-    from equipoise.evaluate.benchmarks.records import AgainstStart
+    from equipoise.evaluate.benchmarks.records import AgainstStart, BenchmarkResult
 
 PLAYER = "player."  # what settings of a bare model begin with
 
@@ -36,33 +47,42 @@ On = Annotated[
 ]
 
 
+SharedJudge = Annotated[
+    str,
+    typer.Option(
+        help="judges every set that names no judge: a kind, a YAML file, or YAML",
+        show_default=False,
+    ),
+]
+Settings = Annotated[
+    list[str],
+    override("a setting of every set: limit=100; of a bare model: player.batch_size=8"),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        help="the run directory that is made for a model",
+        show_default="runs/evaluate/MODEL",
+    ),
+]
+
+
 def evaluate(
     targets: Targets,
-    on: On,
-    judge: Annotated[
-        str,
-        typer.Option(
-            help="judges every set that names no judge: a kind, a YAML file, or YAML",
-            show_default=False,
-        ),
-    ] = "",
-    set: Annotated[
-        list[str],
-        override(
-            "a setting of every set: limit=100; of a bare model: player.batch_size=8"
-        ),
-    ] = [],  # noqa: B006
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="the run directory that is made for a model",
-            show_default="runs/evaluate/MODEL",
-        ),
-    ] = None,
+    on: On = [],  # noqa: B006
+    judge: SharedJudge = "",
+    set: Settings = [],  # noqa: B006
+    out: Out = None,
+    harness: HarnessKind = "",
+    tasks: Tasks = "",
+    limit: Limit = None,
+    harness_args: HarnessArgs = [],  # noqa: B006
+    harness_python: HarnessPython = "",
+    include_path: IncludePath = None,
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Measure players on named sets, and record what they score.
+    """Measure players on named sets, or by a harness, and record what they score.
 
     Nothing is trained, and what is recorded is not asked again. Of a run, the start and
     the newest generation of everyone who learns are measured where no player is named.
@@ -73,16 +93,35 @@ def evaluate(
 
     of_player = [text.removeprefix(PLAYER) for text in set if text.startswith(PLAYER)]
     of_sets = [text for text in set if not text.startswith(PLAYER)]
+    by = harness_settings(harness, tasks, limit, harness_python, include_path)
+    _check_one_way(by, on, [judge, *of_sets])
     rows: list[tuple[Path, AgainstStart]] = []
     for target, players in _by_run(targets).items():
         trusted = is_run(target) and agreed(Path(target), trust)
         run = api.run_to_measure(target, out, of_player, trust=trusted)
-        results = run.evaluate(on, players, judge or None, of_sets, progress=not json)
+        shown, wanted = not json, judge or None
+        if by:
+            results = run.evaluate_by_harness(by, players, harness_args)
+        else:
+            results = run.evaluate(on, players, wanted, of_sets, progress=shown)
         rows += [(run.path, row) for row in run.beside_start(results)]
     if json:
         show([{"run": str(path), **_plain(row)} for path, row in rows])
     else:
         _print(rows)
+
+
+def _check_one_way(
+    harness: Mapping[str, Any], on: Sequence[str], of_sets: Sequence[str]
+) -> None:
+    """Raises ConfigError unless either sets are named or a harness is, with its options."""
+    if harness and (on or any(of_sets)):
+        raise ConfigError(
+            "--harness has its own tasks and settings (--harness-args); "
+            "--on, --judge and -s are for sets"
+        )
+    if not harness and not on:
+        raise ConfigError("name what to measure on: --on SET, or --harness and --tasks")
 
 
 def _by_run(targets: list[str]) -> dict[str, list[str]]:
@@ -105,6 +144,15 @@ def _by_run(targets: list[str]) -> dict[str, list[str]]:
 def _plain(row: AgainstStart) -> dict[str, object]:
     facts = row.result.facts()
     return {**facts, "differences": to_builtins(row.differences)}
+
+
+def _title(result: BenchmarkResult, judged: bool) -> str:
+    """The set's name; with the judge's where `judged`, and with another program's that
+    measured it.
+    """
+    if result.source and not result.source.startswith("equipoise "):
+        return f"{result.name} ({result.source})"
+    return f"{result.name} ({result.judge})" if judged else result.name
 
 
 def _print(rows: list[tuple[Path, AgainstStart]]) -> None:
@@ -130,9 +178,8 @@ def _print(rows: list[tuple[Path, AgainstStart]]) -> None:
         metric, unit = result.headline, result.unit(result.headline)
         difference = differences.get(metric)
         unscored = f", {result.unscored:,} unscored" if result.unscored else ""
-        name = f"{result.name} ({result.judge})" if judges else result.name
         cells = [path.name] if several else []
-        cells += [name, result.player, words(metric)]
+        cells += [_title(result, judges), result.player, words(metric)]
         cells.append(estimate_text(result.score, unit))
         cells.append(difference_text(difference, unit) if difference else "–")
         table.add_row(*map(Text, [*cells, f"{result.n:,}{unscored}"]))

@@ -56,7 +56,7 @@ def record(
         known = ", ".join(run.settings["players"])
         raise RunError(f"{run.folder}: no player '{player.name}'; known: {known}")
     result = msgspec.structs.replace(result, player=str(player))
-    digest = result.key or record_id(to_json(result.facts()))[:12]
+    digest = record_id(to_json(result.facts()))[:12]
     key = stage_key(result.name, player, f"{result.source}/{digest}")
     if run.ledger.finished(key) is None:
         log(run, key, result)

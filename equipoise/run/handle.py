@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluate.benchmarks.records import AgainstStart, BenchmarkResult
+from equipoise.evaluate.harnesses.base import Harness
 from equipoise.judges.base import Judge
 from equipoise.locks import check_writable
 from equipoise.models.quiet import ignore_known_warnings
@@ -293,6 +294,55 @@ class Run:
             Display(console=_console(), silent=not progress) as display,
         ):
             return measure_sets(run, players_of(run, wanted), sets, display)
+
+    def evaluate_by_harness(
+        self,
+        harness: str | Mapping[str, Any] | Harness | type[Harness],
+        players: str | Sequence[str] = (),
+        settings: recipes.Overrides = (),
+    ) -> list[BenchmarkResult]:
+        """Measure players by another program that loads their weights, such as lm-eval;
+        what is recorded is not measured again.
+
+        Args: harness: a kind of harness with its tasks, `{"kind": "lm_eval", "tasks":
+        ["arc_easy"]}`; players: as in `evaluate`; settings: of the harness.
+
+        Raises ConfigError, before anything is measured, for a harness or a task that is
+        not there and for players without weights, DataError where data cannot be had.
+        """
+        from equipoise.report.terminal import show_notes
+        from equipoise.run.evaluation import players_of
+        from equipoise.run.harness import measure_by_harness
+
+        by = recipes.component(Harness, harness, settings, "--harness")
+        wanted = [players] if isinstance(players, str) else players
+        with RunDirectory.open(self.path, self.trust, show_notes) as run:
+            return measure_by_harness(run, players_of(run, wanted), by)
+
+    def import_scores(
+        self,
+        player: str,
+        files: str | Path | Sequence[str | Path],
+        source: str,
+        *,
+        model: str = "",
+        name: str = "",
+    ) -> list[BenchmarkResult]:
+        """Record beside the run what a harness or an official judge wrote of a player.
+
+        Args: player: `policy@3`, or `policy` (its newest); files: its results; source:
+        lm_eval, evalscope, inspect, alpaca_eval, arena_hard or mt_bench; model: the one
+        that is meant where a file holds several; name: of the set, "" for its own.
+
+        Raises ConfigError, DataError and RunError before anything is recorded.
+        """
+        from equipoise.report.terminal import show_notes
+        from equipoise.run.harness import import_scores
+
+        many = [files] if isinstance(files, str | Path) else files
+        paths = [Path(file) for file in many]
+        with RunDirectory.open(self.path, self.trust, show_notes) as run:
+            return import_scores(run, player, paths, source, model, name)
 
     # -- what it looks like
 
