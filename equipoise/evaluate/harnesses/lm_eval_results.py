@@ -5,6 +5,7 @@ make results comparable item by item.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ def read(path: Path, model: str = "") -> list[Scores]:
 
 def scores(document: Mapping[str, Any]) -> list[Scores]:
     """As `read`, of results that were just measured. Raises DataError."""
-    text = msgspec.json.encode(document)
+    text = json.dumps(document)
     return list(_scores(decode(text, _Results, WHAT, "lm-eval"), "lm-eval"))
 
 

@@ -286,7 +286,7 @@ def mt_bench(path: Path, model: str = "") -> list[Scores]:
     name = _chosen({row.model for row in rows}, model, path)
     own = [row for row in rows if row.model == name]
     items = [_single_item(row) for row in own]
-    return [_mt_bench(items, own[0].judge[0], name, "score")]
+    return [_mt_bench(items, _name(own[0].judge), name, "score")]
 
 
 def _single_item(row: _Single) -> ItemScores:
@@ -305,7 +305,7 @@ def _mt_bench_pairs(path: Path, model: str) -> list[Scores]:
     name = _chosen(models, model, path)
     own = [row for row in rows if name in (row.model_1, row.model_2)]
     items = [_pair_item(row, name) for row in own]
-    return [_mt_bench(items, own[0].judge[0], name, "win_rate")]
+    return [_mt_bench(items, _name(own[0].judge), name, "win_rate")]
 
 
 def _pair_item(row: _Paired, name: str) -> ItemScores:
@@ -343,6 +343,11 @@ def _mt_bench(items: list[ItemScores], judge: str, model: str, headline: str) ->
         ),
         items,
     )
+
+
+def _name(judge: Sequence[str]) -> str:
+    """The judge's model, of its name and its prompt's."""
+    return judge[0] if judge else "an unnamed judge"
 
 
 def _chosen(models: Iterable[str], model: str, path: Path) -> str:

@@ -4,6 +4,7 @@ reading JSON with one clear message.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from equipoise.errors import DataError
+from equipoise.errors import DataError, first_line
 from equipoise.evaluate.benchmarks.records import BenchmarkResult, ItemScores
 from equipoise.evaluate.benchmarks.statistics import estimate, metrics_of
 from equipoise.evaluate.measures import Estimate
@@ -58,12 +59,15 @@ def read_lines(path: Path, kind: type[T], what: str) -> list[T]:
     return rows
 
 
-def decode(text: str | bytes, kind: type[T], what: str, place: str) -> T:
-    """A record of type `kind` from JSON. Raises DataError that names the place."""
+def decode(text: str, kind: type[T], what: str, place: str) -> T:
+    """A record of type `kind` from JSON, in which a harness may write NaN.
+
+    Raises DataError that names the place.
+    """
     try:
-        return msgspec.json.decode(text, type=kind)
-    except msgspec.MsgspecError as error:
-        raise DataError(f"{place}: is not {what}: {error}") from error
+        return msgspec.convert(json.loads(text), kind)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise DataError(f"{place}: is not {what}: {first_line(error)}") from error
     except RecursionError as error:
         raise DataError(f"{place}: is not {what}: it is nested too deeply") from error
 
