@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
-from equipoise.run import recipes
+from equipoise.evaluate.benchmarks.records import BenchmarkResult
+from equipoise.run import benchmarks, recipes
 from equipoise.run.directory import RunDirectory
-from equipoise.run.handle import Run
 
 
 @pytest.fixture
@@ -22,6 +22,11 @@ def folder(tmp_path):
 def player(folder):
     with RunDirectory.read(folder) as run:
         return next(iter(run.settings["players"]))
+
+
+def recorded(folder) -> list[BenchmarkResult]:
+    with RunDirectory.read(folder) as run:
+        return benchmarks.results(run.ledger)
 
 
 def results(value: float, version: str = "0.4.13") -> str:
@@ -42,14 +47,14 @@ def test_imported_scores_lie_beside_the_run(command, folder, player, tmp_path):
     [first] = command("import-scores", target, file, *options).facts
     assert first["player"] == f"{player}@0" and first["source"] == "lm_eval 0.4.13"
     command("import-scores", target, file, *options)  # again: nothing new
-    [row] = Run(folder).results()
-    assert row.result.metrics["acc"].mean == 0.6
+    [result] = recorded(folder)
+    assert result.metrics["acc"].mean == 0.6
     file.write_text(results(0.7))
     command("import-scores", target, file, *options)  # other numbers: shown instead
-    [row] = Run(folder).results()
-    assert row.result.metrics["acc"].mean == 0.7
+    [result] = recorded(folder)
+    assert result.metrics["acc"].mean == 0.7
     command("import-scores", target, file, *options, "--name", "arc of the start")
-    assert [row.result.name for row in Run(folder).results()] == [
+    assert [result.name for result in recorded(folder)] == [
         "arc_easy",
         "arc of the start",
     ]
@@ -68,7 +73,7 @@ def test_what_cannot_be_imported_is_one_message(command, folder, player, tmp_pat
     ):
         result = command("import-scores", target, file, "--from", source)
         assert result.code == 2 and message in result.err, result.err
-    assert not Run(folder).results()
+    assert not recorded(folder)
 
 
 def test_a_harness_that_cannot_be_used_is_one_message(command, folder, tmp_path):
