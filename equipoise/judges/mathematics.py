@@ -127,7 +127,8 @@ def looks_mathematical(answer: Any) -> bool:
     if isinstance(answer, (list, tuple, bool)):
         return False
     text = re.sub(r"\\(?:begin|end){[a-z]*}", "", str(answer))
-    text = re.sub(r"\\(?:text|mbox|mathrm)\s*{[^}]*}", "", text)
+    closed, brace, rest = text.rpartition("}")  # what follows is never closed
+    text = re.sub(r"\\(?:text|mbox|mathrm)\s*{[^}]*}", "", closed + brace) + rest
     names = re.findall(r"[A-Za-z]{3,}", re.sub(r"\\[A-Za-z]+", "", text))
     has_symbols = re.search(r"\d|\\[A-Za-z]|[=^+*/]", str(answer)) is not None
     return has_symbols and FUNCTIONS.issuperset(names)

@@ -18,15 +18,16 @@ Of two options, denying one states the other: "that is not true" is False.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from equipoise.judges.characters import even_width
 from equipoise.judges.pointwise import Pointwise, Verdict
 from equipoise.types import Prompt
 
+LONGEST = 20_000  # characters of an answer that are read
 TRUTH = ("True", "False")
 LETTERS_THAT_ARE_WORDS = ("A", "I")
 IS = (
@@ -133,6 +134,9 @@ def bare(text: str) -> str:
 
 def stated_option(text: str, options: Mapping[str, str]) -> str | None:
     """The label of the option that `text` states, or None."""
+    half = LONGEST // 2
+    if len(text) > LONGEST:  # an option is stated where an answer begins or ends
+        text = f"{text[:half]}\n{text[-half:]}"
     text = _even(text)
     ways: tuple[Callable[[str, Mapping[str, str]], Iterator[Statement]], ...] = (
         _alone,
@@ -148,7 +152,7 @@ def stated_option(text: str, options: Mapping[str, str]) -> str | None:
 
 def _even(text: str) -> str:
     """`text` with even width of characters, plain apostrophes, no emphasis, single spaces."""
-    text = unicodedata.normalize("NFKC", text).replace("’", "'").replace("**", "")
+    text = even_width(text).replace("’", "'").replace("**", "")
     return "\n".join(" ".join(line.split()) for line in text.strip().splitlines())
 
 
@@ -196,7 +200,8 @@ def _marked(text: str, options: Mapping[str, str]) -> Iterator[Statement]:
         name = re.escape(bare(option))
         if not name:
             continue
-        opens, line = rf"\A\W*{name}(?=$|[.!?,;:\n])", rf"^\W*{name}\W*$"
+        opens = rf"\A\W*{name}(?=$|[.!?,;:\n])"
+        line = rf"^[^\w\n]*{name}[^\w\n]*$"
         for match in re.finditer(f"{opens}|{line}", lower, re.MULTILINE):
             # What opens an answer is where it stands, however long its text.
             end = 1 if match.start() == 0 else match.end()

@@ -5,6 +5,9 @@ quotes, among other words), as `Score: 7/10`, as `[[7]]`, or be nothing but the 
 Where the question gave a code, only a verdict that carries it counts: an object with a
 field that equals the code, or a line `CODE: 7`. The judged text does not know the code,
 so nothing that the judge quotes from it can be taken for the verdict.
+
+A long reply is read at its end: the last verdict counts, and what takes more room than
+LONGEST is none. Reading takes time in proportion to the reply's length.
 """
 
 from __future__ import annotations
@@ -14,10 +17,15 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+LONGEST = 20_000  # characters of a reply, after its thoughts, that are read
+WORK = 50 * LONGEST  # characters that are read in search of objects
+LONGEST_NUMBER = 100  # characters of a value that may be a number
 SCORE_KEYS = ("score", "rating", "grade")
 BOXED = "boxed"
 CHOICE_KEYS = ("verdict", "winner", "choice", "better", "preferred", "preference")
@@ -44,6 +52,10 @@ class Unread:
 
 class JsonObject(list[tuple[str, Any]]):
     """The (key, value) pairs of a JSON object, repeated keys included."""
+
+
+OPENING = re.compile(r"\{\s*[\"}]")  # of an object in JSON
+DECODER = json.JSONDecoder(strict=False, object_pairs_hook=JsonObject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +109,7 @@ def read_choice(reply: str, labels: Sequence[str], code: str = "") -> str | Unre
     known = {label.casefold(): label for label in labels}
 
     def parse(value: Any) -> str | Unread:
-        text = re.sub(rf"^{NOUN}", "", str(value).strip().casefold())
+        text = re.sub(rf"^{NOUN}", "", _as_text(value).strip().casefold())
         label = known.get(text.strip(" .!*\"'"))
         if label is None:
             return Unread(f"the verdict {_brief(value)} is none of {', '.join(labels)}")
@@ -119,13 +131,14 @@ def without_thoughts(reply: str) -> str:
 
 
 def _last_verdict(reply: str, form: VerdictForm[V]) -> V | Unread:
-    text = without_thoughts(reply)
+    text = without_thoughts(reply)[-LONGEST:]
     if not text.strip():
         return Unread("the reply is empty")
     in_objects = list(_in_objects(text, form))
     in_words = _with_code(text, form) if form.code else _labelled(text, form)
+    starts = [verdict.start for verdict in in_objects]
     verdicts = in_objects + [
-        verdict for verdict in in_words if not _inside(verdict, in_objects)
+        verdict for verdict in in_words if not _inside(verdict, in_objects, starts)
     ]
     if not verdicts:
         with_code = " with the code of the question" if form.code else ""
@@ -133,10 +146,14 @@ def _last_verdict(reply: str, form: VerdictForm[V]) -> V | Unread:
     return max(verdicts, key=lambda verdict: (verdict.end, verdict.start)).value
 
 
-def _inside(verdict: PlacedVerdict[V], objects: Iterable[PlacedVerdict[V]]) -> bool:
-    return any(
-        whole.start <= verdict.start and verdict.end <= whole.end for whole in objects
-    )
+def _inside(
+    verdict: PlacedVerdict[V],
+    objects: Sequence[PlacedVerdict[V]],
+    starts: Sequence[int],
+) -> bool:
+    """Whether a verdict stands within one of the objects, which begin at `starts`."""
+    last = bisect_right(starts, verdict.start) - 1
+    return last >= 0 and verdict.end <= objects[last].end
 
 
 # -- objects
@@ -145,18 +162,35 @@ def _inside(verdict: PlacedVerdict[V], objects: Iterable[PlacedVerdict[V]]) -> b
 def _in_objects(text: str, form: VerdictForm[V]) -> Iterator[PlacedVerdict[V]]:
     """The verdict of each outermost object in the text that has one."""
     position = 0
-    while (start := text.find("{", position)) >= 0:
-        position = start + 1
-        parsed = _json(text, start) or _python_literal(text, start)
-        if parsed is None:
-            continue
-        tree, end = parsed
-        values = []
+    for start, (end, values) in sorted(_objects(text, form).items()):
+        if start >= position:
+            yield PlacedVerdict(start, end, _only_value(values, form))
+            position = end
+
+
+def _objects(text: str, form: VerdictForm[V]) -> dict[int, tuple[int, list[Any]]]:
+    """Start -> (end, verdicts) of the objects in the text that have some.
+
+    They are looked for from the last to the first, until as many characters were read
+    as WORK allows: many that never end would each be read to the text's end.
+    """
+    objects = {}
+    work = WORK
+    for brace in reversed(list(re.finditer(r"\{", text))):
+        start = brace.start()
+        tree, end = _json(text, start) if OPENING.match(text, start) else (None, start)
+        work -= end - start
+        literal = _python_literal(text, start) if tree is None else None
+        if literal is not None:
+            tree, end = literal
+        values: list[Any] = []
         for pairs in _all_objects(tree):
             values += _verdict_values(pairs, form)
         if values:
-            yield PlacedVerdict(start, end, _only_value(values, form))
-            position = end
+            objects[start] = end, values
+        if work < 0:
+            break
+    return objects
 
 
 def _only_value(values: Sequence[Any], form: VerdictForm[V]) -> V | Unread:
@@ -170,13 +204,14 @@ def _only_value(values: Sequence[Any], form: VerdictForm[V]) -> V | Unread:
     return next(iter(distinct.values()))
 
 
-def _json(text: str, start: int) -> tuple[Any, int] | None:
-    """The JSON object that begins at `start`, and where it ends."""
-    decoder = json.JSONDecoder(strict=False, object_pairs_hook=JsonObject)
+def _json(text: str, start: int) -> tuple[JsonObject | None, int]:
+    """The JSON object that begins at `start`, if there is one, and where reading ended."""
     try:
-        return decoder.raw_decode(text, start)
-    except (ValueError, RecursionError):
-        return None
+        return DECODER.raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        return None, error.pos
+    except (ValueError, RecursionError):  # a number of too many digits, deep nesting
+        return None, len(text)
 
 
 def _python_literal(text: str, start: int) -> tuple[Any, int] | None:
@@ -204,9 +239,9 @@ def _python_literal(text: str, start: int) -> tuple[Any, int] | None:
 
 def _all_objects(tree: Any) -> Iterator[JsonObject]:
     """The objects in a parsed text, outer ones first."""
-    waiting = [tree]
+    waiting = deque([tree])
     while waiting:
-        branch = waiting.pop(0)
+        branch = waiting.popleft()
         if isinstance(branch, JsonObject):
             yield branch
             waiting += [value for _, value in branch]
@@ -281,17 +316,20 @@ def _amount(value: Any, low: float, high: float) -> float | Unread:
     """A number in range, of a number or of a text like "7", "7/10" and "7 out of 10"."""
     if isinstance(value, (bool, type(None))):
         return Unread(f"the verdict {_brief(value)} is no number")
+    shown = _as_text(value).strip()
+    if len(shown) > LONGEST_NUMBER:
+        return Unread(f"the verdict {_brief(value)} is no number")
     parts = re.fullmatch(
-        rf"\s*({NUMBER})\s*"
+        rf"({NUMBER})\s*"
         r"(?:(?P<of>/|out\s+of)\s*(?P<whole>\d+(?:\.\d+)?)"
-        r"|(?P<to>-|–|to|or)\s*[\d.]+)?\s*",
-        str(value),
+        r"|(?P<to>-|–|to|or)\s*[\d.]+)?",
+        shown,
         re.IGNORECASE,
     )
     try:
-        text = parts[1].replace(",", ".").replace("−", "-") if parts else value
+        text = parts[1].replace(",", ".").replace("−", "-") if parts else shown
         number = float(text)
-    except (TypeError, ValueError, OverflowError):
+    except ValueError:
         return Unread(f"the verdict {_brief(value)} is no number")
     if parts and parts["to"]:
         return Unread(f"the verdict {_brief(value)} is two numbers")
@@ -302,6 +340,14 @@ def _amount(value: Any, low: float, high: float) -> float | Unread:
     return number
 
 
+def _as_text(value: Any) -> str:
+    """The value as a text; a kind's name where it has too many digits or levels."""
+    try:
+        return str(value)
+    except (ValueError, RecursionError):
+        return f"a {type(value).__name__} that is too large"
+
+
 def _brief(value: Any) -> str:
-    text = " ".join(str(value).split())
+    text = " ".join(_as_text(value)[:LONGEST].split())
     return repr(text if len(text) <= 80 else f"{text[:60]} … {text[-17:]}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib import resources
@@ -17,6 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from equipoise.component import imported
 from equipoise.errors import ConfigError, DataError
+from equipoise.judges.characters import even_width
 from equipoise.judges.mathematics import Checker
 from equipoise.judges.pointwise import Pointwise, Verdict
 from equipoise.types import Prompt
@@ -28,7 +28,7 @@ NUMBER = re.compile(
 
 def plain(text: str) -> str:
     """`text` without case, extra white space, width of characters and enclosing marks."""
-    even = unicodedata.normalize("NFKC", text).replace("’", "'").casefold()
+    even = even_width(text).replace("’", "'").casefold()
     return " ".join(even.split()).strip(" .!?,;:\"'`*()[]")
 
 

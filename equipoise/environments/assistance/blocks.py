@@ -10,6 +10,7 @@ The pay-off block is a matrix of six outcomes, as JSON. Source: GTAlign (arXiv
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -24,16 +25,13 @@ from equipoise.errors import DataError
 
 BLOCKS = ("thinking", "payoff", "analyze", "response")
 
-_WHOLE = re.compile(
-    "".join(rf"\s*<{name}>(.*?)</{name}>" for name in BLOCKS) + r"\s*", re.DOTALL
-)
-_BLOCK = {name: re.compile(rf"<{name}>(.*?)</{name}>", re.DOTALL) for name in BLOCKS}
 _TAG = re.compile(rf"</?(?:{'|'.join(BLOCKS)})>")
 _CELL = rf"\b({'|'.join(CELLS)})\b"
 _MENTION = re.compile(_CELL, re.IGNORECASE)
+# What is chosen is the next cell in the same part of a sentence.
 _CHOICE = re.compile(
-    r"\b(?:choos\w*|chose\w*|choice|pick\w*|select\w*|recommend\w*|best|strategy)\b"
-    r"[^.;\n]*?" + _CELL,
+    r"\b(?P<chooses>choos\w*|chose\w*|choice|pick\w*|select\w*|recommend\w*|best|"
+    rf"strategy)\b|{_CELL.replace('(', '(?P<cell>')}|(?P<ends>[.;\n])",
     re.IGNORECASE,
 )
 
@@ -73,7 +71,7 @@ class ParsedOutput:
         """
         if self.analyze is None:
             return None
-        cells = _CHOICE.findall(self.analyze) or _MENTION.findall(self.analyze)
+        cells = _chosen_cells(self.analyze) or _MENTION.findall(self.analyze)
         return cells[-1].upper() if cells else None
 
     @property
@@ -85,6 +83,27 @@ class ParsedOutput:
             "analyze": self.analyze,
             "response": self.response,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Where a block stands in a text, its tags included, and what is between them."""
+
+    name: str
+    start: int
+    end: int
+    content: str
+
+
+def find_block(text: str, name: str) -> Block | None:
+    """The first block of this name that is opened and closed."""
+    opening, closing = f"<{name}>", f"</{name}>"
+    start = text.find(opening)
+    stop = text.find(closing, start + len(opening)) if start >= 0 else -1
+    if stop < 0:
+        return None
+    content = text[start + len(opening) : stop].strip()
+    return Block(name, start, stop + len(closing), content)
 
 
 def parse(text: str, *, strict: bool = False) -> ParsedOutput:
@@ -126,30 +145,36 @@ def _blocks_of(
     text: str,
 ) -> tuple[str | None, str | None, str | None, str | None, list[str]]:
     """The contents of the four blocks, and what is wrong with their tags."""
-    whole = _WHOLE.fullmatch(text)
-    if whole is not None and not any(map(_TAG.search, whole.groups())):
-        thinking, payoff, analyze, response = (part.strip() for part in whole.groups())
-        return thinking, payoff, analyze, response, []
-    matches = [_BLOCK[name].search(text) for name in BLOCKS]
+    blocks = [find_block(text, name) for name in BLOCKS]
     thinking, payoff, analyze, response = (
-        None if match is None else match[1].strip() for match in matches
+        None if block is None else block.content for block in blocks
     )
+    present = [block for block in blocks if block]
     faults = [
-        *_tag_faults(text, matches),
-        *_order_faults(matches),
-        *_text_outside(text, matches),
+        *_tag_faults(text, blocks),
+        *_order_faults(present),
+        *_text_outside(text, present),
     ]
     return thinking, payoff, analyze, response, faults
 
 
-BlockMatches = Sequence[re.Match[str] | None]  # one a block, in the order of BLOCKS
+def _chosen_cells(analyze: str) -> list[str]:
+    """The cells that a word of choice leads to, in order."""
+    cells: list[str] = []
+    chooses = False
+    for match in _CHOICE.finditer(analyze):
+        if match["cell"] and chooses:
+            cells.append(match["cell"])
+        chooses = bool(match["chooses"])
+    return cells
 
 
-def _tag_faults(text: str, matches: BlockMatches) -> Iterator[str]:
+def _tag_faults(text: str, blocks: Sequence[Block | None]) -> Iterator[str]:
     """Which tags are missing or stand there more than once."""
-    for name, match in zip(BLOCKS, matches, strict=True):
-        opened, closed = text.count(f"<{name}>"), text.count(f"</{name}>")
-        if match is None:
+    tags = Counter(_TAG.findall(text))
+    for name, block in zip(BLOCKS, blocks, strict=True):
+        opened, closed = tags[f"<{name}>"], tags[f"</{name}>"]
+        if block is None:
             if opened and closed:
                 yield f"<{name}> is closed before it is opened"
             elif opened:
@@ -162,31 +187,23 @@ def _tag_faults(text: str, matches: BlockMatches) -> Iterator[str]:
             yield f"<{name}> stands there more than once"
 
 
-def _order_faults(matches: BlockMatches) -> Iterator[str]:
-    present = _present(matches)
-    if present != sorted(present):
-        order = ", ".join(name for *_, name in sorted(present))
+def _order_faults(present: Sequence[Block]) -> Iterator[str]:
+    in_order = sorted(present, key=lambda block: block.start)
+    if list(present) != in_order:
+        order = ", ".join(block.name for block in in_order)
         yield f"the blocks stand in the order {order}"
 
 
-def _text_outside(text: str, matches: BlockMatches) -> Iterator[str]:
-    present = sorted(_present(matches))
+def _text_outside(text: str, present: Sequence[Block]) -> Iterator[str]:
     end = 0
-    for start, stop, name in present:
-        if text[end:start].strip():
-            yield f"text stands outside the blocks, before <{name}>"
-        end = max(end, stop)
+    for block in sorted(present, key=lambda block: block.start):
+        if block.start < end:
+            yield f"<{block.name}> begins within another block"
+        if text[end : block.start].strip():
+            yield f"text stands outside the blocks, before <{block.name}>"
+        end = max(end, block.end)
     if present and text[end:].strip():
         yield "text stands outside the blocks, after the last one"
-
-
-def _present(matches: BlockMatches) -> list[tuple[int, int, str]]:
-    """(start, end, name) of each block that was found, in the order of BLOCKS."""
-    return [
-        (match.start(), match.end(), name)
-        for name, match in zip(BLOCKS, matches, strict=True)
-        if match
-    ]
 
 
 def write(thinking: str, matrix: PayoffMatrix, analyze: str, response: str) -> str:

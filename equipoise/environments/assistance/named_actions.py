@@ -13,10 +13,7 @@ from equipoise.environments.assistance.payoff_matrix import ACTIONS
 
 # Hints that name no label: what an action is, in words.
 HINTS = {
-    "AQ": re.compile(
-        r"\b(?:follow[- ]?up|answer\w*\b[^.;\n]*\b(?:and|then|plus)\b[^.;\n]*\b(?:ask|question))",
-        re.IGNORECASE,
-    ),
+    "AQ": re.compile(r"\bfollow[- ]?up", re.IGNORECASE),
     "CQ": re.compile(
         r"\b(?:clarif\w+|ask\w* (?:back|the user|for|which|what)|question back)",
         re.IGNORECASE,
@@ -27,29 +24,38 @@ HINTS = {
         re.IGNORECASE,
     ),
 }
+# Both, in this order: "answer … and then ask".
+ANSWER_AND_ASK = tuple(
+    re.compile(rf"\b(?:{words})", re.IGNORECASE)
+    for words in (r"answer\w*", r"(?:and|then|plus)\b", "ask|question")
+)
 _LABEL = re.compile(
-    rf"(?<![A-Za-z0-9])(?:[DV]Q\W*_?\W*)?({'|'.join(ACTIONS)})(?![A-Za-z0-9_])",
+    rf"(?<![A-Za-z0-9])(?:[DV]Q\W{{0,9}}_?\W{{0,9}})?({'|'.join(ACTIONS)})(?![A-Za-z0-9_])",
     re.IGNORECASE,
 )
-_CLAUSE = re.compile(r"[.;\n]+|,?\s+\b(?:but|while|whereas|although|though)\b\s*", re.I)
+_CLAUSE = re.compile(
+    r"[.;\n]+|(?:,|(?<!\s)(?=\s))\s++\b(?:but|while|whereas|although|though)\b\s*", re.I
+)
 # Between two labels of one list: "DA, CQ and AQ".
 _LISTING = re.compile(r"[\s,/&+*_`'\"()|]*(?:(?:and|or|as well as)[\s*_`'\"(]*)?", re.I)
 # What turns the label after it down: "over DA", "DA beats CQ", "not AQ".
 _AGAINST_NEXT = re.compile(
     r"\b(?:over|rather than|instead of|than|beats?|outdo(?:es)?|dominates?|avoid\w*|"
-    r"reject\w*|exclud\w*|rul\w+ out|neither|nor|not(?! dominated| only))\b"
-    r"(?!.*\b(?:by|is|are)\b)",
+    r"reject\w*|exclud\w*|rul\w+ out|neither|nor|not(?! dominated| only))\b",
     re.IGNORECASE,
 )
-# And the label before it: "DA is dominated", "CQ falls out".
-_AGAINST_LAST = re.compile(
-    r"\s*(?:\w+\s+){0,3}?(?<!non-)(?<!not )(?<!never )"
+# Where one of these follows, something else is turned down: "beats CQ is DA".
+_PASSIVE = re.compile(r"\b(?:by|is|are)\b", re.IGNORECASE)
+# What turns a label down that stands before it: "DA is dominated", "CQ falls out".
+_DOWN = re.compile(
+    r"(?<!non-)(?<!not )(?<!never )"
     r"(?:dominated|beaten|outdone|worse|worst|inferior|rejected|excluded|ruled out|"
     r"falls? out|loses?|off the front(?:ier)?|"
     r"not (?:on|in|part|optimal|efficient|best|chosen|worth|good)|"
     r"(?:isn|aren)['’]t (?:on|in|part|optimal|efficient|best|chosen|worth|good))\b",
     re.IGNORECASE,
 )
+_AGAINST_LAST = re.compile(rf"\s*(?:\w+\s+){{0,3}}?{_DOWN.pattern}", re.IGNORECASE)
 _CHOICE = re.compile(
     r"\b(?:choos\w*|chose\w*|choice|pick\w*|select\w*|recommend\w*|best|optimal|"
     r"optimum|prefer\w*|strategy|go(?:ing)? (?:for|with))\b",
@@ -99,9 +105,14 @@ def _kept(clause: str) -> Iterator[str]:
     for group in _lists(clause, labels):
         before = clause[end : group[0].start()]
         end = group[-1].end()
-        turned_down = _AGAINST_NEXT.search(before) or _AGAINST_LAST.match(clause[end:])
-        if not turned_down:
+        if not _turns_down_next(before) and not _AGAINST_LAST.match(clause, end):
             yield from (label[1].upper() for label in group)
+
+
+def _turns_down_next(text: str) -> bool:
+    """Whether `text` turns down the label that follows it."""
+    passive = max((match.start() for match in _PASSIVE.finditer(text)), default=-1)
+    return any(match.end() > passive for match in _AGAINST_NEXT.finditer(text))
 
 
 def _lists(clause: str, labels: Sequence[re.Match[str]]) -> list[list[re.Match[str]]]:
@@ -119,7 +130,25 @@ def _implied(text: str, actions: Collection[str]) -> bool:
     """Whether a clause without labels says in words what one of the actions is."""
     clauses = [clause for clause in _CLAUSE.split(text) if not _LABEL.search(clause)]
     return any(
-        HINTS[action].search(clause) and not _AGAINST_LAST.search(clause)
+        _hints_at(action, clause) and not _DOWN.search(clause)
         for action in actions
         for clause in clauses
     )
+
+
+def _hints_at(action: str, clause: str) -> bool:
+    """Whether a clause says in words what the action is."""
+    if HINTS[action].search(clause):
+        return True
+    return action == "AQ" and _in_order(clause, ANSWER_AND_ASK)
+
+
+def _in_order(text: str, patterns: Sequence[re.Pattern[str]]) -> bool:
+    """Whether each of the patterns matches after the one before it."""
+    end = 0
+    for pattern in patterns:
+        match = pattern.search(text, end)
+        if match is None:
+            return False
+        end = match.end()
+    return True

@@ -12,6 +12,7 @@ import ast
 import json
 import re
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from math import isfinite
 from typing import Any, NamedTuple
@@ -29,7 +30,7 @@ LONGEST = 20_000  # characters of a block that are read; a matrix takes some two
 VAST = 1e300  # numbers from here on are refused
 
 _STRAIGHT = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'"})
-_FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
+_FENCE = re.compile(r"```\w*\s*(.*)```", re.DOTALL)
 
 
 class MatrixError(DataError):
@@ -77,7 +78,7 @@ def read_matrix(block: str) -> PayoffMatrix:
         raise MatrixError(f"lacks {', '.join(missing)}")
     if len(values) > len(CELLS):
         foreign = next(key for key in values if key not in CELLS)
-        raise MatrixError(f"has a foreign key {foreign!r:.40}")
+        raise MatrixError(f"has a foreign key {_brief(foreign)}")
     return {name: _read_cell(name, values[name]) for name in CELLS}
 
 
@@ -87,14 +88,21 @@ def _read_cell(name: str, value: Any) -> Cell:
     cell = Cell(value["user"], value["LLM"])
     for side, payoff in zip(("user", "LLM"), cell, strict=True):
         if type(payoff) not in (int, float) or not -VAST < payoff < VAST:
-            raise MatrixError(f"{name}: {side} is {payoff!r:.40}, no finite number")
+            raise MatrixError(f"{name}: {side} is {_brief(payoff)}, no finite number")
     return cell
+
+
+def _brief(value: Any) -> str:
+    try:
+        return f"{value!r:.40}"
+    except (ValueError, RecursionError):  # a number of too many digits, nested lists
+        return f"of the kind {type(value).__name__}"
 
 
 def _read_value(block: str) -> Any:
     """The block as JSON, else as a Python literal. Raises MatrixError."""
     fenced = _FENCE.fullmatch(block)
-    text = fenced[1] if fenced else block
+    text = fenced[1].rstrip() if fenced else block
     if not text.isascii():
         text = text.translate(_STRAIGHT)
     try:
@@ -107,6 +115,8 @@ def _read_value(block: str) -> Any:
         fault = error.msg
     except (ValueError, RecursionError):
         fault = "cannot be read"
+    if not text.isascii():  # no matrix, and Python puts its names in order slowly
+        raise MatrixError(f"is not JSON: {fault}")
     try:
         with warnings.catch_warnings():
             # Warnings of odd escapes would name a place in no file.
@@ -119,8 +129,7 @@ def _read_value(block: str) -> Any:
 def _without_double_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        keys = [key for key, _ in pairs]
-        double = next(key for key in keys if keys.count(key) > 1)
+        double = Counter(key for key, _ in pairs).most_common(1)[0][0]
         raise MatrixError(f"has the key {double!r:.40} twice")
     return values
 

@@ -7,7 +7,6 @@ best. Source: GTAlign (arXiv 2510.08872), the traces of its cold start.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +15,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from equipoise.environments.assistance.blocks import parse, write
+from equipoise.environments.assistance.blocks import find_block, parse, write
 from equipoise.environments.assistance.game import PACKAGE
 from equipoise.environments.assistance.payoff_matrix import (
     MatrixError,
@@ -30,8 +29,6 @@ from equipoise.players.base import Actor, Player
 from equipoise.seeds import child
 from equipoise.template import Template
 from equipoise.types import Move, View, user
-
-_PAYOFF = re.compile(r"<payoff>(.*?)</payoff>", re.DOTALL)
 
 
 class TwoWriters(Player):
@@ -174,9 +171,11 @@ class TwoWritersActor:
         for draft, move in zip(drafts, moves, strict=True):
             if not draft.take(move, "the matrix's writer"):
                 continue
-            block = _PAYOFF.search(move.text)
+            block = find_block(move.text, "payoff")
             try:
-                draft.matrix = read_matrix((block[1] if block else move.text).strip())
+                draft.matrix = read_matrix(
+                    block.content if block else move.text.strip()
+                )
             except MatrixError as error:
                 draft.fail(f"the matrix's writer: its matrix {error}")
 

@@ -11,7 +11,7 @@ from equipoise.environments.assistance.blocks import BLOCKS
 from equipoise.serve.decoding import StopTexts
 
 RESPONSE_START, RESPONSE_END = "<response>", "</response>"
-_HIDDEN = re.compile(r"<(thinking|payoff|analyze)>.*?</\1>", re.DOTALL)
+_HIDDEN = re.compile(r"<(/?)(thinking|payoff|analyze)>")
 _TAGS = tuple(f"<{name}>" for name in BLOCKS)
 
 
@@ -67,7 +67,7 @@ class VisibleResponse:
         """An output that has no response block, as a response: without its hidden
         blocks if anything else is there.
         """
-        outside = _HIDDEN.sub("", self.output).strip()
+        outside = without_hidden(self.output).strip()
         visible, _ = StopTexts(self._stop).add(outside or self.output.strip())
         return visible
 
@@ -85,6 +85,23 @@ class VisibleResponse:
         kept = text.rstrip()
         self._space = text[len(kept) :]
         return kept
+
+
+def without_hidden(output: str) -> str:
+    """`output` without its hidden blocks; one that is never closed stays."""
+    last_closing = {
+        match[2]: match.start() for match in _HIDDEN.finditer(output) if match[1]
+    }
+    kept, end = [], 0
+    hidden = ""  # the name of the block that is open
+    for match in _HIDDEN.finditer(output):
+        closes, name = match[1], match[2]
+        if hidden and closes and name == hidden:
+            hidden, end = "", match.end()
+        elif not hidden and not closes and last_closing.get(name, -1) > match.start():
+            kept.append(output[end : match.start()])
+            hidden = name
+    return "".join([*kept, output[end:]])
 
 
 def _may_be_blocks(output: str) -> bool:
