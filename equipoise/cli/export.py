@@ -14,6 +14,14 @@ def export(
     folder: RunFolder,
     to: Annotated[Path, typer.Option(help="the folder to write Parquet files into")],
     push: Push = "",
+    answers: Annotated[
+        bool,
+        typer.Option(
+            "--answers",
+            help="instead, the answers to AlpacaEval, Arena-Hard and MT-Bench, in the "
+            "files that the official judges take",
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Export every record of a run to Parquet.
@@ -24,11 +32,15 @@ def export(
     """
     from equipoise.run.handle import Run
 
-    exported = Run(folder).export(to, push)
+    address = ""
+    if answers:
+        written = Run(folder).export_answers(to)
+    else:
+        written, address = Run(folder).export(to, push)
     if json:
-        show({str(path): rows for path, rows in exported.rows.items()})
+        show({str(path): rows for path, rows in written.items()})
         return
-    for path, rows in exported.rows.items():
+    for path, rows in written.items():
         typer.echo(f"{path}  {rows} rows")
-    if exported.address:
-        typer.echo(exported.address)
+    if address:
+        typer.echo(address)

@@ -37,7 +37,8 @@ class Pairwise(Comparing, QuestionSettings):
     model: Player = Field(description="the judging model, a player that no seat holds")
     text: str = Field(
         default="pairwise",
-        description="the question's template: a file, or the packaged one, pairwise",
+        description="the question's template: a file, or a packaged one (pairwise, or "
+        "pairwise_compact for small models)",
     )
 
     def questions(self, seats: int, pool: int) -> int:

@@ -260,10 +260,11 @@ def _fit(data: _Design, strength: float) -> np.ndarray:
 
 def _doubled(data: _Design) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(features, classes, weights) of twice the rows: a preference p is a win of weight
-    p and a loss of weight 1 − p.
+    p and a loss of weight 1 − p, and never quite 0, so that both classes are there.
     """
     won = np.repeat([1, 0], len(data.preference_R))
     weight = np.concatenate([data.preference_R, 1 - data.preference_R])
+    weight = np.maximum(weight, EPSILON)
     weight = weight * np.tile(data.weight_R, 2)
     return np.tile(data.feature_RF, (2, 1)), won, weight
 

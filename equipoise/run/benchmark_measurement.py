@@ -24,10 +24,14 @@ from equipoise.evaluate.benchmarks.records import (
     Likelihood,
 )
 from equipoise.judges.base import JudgeContext
-from equipoise.matches.base import Planned
 from equipoise.players.base import Actor, Scorer, TextScorer
 from equipoise.players.population import Population
 from equipoise.run.arena import MEETING
+from equipoise.run.benchmark_answers import (
+    PART,
+    planned_conversations,
+    recorded_answers,
+)
 from equipoise.run.benchmarks import SOURCE, STAGE, log, stage_key
 from equipoise.run.contexts import Contexts
 from equipoise.run.database import to_json
@@ -36,7 +40,6 @@ from equipoise.run.monitor import Monitor
 from equipoise.run.recorder import Recorder, chunks, most_common
 from equipoise.types import Match, Move, PlayerId, Turn, View, record_id
 
-PART = "benchmark"  # the split of prompts, matches and judgements of benchmarks
 OTHER = PlayerId("reference")  # who gave the answers that a set's data bring
 
 
@@ -133,11 +136,8 @@ class BenchmarkMeasurement:
     def _sampled(
         self, name: str, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
     ) -> dict[str, list[Answer]]:
-        planned = [
-            self._planned(benchmark, item, sample, player)
-            for item in items
-            for sample in range(benchmark.samples)
-        ]
+        seed = self._run.config.seed
+        planned = planned_conversations(seed, benchmark, items, player)
         self._monitor.stage(
             f"{name}: {player} answers", len(planned), player.generation
         )
@@ -147,20 +147,7 @@ class BenchmarkMeasurement:
             return actor.act(views, dice)
 
         self._recorder.play(planned, Conversation(), act)
-        matches = self._ledger.matches_of(plan.id for plan in planned)
-        answers: dict[str, list[Answer]] = {item.id: [] for item in items}
-        plans = iter(planned)
-        for item in items:
-            for sample in range(benchmark.samples):
-                turns = matches[next(plans).id].turns
-                answer = Answer(
-                    item=item.id,
-                    sample=sample,
-                    moves=tuple(turn.move for turn in turns),
-                    views=tuple(turn.view for turn in turns),
-                )
-                answers[item.id].append(answer)
-        return answers
+        return recorded_answers(self._ledger, seed, benchmark, items, player)
 
     def _actor(
         self,
@@ -173,19 +160,6 @@ class BenchmarkMeasurement:
         """
         with self._run.started_in():
             return self._population.actor_with(player, temperature, max_new_tokens)
-
-    def _planned(
-        self, benchmark: Benchmark, item: Item, sample: int, player: PlayerId
-    ) -> Planned:
-        """The conversation about an item; its id is that of all that decides it."""
-        prompt = asked_prompt(item)
-        decoding = (benchmark.temperature, benchmark.max_new_tokens)
-        seed = seeds.child(self._run.config.seed, PART, benchmark.seed)
-        content = to_json(prompt.messages)
-        identity = record_id(PART, seed, player, prompt.id, content, sample, *decoding)
-        dice = seeds.child(seed, "match", prompt.id, sample)
-        t = player.generation
-        return Planned(identity, t, PART, prompt, {"1": player}, dice)
 
     # -- the likelihood of choices
 

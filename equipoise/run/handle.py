@@ -183,6 +183,15 @@ class Run:
         address = repository.upload(folder, [*rows, *cards]) if repository else ""
         return Exported(rows, address)
 
+    def export_answers(self, to: str | Path) -> dict[Path, int]:
+        """Write the answers to AlpacaEval, Arena-Hard and MT-Bench as the files that the
+        official judges take: file -> answers. Reads the sets' data again.
+        """
+        from equipoise.run.benchmark_answers import write_answer_files
+
+        with self._read() as run:
+            return write_answer_files(run, Path(to))
+
     # -- going on, and looking anew
 
     def resume(

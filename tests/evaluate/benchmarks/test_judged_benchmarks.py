@@ -17,6 +17,7 @@ from equipoise.evaluate.benchmarks.answer_files import (
 )
 from equipoise.evaluate.benchmarks.base import Benchmark
 from equipoise.run import recipes
+from equipoise.run.benchmarks import results as run_results
 from equipoise.run.directory import RunDirectory
 from tests.benchmark_answers import answer, failed, judged, scored
 
@@ -276,12 +277,18 @@ def test_a_run_measures_them_by_name(scripted_run, write):
     run = api.evaluate(
         scripted_run, sets, None, [], None, players=[], player_settings=[]
     )
-    results = {row.result.benchmark: row.result for row in run.results()}
+    with RunDirectory.read(scripted_run) as recorded:
+        results = {row.benchmark: row for row in run_results(recorded.ledger)}
     # by_length gives a longer answer a higher grade, whatever the text asks for
     assert results["mt_bench"].score.mean == 10.0
     assert results["alpaca_eval"].metrics["win_rate"].mean == 1.0
     # its own start answers the same: a tie
     assert results["arena_hard"].score.mean == 0.5
+    written = run.export_answers(scripted_run / "answers")
+    names = {str(path.relative_to(scripted_run)) for path in written}
+    assert "answers/alpaca_eval/model@0/model_outputs.json" in names
+    assert list(written.values()) == [4, 8, 3]
+    assert answers_in(str(next(iter(written))))["81"] == (HOSTILE, HOSTILE)
     with pytest.raises(ConfigError, match="sets each answer beside another one; judge"):
         bad = {"kind": "arena_hard", "path": path["arena_hard"], "judge": "shorter"}
         api.evaluate(
