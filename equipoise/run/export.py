@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from equipoise.files import drafted
 from equipoise.locks import check_writable
 from equipoise.run.benchmarks import BENCHMARKS, benchmark_rows, recorded_results
 from equipoise.run.database import to_json
@@ -37,6 +38,7 @@ CHUNK = 10_000  # rows held in memory at a time
 def export(ledger: Ledger, folder: Path) -> dict[Path, int]:
     """Write every table to `folder`/NAME.parquet, in place of older files; returns file -> rows.
 
+    Each file appears whole or not at all.
     Raises RunError where the folder cannot be written.
     """
     import pyarrow as pa
@@ -49,7 +51,7 @@ def export(ledger: Ledger, folder: Path) -> dict[Path, int]:
         path = folder / f"{name}.parquet"
         schema = pa.schema([(column, _arrow(kind)) for column, kind in columns.items()])
         written[path] = 0
-        with pq.ParquetWriter(path, schema) as file:
+        with drafted(path) as draft, pq.ParquetWriter(draft, schema) as file:
             source = rows(ledger)
             while part := list(islice(source, CHUNK)):
                 file.write_table(pa.Table.from_pylist(part, schema=schema))

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluate.benchmarks.records import AgainstStart, BenchmarkResult
 from equipoise.evaluate.harnesses.base import Harness
+from equipoise.files import write_text
 from equipoise.judges.base import Judge
 from equipoise.locks import check_writable
 from equipoise.models.quiet import ignore_known_warnings
@@ -165,7 +166,7 @@ class Run:
         with self._read() as run:
             others = measurements_beside(run, beside)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(render(page(run, beside=others)), encoding="utf-8")
+            write_text(path, render(page(run, beside=others)))
         return path
 
     def export(self, to: str | Path, push: str = "") -> Exported:

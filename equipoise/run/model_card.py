@@ -111,7 +111,7 @@ def copy_cards(run: RunDirectory, folder: Path) -> list[Path]:
         if card.is_file():
             folder.mkdir(parents=True, exist_ok=True)
             copies.append(folder / f"{birth.player}.md")
-            copies[-1].write_bytes(card.read_bytes())
+            write_text(copies[-1], card.read_text(encoding="utf-8"))
     return copies
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import BudgetSpent, EquipoiseError, Stopped
+from equipoise.files import write_text
 from equipoise.report.elements import Change, Headline
 from equipoise.report.html import render
 from equipoise.run.config import RunConfig
@@ -55,7 +56,7 @@ def play_out(run: RunDirectory, monitor: Monitor | None = None) -> Played:
             stages = RunStages.of(run, monitor, trackers)
             league(stages, run.config.generations)
         monitor.stage("report")
-        report.write_text(render(page(run)), encoding="utf-8")
+        write_text(report, render(page(run)))
     except KeyboardInterrupt:
         raise Stopped(
             "stopped; everything recorded so far is kept. To go on: "
