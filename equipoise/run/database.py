@@ -196,7 +196,8 @@ class Database:
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows of a reading query."""
-        yield from self._db.execute(query, values)
+        # A cursor itself would be closed with this generator, after its database.
+        yield from map(tuple, self._db.execute(query, values))
 
     def _records(
         self, kind: type[T], query: str, values: Sequence[Any] = ()
@@ -216,7 +217,8 @@ class Database:
         for start in range(0, len(known), AT_ONCE):
             part = known[start : start + AT_ONCE]
             marks = ",".join("?" * len(part))
-            yield from self._db.execute(query.format(ids=marks), (*values, *part))
+            cursor = self._db.execute(query.format(ids=marks), (*values, *part))
+            yield from map(tuple, cursor)
 
 
 def to_json(record: Any) -> str:

@@ -13,6 +13,8 @@ from small import FINITE, settings
 import equipoise
 from equipoise.errors import RunError
 
+pytestmark = pytest.mark.long  # half a second each, most of it the run
+
 MINE = """
 from pathlib import Path
 from equipoise.ratings.elo import Elo

@@ -1,0 +1,91 @@
+"""All that a run recorded and wrote, to be compared with another run's."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+TABLES = {
+    "prompts": "id, split, generation, record",
+    "matches": "id, generation, split, record",
+    "judgements": "id, match, judge, split, record",
+    "pairs": "id, generation, learner, record",
+    "episodes": "id, learner, record",
+    "logprobs": "player, encoding, text, total, tokens",
+    "replies": "key, account, tokens",
+    "players": "name, generation, parent, learner",
+    "metrics": "stage, line, record",
+    "stages": "key, generation, stage, facts",
+}
+WEIGHTS = ("policy.json", "model.safetensors", "adapter_model.safetensors", "state.pt")
+TIMED = ("second", "runtime", "memory")  # in the names of what no two runs have alike
+
+
+def differences(calm: Path, killed: Path) -> list[str]:
+    """What differs between two runs, one line each."""
+    found = []
+    first, second = _records(calm), _records(killed)
+    for table in first:
+        if first[table] != second[table]:
+            missing = len(set(first[table]) - set(second[table]))
+            added = len(set(second[table]) - set(first[table]))
+            found.append(f"table {table}: {missing} rows missing or other, {added} new")
+    for what, read in (("weights", _weights), ("metrics.jsonl", _lines)):
+        if read(calm) != read(killed):
+            found.append(f"{what}: differ")
+    drafts = {path.name for path in (killed / "players").rglob(".*")} - {".state"}
+    return found + [f"draft left behind: {name}" for name in sorted(drafts)]
+
+
+def count(run: Path, table: str) -> int:
+    """How many rows a table has."""
+    with closing(sqlite3.connect(run / "ledger.sqlite")) as db:
+        return db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+
+
+def _records(run: Path) -> dict[str, list[str]]:
+    with closing(sqlite3.connect(run / "ledger.sqlite")) as db:
+        return {
+            table: sorted(
+                json.dumps([_untimed(value) for value in row])
+                for row in db.execute(f"SELECT {columns} FROM {table}")
+            )
+            for table, columns in TABLES.items()
+        }
+
+
+def _untimed(value: Any) -> Any:
+    """A column without what depends on the machine's speed; JSON as its values."""
+    if isinstance(value, str) and value.startswith("{"):
+        return _without_times(json.loads(value))
+    return value
+
+
+def _without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _without_times(inner)
+            for name, inner in value.items()
+            if not any(word in name for word in TIMED)
+        }
+    return (
+        [_without_times(inner) for inner in value] if isinstance(value, list) else value
+    )
+
+
+def _weights(run: Path) -> dict[str, bytes]:
+    paths = (run / "players").rglob("*")
+    return {str(p.relative_to(run)): p.read_bytes() for p in paths if p.name in WEIGHTS}
+
+
+def _lines(run: Path) -> list[Any]:
+    return list(_parsed(run / "metrics.jsonl"))
+
+
+def _parsed(path: Path) -> Iterator[Any]:
+    for line in path.read_text().splitlines():
+        yield _without_times(json.loads(line))
