@@ -32,6 +32,7 @@ def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B0
             {
                 "configuration": planned.config.model_dump(mode="json"),
                 "counts": asdict(planned.counts),
+                "sets": [asdict(planned_set) for planned_set in planned.sets],
                 "estimates": [
                     _estimate(cost) | _numbers(cost) for cost in planned.costs
                 ],
@@ -49,6 +50,11 @@ def _print(planned: RunPlan) -> None:
     console.print(Syntax(planned.config.yaml(), "yaml", background_color="default"))
     counts = {name: f"{number:,}" for name, number in asdict(planned.counts).items()}
     _print_table("what the run does", counts)
+    if planned.sets:
+        _print_table(
+            "what the named sets take, beside that",
+            {planned_set.name: planned_set.text() for planned_set in planned.sets},
+        )
     if planned.schedules:
         _print_table("settings by generation", planned.schedules)
     for cost in planned.costs:

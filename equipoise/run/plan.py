@@ -18,6 +18,7 @@ from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.prompts.split import PromptSplit
+from equipoise.run.benchmark_plan import SetPlan, plan_sets
 from equipoise.run.checks import check_run
 from equipoise.run.config import RunConfig
 from equipoise.run.cost import CostEstimate, Work, costs
@@ -58,13 +59,14 @@ class RunPlan:
     """What a run would do.
 
     `costs`: one for each group of learners that cost the same; `notes` say what had to
-    be assumed.
+    be assumed; `sets` are the named sets that are measured, which `counts` leave out.
     """
 
     config: RunConfig
     counts: RunCounts
     costs: tuple[CostEstimate, ...]
     notes: tuple[str, ...]
+    sets: tuple[SetPlan, ...] = ()
 
     @property
     def schedules(self) -> dict[str, str]:
@@ -99,7 +101,8 @@ def plan(config: RunConfig) -> RunPlan:
     )
     estimates, reading_notes = costs(config, work)
     notes = (*checked.notes, *reading_notes, *short_runs(config, counts))
-    return RunPlan(config, counts, estimates, notes)
+    sets = tuple(plan_sets(config, len(measured)))
+    return RunPlan(config, counts, estimates, notes, sets)
 
 
 def short_runs(config: RunConfig, counts: RunCounts) -> tuple[str, ...]:

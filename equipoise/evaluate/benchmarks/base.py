@@ -158,6 +158,10 @@ class Benchmark(Component):
         """
         return False
 
+    def judged_turns(self, item: Item) -> int:
+        """How many questions `questions` asks of each answer to this item."""
+        return 0 if self.judge is None else 1
+
     def questions(
         self,
         items: Sequence[Item],
