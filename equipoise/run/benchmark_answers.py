@@ -12,7 +12,7 @@ from equipoise import seeds
 from equipoise.errors import RunError
 from equipoise.evaluate.benchmarks.answer_files import FORMS, answer_rows
 from equipoise.evaluate.benchmarks.base import Benchmark
-from equipoise.evaluate.benchmarks.conversation import asked_prompt
+from equipoise.evaluate.benchmarks.conversation import Conversation, asked_prompt
 from equipoise.evaluate.benchmarks.records import Answer, BenchmarkResult, Item
 from equipoise.files import write_text
 from equipoise.locks import check_writable
@@ -22,7 +22,7 @@ from equipoise.run.benchmarks import SOURCE, recorded_results
 from equipoise.run.database import to_json
 from equipoise.run.directory import RunDirectory
 from equipoise.run.ledger import Ledger
-from equipoise.types import PlayerId, record_id
+from equipoise.types import Match, PlayerId, record_id
 
 PART = "benchmark"  # the split of prompts, matches and judgements of benchmarks
 
@@ -30,35 +30,38 @@ PART = "benchmark"  # the split of prompts, matches and judgements of benchmarks
 def planned_conversations(
     run_seed: int, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
 ) -> list[Planned]:
-    """A conversation for each item and sample, in order; its id is that of everything
-    that decides it.
+    """A conversation, or a match of the set's game, for each item and sample, in order,
+    the player in all seats; its id is that of everything that decides it.
     """
     seed = seeds.child(run_seed, PART, benchmark.seed)
     decoding = (benchmark.temperature, benchmark.max_new_tokens)
+    game = benchmark.game_played
     plans = []
     for item in items:
         prompt = asked_prompt(item)
-        content = to_json(prompt.messages)
+        content = [to_json(prompt.messages)]
+        if not isinstance(game, Conversation):  # whose rules may read facts
+            content = [to_json(prompt), to_json(game.settings())]
         for sample in range(benchmark.samples):
             identity = record_id(
-                PART, seed, player, prompt.id, content, sample, *decoding
+                PART, seed, player, prompt.id, *content, sample, *decoding
             )
             dice = seeds.child(seed, "match", prompt.id, sample)
-            seats = {"1": player}
+            seats = dict.fromkeys(game.seats_for(prompt), player)
             plans.append(
                 Planned(identity, player.generation, PART, prompt, seats, dice)
             )
     return plans
 
 
-def recorded_answers(
+def recorded_matches(
     ledger: Ledger,
     run_seed: int,
     benchmark: Benchmark,
     items: Sequence[Item],
     player: PlayerId,
-) -> dict[str, list[Answer]]:
-    """Item id -> the answers that are recorded, which must be all.
+) -> list[tuple[Item, Match]]:
+    """Every item with each of its recorded matches, which must be all.
 
     Raises RunError where one is not.
     """
@@ -70,14 +73,30 @@ def recorded_answers(
             f"{benchmark.kind}: {missing} of {len(plans)} answers of {player} are not "
             "recorded; its data or settings are not those that were measured"
         )
+    asked = [item for item in items for _ in range(benchmark.samples)]
+    return [(item, matches[plan.id]) for item, plan in zip(asked, plans, strict=True)]
+
+
+def recorded_answers(
+    ledger: Ledger,
+    run_seed: int,
+    benchmark: Benchmark,
+    items: Sequence[Item],
+    player: PlayerId,
+) -> dict[str, list[Answer]]:
+    """Item id -> the answers that are recorded, which must be all: one for each sample
+    and seat.
+
+    Raises RunError where one is not.
+    """
     answers: dict[str, list[Answer]] = {item.id: [] for item in items}
-    remaining = iter(plans)
-    for item in items:
-        for sample in range(benchmark.samples):
-            turns = matches[next(remaining).id].turns
+    played = recorded_matches(ledger, run_seed, benchmark, items, player)
+    for item, match in played:
+        for seat in match.seats:
+            turns = [turn for turn in match.turns if turn.seat == seat]
             answer = Answer(
                 item=item.id,
-                sample=sample,
+                sample=len(answers[item.id]),
                 moves=tuple(turn.move for turn in turns),
                 views=tuple(turn.view for turn in turns),
             )

@@ -11,34 +11,37 @@ from dataclasses import replace as with_changes
 import msgspec
 
 from equipoise import seeds
-from equipoise.errors import ConfigError, NoSignal
+from equipoise.errors import NoSignal
 from equipoise.evaluate.benchmarks.base import Benchmark
 from equipoise.evaluate.benchmarks.conversation import Conversation, asked_prompt
 from equipoise.evaluate.benchmarks.records import (
     Answer,
     BenchmarkResult,
-    Continuation,
     Item,
     Judged,
     JudgeQuestion,
-    Likelihood,
 )
-from equipoise.judges.base import JudgeContext
-from equipoise.players.base import Actor, Scorer, TextScorer
+from equipoise.judges.base import Judge, JudgeContext
 from equipoise.players.population import Population
 from equipoise.run.arena import MEETING
-from equipoise.run.benchmark_answers import (
-    PART,
-    planned_conversations,
-    recorded_answers,
-)
+from equipoise.run.benchmark_answers import PART
+from equipoise.run.benchmark_asking import BenchmarkAsking
 from equipoise.run.benchmarks import SOURCE, STAGE, log, stage_key
 from equipoise.run.contexts import Contexts
 from equipoise.run.database import to_json
 from equipoise.run.directory import RunDirectory
 from equipoise.run.monitor import Monitor
-from equipoise.run.recorder import Recorder, chunks, most_common
-from equipoise.types import Match, Move, PlayerId, Turn, View, record_id
+from equipoise.run.recorder import Recorder, most_common
+from equipoise.types import (
+    Judgement,
+    Match,
+    Move,
+    PlayerId,
+    Prompt,
+    Turn,
+    View,
+    record_id,
+)
 
 OTHER = PlayerId("reference")  # who gave the answers that a set's data bring
 
@@ -56,7 +59,7 @@ class BenchmarkMeasurement:
     ) -> None:
         self._run = run
         self._ledger = run.ledger
-        self._population = population
+        self._asking = BenchmarkAsking(run, population, recorder, monitor)
         self._recorder = recorder
         self._contexts = contexts
         self._monitor = monitor
@@ -94,8 +97,15 @@ class BenchmarkMeasurement:
         self._ledger.add_prompts(
             [asked_prompt(item) for item in items], PART, player.generation
         )
-        answers = self._answers(name, benchmark, items, player)
-        judged = self._judged(name, benchmark, items, player, answers)
+        answers = self._asking.answers(name, benchmark, items, player)
+        if benchmark.judge is None:
+            judged = []
+        elif isinstance(benchmark.game_played, Conversation):
+            judged = self._judged(
+                name, benchmark, benchmark.judge, items, player, answers
+            )
+        else:
+            judged = self._judged_games(name, benchmark, benchmark.judge, items, player)
         scores = benchmark.score(items, answers, judged)
         result = benchmark.summary(scores, items)
         reasons = Counter(row.reason for row in scores if row.reason)
@@ -116,123 +126,76 @@ class BenchmarkMeasurement:
         seed = self._run.config.seed
         return record_id(benchmark.digest, seed, *map(to_json, items))[:16]
 
-    # -- asking the player
-
-    def _answers(
-        self,
-        name: str,
-        benchmark: Benchmark,
-        items: Sequence[Item],
-        player: PlayerId,
-    ) -> dict[str, list[Answer]]:
-        """Item id -> the player's answers, asked where they are not recorded."""
-        sampled = [item for item in items if not item.choices]
-        scored = [item for item in items if item.choices]
-        answers = self._sampled(name, benchmark, sampled, player) if sampled else {}
-        if scored:
-            answers |= self._likelihoods(name, scored, player)
-        return answers
-
-    def _sampled(
-        self, name: str, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
-    ) -> dict[str, list[Answer]]:
-        seed = self._run.config.seed
-        planned = planned_conversations(seed, benchmark, items, player)
-        self._monitor.stage(
-            f"{name}: {player} answers", len(planned), player.generation
-        )
-
-        def act(asked: PlayerId, views: list[View], dice: list[int]) -> list[Move]:
-            actor = self._actor(asked, benchmark.temperature, benchmark.max_new_tokens)
-            return actor.act(views, dice)
-
-        self._recorder.play(planned, Conversation(), act)
-        return recorded_answers(self._ledger, seed, benchmark, items, player)
-
-    def _actor(
-        self,
-        player: PlayerId,
-        temperature: float | None = None,
-        max_new_tokens: int | None = None,
-    ) -> Actor:
-        """The open actor. Relative paths of players mean what they meant when the run
-        was started, those of sets and their judges what they mean now.
-        """
-        with self._run.started_in():
-            return self._population.actor_with(player, temperature, max_new_tokens)
-
-    # -- the likelihood of choices
-
-    def _likelihoods(
-        self, name: str, items: Sequence[Item], player: PlayerId
-    ) -> dict[str, list[Answer]]:
-        actor = self._actor(player)
-        if not isinstance(actor, Scorer):
-            kind = self._run.config.players[player.name].kind
-            raise ConfigError(
-                f"{name}: players.{player.name}: a player of kind '{kind}' gives no "
-                "likelihoods of given answers; measure a local model, or a set whose "
-                "answers are generated"
-            )
-        rows = [text for item in items for text in item.continuations]
-        self._monitor.stage(f"{name}: {player} scores", len(rows), player.generation)
-        keys = [row.key for row in rows]
-        known = self._ledger.logprobs(player, actor.encoding, keys)
-        for chunk in chunks(rows, self._run.config.commit_every):
-            missing = {row.key: row for row in chunk if row.key not in known}
-            for plain in (False, True):
-                part = {key: row for key, row in missing.items() if row.plain == plain}
-                if part:
-                    texts = list(part)
-                    values = _logprobs(name, player, actor, list(part.values()), plain)
-                    self._ledger.add_logprobs(player, actor.encoding, texts, values)
-                    known |= dict(zip(texts, values, strict=True))
-            self._monitor.advance(len(chunk))
-        return {
-            item.id: [
-                Answer(
-                    item=item.id,
-                    likelihoods=tuple(
-                        Likelihood(*known[text.key]) for text in item.continuations
-                    ),
-                )
-            ]
-            for item in items
-        }
-
     # -- judging
 
     def _judged(
         self,
         name: str,
         benchmark: Benchmark,
+        judge: Judge,
         items: Sequence[Item],
         player: PlayerId,
         answers: Mapping[str, Sequence[Answer]],
     ) -> list[Judged]:
         """What the judge makes of the answers, in the order of `questions`."""
-        judge = benchmark.judge
-        if judge is None:
-            return []
         start = PlayerId(player.name)
         others: Mapping[str, Sequence[Answer]] = {}
         if benchmark.against_start:
-            others = self._answers(name, benchmark, items, start)
+            others = self._asking.answers(name, benchmark, items, start)
         questions = benchmark.questions(items, answers, others)
         opponent = start if benchmark.against_start else OTHER
         matches = [self._shown(q, benchmark, player, opponent) for q in questions]
-        prompts = {question.prompt.id: question.prompt for question in questions}
-        self._ledger.add_prompts(prompts.values(), PART, player.generation)
         self._ledger.add_matches(matches)
-        self._monitor.stage(f"{name}: judge {player}", len(matches), player.generation)
-        self._recorder.judge(judge.at(self._context(benchmark)), matches, prompts)
-        recorded = self._ledger.judgements_of([m.id for m in matches], judge.name)
+        prompts = [question.prompt for question in questions]
+        judgements = self._judgements(name, benchmark, judge, matches, prompts, player)
+        return [
+            Judged(question, judgement.utilities("1") or None, judgement.reason)
+            for question, judgement in zip(questions, judgements, strict=True)
+        ]
+
+    def _judged_games(
+        self,
+        name: str,
+        benchmark: Benchmark,
+        judge: Judge,
+        items: Sequence[Item],
+        player: PlayerId,
+    ) -> list[Judged]:
+        """What the judge makes of matches of a game, by item, sample and seat."""
+        played = self._asking.matches(name, benchmark, items, player)
+        matches = [match for _, match in played]
+        prompts = [item.prompt for item, _ in played]
+        judgements = self._judgements(name, benchmark, judge, matches, prompts, player)
         judged = []
-        for question, match in zip(questions, matches, strict=True):
-            judgement = recorded[match.id]
-            utilities = judgement.utilities("1") or None
-            judged.append(Judged(question, utilities, judgement.reason))
+        samples: Counter[str] = Counter()
+        for (item, match), judgement in zip(played, judgements, strict=True):
+            last = {turn.seat: turn.move for turn in match.turns}
+            for seat in match.seats:
+                move = last.get(seat, Move("", "error", error="it never moved"))
+                question = JudgeQuestion(
+                    item.id, samples[item.id], 0, item.prompt, move
+                )
+                utilities = judgement.utilities(seat) or None
+                judged.append(Judged(question, utilities, judgement.reason))
+                samples[item.id] += 1
         return judged
+
+    def _judgements(
+        self,
+        name: str,
+        benchmark: Benchmark,
+        judge: Judge,
+        matches: Sequence[Match],
+        prompts: Sequence[Prompt],
+        player: PlayerId,
+    ) -> list[Judgement]:
+        """The judgement of each match on its prompt, made where none is recorded."""
+        by_id = {prompt.id: prompt for prompt in prompts}
+        self._ledger.add_prompts(by_id.values(), PART, player.generation)
+        self._monitor.stage(f"{name}: judge {player}", len(matches), player.generation)
+        self._recorder.judge(judge.at(self._context(benchmark)), matches, by_id)
+        recorded = self._ledger.judgements_of([m.id for m in matches], judge.name)
+        return [recorded[match.id] for match in matches]
 
     def _shown(
         self,
@@ -250,9 +213,9 @@ class BenchmarkMeasurement:
             seats["2"] = opponent
         texts = [turn.move.text for turn in turns]
         seed = seeds.child(self._run.config.seed, PART, benchmark.seed)
-        identity = record_id(
-            "shown", seed, question.prompt.id, question.sample, *seats.values(), *texts
-        )
+        # The facts are part of it, for judges read them.
+        content = (to_json(question.prompt), question.sample)
+        identity = record_id("shown", seed, *content, *seats.values(), *texts)
         return Match(
             id=identity,
             generation=player.generation,
@@ -268,26 +231,4 @@ class BenchmarkMeasurement:
         """The same for every player, so that all are judged alike."""
         context = self._contexts.judge(0)
         seed = seeds.child(self._run.config.seed, PART, "judge", benchmark.seed)
-        return with_changes(context, game=Conversation(), seed=seed)
-
-
-def _logprobs(
-    name: str,
-    player: PlayerId,
-    actor: Actor,
-    rows: Sequence[Continuation],
-    plain: bool,
-) -> list[tuple[float, int]]:
-    """(log p of each text after what comes before it, its tokens)."""
-    texts = [row.text for row in rows]
-    if not plain:
-        assert isinstance(actor, Scorer)
-        chats = [row.messages for row in rows]
-        return actor.logprobs(chats, texts, whole=True, cut=[True] * len(rows))
-    if not isinstance(actor, TextScorer):
-        raise ConfigError(
-            f"{name}: {player} cannot score plain texts without a chat template; "
-            "measure a local model"
-        )
-    contexts = [row.messages[-1].content for row in rows]
-    return actor.continuation_logprobs(contexts, texts)
+        return with_changes(context, game=benchmark.game_played, seed=seed)

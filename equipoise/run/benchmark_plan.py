@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from pydantic import BaseModel
 
 from equipoise.evaluate.benchmarks.base import Benchmark
 from equipoise.evaluate.benchmarks.records import Item
-from equipoise.judges.base import Judge
 from equipoise.players.base import Player
 from equipoise.players.endpoint_settings import EndpointSettings
+from equipoise.run.benchmark_checks import players_in
 from equipoise.run.config import RunConfig
 
 BYTES_PER_TOKEN = 4  # of English text, about
@@ -88,7 +85,7 @@ def _plan(
         read = prompt_tokens + seats * max(lengths) + TEMPLATE_TOKENS
         costs += [
             len(names) * questions * _price(model, read, _longest(None, model))
-            for model in _models_of(judge)
+            for _, model in players_in(judge, "judge")
             if _has_price(model)
         ]
     return SetPlan(
@@ -125,19 +122,3 @@ def _price(player: Player, tokens_in: float, tokens_out: float) -> float:
     assert isinstance(player, EndpointSettings) and player.prices is not None
     prices = player.prices
     return (tokens_in * prices.input + tokens_out * prices.output) / 1e6
-
-
-def _models_of(judge: Judge) -> list[Player]:
-    return list(_players_in(judge))
-
-
-def _players_in(part: Any) -> Iterator[Player]:
-    """Every player in a judge's settings, those of its judges too."""
-    if isinstance(part, Player):
-        yield part
-    elif isinstance(part, BaseModel):
-        for name in type(part).model_fields:
-            yield from _players_in(getattr(part, name))
-    elif isinstance(part, list | tuple):
-        for inner in part:
-            yield from _players_in(inner)

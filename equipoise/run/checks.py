@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from pydantic import BaseModel
-
 from equipoise import seeds
 from equipoise.errors import ConfigError, UserError
 from equipoise.judges.base import Judge, JudgeContext
@@ -24,7 +22,7 @@ from equipoise.matches.base import MatchContext
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.prompts.split import PromptSplit, fit_counts, split_source
-from equipoise.run.benchmark_checks import check_sets
+from equipoise.run.benchmark_checks import check_sets, players_in
 from equipoise.run.config import RunConfig
 from equipoise.types import PlayerId, Prompt
 
@@ -88,7 +86,7 @@ def _measuring_judges(config: RunConfig) -> dict[str, Judge]:
 
 def _faults_of_parts(config: RunConfig) -> Iterator[str]:
     """What the parts say of themselves and of each other."""
-    for place, player in _players(config.model_copy(), ""):
+    for place, player in players_in(config.model_copy(), ""):
         for fault in player.faults():
             yield f"{place}: {fault}"
     pool = [PlayerId(name) for name in config.players]
@@ -116,17 +114,6 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
 
 def _nobody_plays(player: Player | PlayerId) -> Any:
     raise AssertionError("nobody is asked anything before the run begins")
-
-
-def _players(part: Any, place: str) -> Iterator[tuple[str, Player]]:
-    """(place in the configuration, player) of every player in it, those of judges too."""
-    if isinstance(part, Player):
-        yield place, part
-    if isinstance(part, BaseModel):
-        part = {name: getattr(part, name) for name in type(part).model_fields}
-    if isinstance(part, Mapping):
-        for name, inner in part.items():
-            yield from _players(inner, f"{place}.{name}".lstrip("."))
 
 
 def _faults_of_sets(config: RunConfig) -> Iterator[str]:

@@ -90,18 +90,18 @@ def plan(config: RunConfig) -> RunPlan:
     config, split = checked.config, checked.split
     counts = count(config, split)
     measured = [t for t in range(config.generations + 1) if _due(config, t)]
+    sets = tuple(plan_sets(config, len(measured)))
     work = Work(
-        answers=counts.answers,
+        answers=counts.answers + sum(of_set.answers for of_set in sets),
         matches=counts.matches + counts.held_out_matches,
         stages=config.generations + len(measured),
         examples=2 * counts.pairs_at_most + counts.episodes_at_most,
         steps=counts.optimizer_steps_at_most,
         scored=counts.opponent_log_probabilities_at_most,
-        questions=counts.questions_to_judges,
+        questions=counts.questions_to_judges + sum(of_set.questions for of_set in sets),
     )
     estimates, reading_notes = costs(config, work)
     notes = (*checked.notes, *reading_notes, *short_runs(config, counts))
-    sets = tuple(plan_sets(config, len(measured)))
     return RunPlan(config, counts, estimates, notes, sets)
 
 

@@ -23,6 +23,7 @@ from pydantic import Field
 
 from equipoise.component import Component, essence
 from equipoise.errors import DataError
+from equipoise.evaluate.benchmarks.conversation import Conversation
 from equipoise.evaluate.benchmarks.records import (
     Answer,
     BenchmarkResult,
@@ -32,6 +33,7 @@ from equipoise.evaluate.benchmarks.records import (
     JudgeQuestion,
 )
 from equipoise.evaluate.benchmarks.statistics import estimate, grouped, metrics_of
+from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.types import Prompt, record_id
 
@@ -93,6 +95,10 @@ class Benchmark(Component):
         None, description="any judge of the run's kinds; null: a rule scores"
     )
     seed: int = Field(0, ge=0, description="of sampling and of the judge's choices")
+    varied: dict[str, str] = Field(
+        default_factory=dict,
+        description="which settings a sweep changed to what; `--sweep` fills it in",
+    )
 
     @property
     @abstractmethod
@@ -145,6 +151,11 @@ class Benchmark(Component):
             yield (
                 f"judge '{self.judge.kind}' can judge no answer to these items: {why[0]}"
             )
+
+    @property
+    def game_played(self) -> Game:
+        """How an item is asked: by default its prompt and turns, as a chat."""
+        return Conversation()
 
     @property
     def compares(self) -> bool:
@@ -210,7 +221,7 @@ class Benchmark(Component):
         """A hash of the settings that, with the items, determine the result: not of
         budgets, addresses, and how the set is used (`part`).
         """
-        left_out = {"part", "limit", *self.data_fields}
+        left_out = {"part", "limit", "varied", *self.data_fields}
         values = essence(self.model_dump(mode="json", exclude=left_out))
         text = json.dumps(values, sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()

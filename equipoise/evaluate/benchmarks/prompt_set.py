@@ -4,19 +4,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
 from equipoise.errors import DataError
 from equipoise.evaluate.benchmarks.base import Benchmark
+from equipoise.evaluate.benchmarks.conversation import Conversation
 from equipoise.evaluate.benchmarks.records import (
     Answer,
     Item,
     ItemScores,
     Judged,
 )
+from equipoise.games.base import Game
+from equipoise.judges.base import JudgeContext
 from equipoise.prompts.base import Prompts
 from equipoise.types import Prompt
 
@@ -34,6 +37,11 @@ class PromptSet(Benchmark):
     data_fields: ClassVar[tuple[str, ...]] = ("prompts",)
 
     prompts: Prompts = Field(description="any source of prompts; a file's path alone")
+    game: Game | None = Field(
+        None,
+        description="the rules by which a prompt is played, such as those that the "
+        "player was trained in; null: it is asked as it stands",
+    )
     utility: str = Field(
         "score", description="the judge's utility that is the headline"
     )
@@ -50,6 +58,33 @@ class PromptSet(Benchmark):
         if isinstance(value, str) and value not in Prompts.known_kinds():
             return {"kind": "files", "path": value}
         return value
+
+    @property
+    def game_played(self) -> Game:
+        """The set's game, or the prompt as it stands."""
+        return self.game or Conversation()
+
+    def faults(self, items: Sequence[Item], context: JudgeContext) -> Iterator[str]:
+        """Those of any set, and a game that no player can play by itself."""
+        yield from super().faults(items, context)
+        if self.game is None:
+            return
+        roles = {
+            self.game.role(s) for i in items for s in self.game.seats_for(i.prompt)
+        }
+        if len(roles) > 1:
+            yield (
+                f"game '{self.game.kind}' has the roles {', '.join(sorted(roles))}, "
+                "and a set measures one player alone; a verb of the game, such as "
+                "crossplay, lets players meet"
+            )
+        elif self.compares:
+            yield (
+                f"judge '{self.judge and self.judge.kind}' compares answers, and "
+                f"matches of game '{self.game.kind}' are judged one by one; leave out "
+                "game, or name a judge that scores"
+            )
+        yield from self.game.faults([item.prompt for item in items])
 
     @property
     def headline(self) -> str:
