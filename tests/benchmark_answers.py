@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-
-import pytest
+from typing import Any, TypeVar
 
 from equipoise.evaluate.benchmarks.base import Benchmark
 from equipoise.evaluate.benchmarks.conversation import asked_prompt
@@ -19,9 +17,12 @@ from equipoise.evaluate.benchmarks.records import (
 )
 from equipoise.types import Message, Move, View, user
 
-SHARED = Path("/work/shared/data/benchmarks")
-absent = not SHARED.is_dir()
-needs_data = pytest.mark.skipif(absent, reason="the real inputs are not at hand")
+B = TypeVar("B", bound=Benchmark)
+
+
+def made(kind: type[B], **settings: Any) -> B:
+    """The benchmark with these settings."""
+    return kind.model_validate(settings)
 
 
 def answer(item: Item, *texts: str, sample: int = 0) -> Answer:

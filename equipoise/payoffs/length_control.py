@@ -129,9 +129,9 @@ def length_controlled_interval(
     hard_B = None if difficulty_B is None else np.asarray(difficulty_B, float)
 
     def rate(rows_B: np.ndarray) -> float:
-        drawn = [column[rows_B] for column in columns]
+        wins, own, base = [column[rows_B] for column in columns]
         of_rows = None if hard_B is None else hard_B[rows_B]
-        data = _design(*drawn, of_rows, anchors)
+        data = _design(wins, own, base, of_rows, anchors)
         return _reported(data, _fit(data, whole.strength), whole.strength).win_rate
 
     count = len(columns[0])

@@ -35,7 +35,7 @@ BOLD = re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__")
 FEATURES = ("length", "headers", "lists", "bold")
 
 
-def style(text: str) -> tuple[int, int, int, int]:
+def style(text: str) -> tuple[int, ...]:
     """(length, headers, list items, bold passages) of an answer.
 
     Length is in words and single marks, which stand for tokens; the rest is Markdown

@@ -75,7 +75,7 @@ def case(name: str) -> Case:
 def official(data: Case, form: str) -> dict[str, float]:
     """The package's own figures for a case, in percent."""
     import pandas
-    from alpaca_eval.metrics import glm_winrate
+    from alpaca_eval.metrics import glm_winrate  # pyright: ignore[reportMissingImports]
 
     gamed = pandas.DataFrame(
         {

@@ -38,7 +38,7 @@ class IFEval(Published):
     """
 
     kind: Literal["ifeval"] = "ifeval"
-    data: ClassVar[HubData] = HubData("google/IFEval", split="train")
+    data: ClassVar[HubData | None] = HubData("google/IFEval", split="train")
     licence: ClassVar[str] = "Apache 2.0, Google Research"
 
     temperature: float | None = Field(

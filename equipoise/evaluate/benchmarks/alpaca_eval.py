@@ -50,7 +50,7 @@ class AlpacaEval(Published):
     """
 
     kind: Literal["alpaca_eval"] = "alpaca_eval"
-    data: ClassVar[HubData] = HubData(
+    data: ClassVar[HubData | None] = HubData(
         "tatsu-lab/alpaca_eval", "alpaca_eval_gpt4_baseline", "eval"
     )
     data_fields: ClassVar[tuple[str, ...]] = ("path",)

@@ -57,7 +57,9 @@ class ArenaHard(Published):
     """
 
     kind: Literal["arena_hard"] = "arena_hard"
-    data: ClassVar[HubData] = HubData("lmarena-ai/arena-hard-auto-v0.1", split="train")
+    data: ClassVar[HubData | None] = HubData(
+        "lmarena-ai/arena-hard-auto-v0.1", split="train"
+    )
     data_fields: ClassVar[tuple[str, ...]] = ("path", "baseline")
     licence: ClassVar[str] = "Apache 2.0, LMArena"
     needs_judge: ClassVar[bool] = True

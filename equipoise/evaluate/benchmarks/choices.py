@@ -23,7 +23,7 @@ Format = Literal[
 ]
 
 
-class MultipleChoice(Published):
+class Choices(Published):
     """Questions with options, of which one is right.
 
     By likelihood `acc` is the share of questions whose right option is the likeliest,
@@ -32,7 +32,6 @@ class MultipleChoice(Published):
     answer that states none is wrong.
     """
 
-    kind: Literal["multiple_choice"] = "multiple_choice"
     data_fields: ClassVar[tuple[str, ...]] = ("path", "shots_path")
     training: ClassVar[HubData | None] = None
     """Where the examples to show lie."""
@@ -190,7 +189,7 @@ class MultipleChoice(Published):
             for answer in answers[item.id]:
                 values = dict[str, float | None]({self.headline: None})
                 if not answer.error:
-                    values = dict(self._values(item, answer))
+                    values = {**self._values(item, answer)}
                 rows.append(
                     ItemScores(
                         item=item.id,
@@ -232,7 +231,13 @@ def _solved(question: ChoiceQuestion) -> str:
     return f"{before} {question.choices[question.right]}"
 
 
-class TruthfulQA(MultipleChoice):
+class MultipleChoice(Choices):
+    """Questions with options, from a file in the columns of `format`."""
+
+    kind: Literal["multiple_choice"] = "multiple_choice"
+
+
+class TruthfulQA(Choices):
     """`mc1`: the one right answer is the likeliest of a first list; `mc2`, the headline:
     the share of probability on the right answers of a second list.
 
@@ -240,7 +245,7 @@ class TruthfulQA(MultipleChoice):
     """
 
     kind: Literal["truthfulqa"] = "truthfulqa"
-    data: ClassVar[HubData] = HubData(
+    data: ClassVar[HubData | None] = HubData(
         "truthfulqa/truthful_qa", "multiple_choice", "validation"
     )
     licence: ClassVar[str] = "Apache 2.0, Lin, Hilton and Evans"
@@ -265,7 +270,7 @@ class TruthfulQA(MultipleChoice):
         }
 
 
-class ARC(MultipleChoice):
+class ARC(Choices):
     """Grade-school science questions.
 
     Source: Clark et al. 2018, Think you have Solved Question Answering?, arXiv:1803.05457.
@@ -273,7 +278,9 @@ class ARC(MultipleChoice):
 
     kind: Literal["arc"] = "arc"
     licence: ClassVar[str] = "CC BY-SA 4.0, Allen Institute for AI"
-    training: ClassVar[HubData] = HubData("allenai/ai2_arc", "ARC-Challenge", "train")
+    training: ClassVar[HubData | None] = HubData(
+        "allenai/ai2_arc", "ARC-Challenge", "train"
+    )
     format: Format = "arc"
     level: Literal["challenge", "easy"] = Field("challenge", description="which part")
 
@@ -282,7 +289,7 @@ class ARC(MultipleChoice):
         return HubData("allenai/ai2_arc", f"ARC-{self.level.capitalize()}", "test")
 
 
-class MMLU(MultipleChoice):
+class MMLU(Choices):
     """Examination questions in 57 subjects, by the letters of their options; customary
     with 5 shots.
 
@@ -291,43 +298,43 @@ class MMLU(MultipleChoice):
     """
 
     kind: Literal["mmlu"] = "mmlu"
-    data: ClassVar[HubData] = HubData("cais/mmlu", "all", "test")
-    training: ClassVar[HubData] = HubData("cais/mmlu", "all", "dev")
+    data: ClassVar[HubData | None] = HubData("cais/mmlu", "all", "test")
+    training: ClassVar[HubData | None] = HubData("cais/mmlu", "all", "dev")
     licence: ClassVar[str] = "MIT, Hendrycks et al."
     format: Format = "mmlu"
 
 
-class HellaSwag(MultipleChoice):
+class HellaSwag(Choices):
     """How a description goes on.
 
     Source: Zellers et al. 2019, HellaSwag, arXiv:1905.07830.
     """
 
     kind: Literal["hellaswag"] = "hellaswag"
-    data: ClassVar[HubData] = HubData("Rowan/hellaswag", split="validation")
-    training: ClassVar[HubData] = HubData("Rowan/hellaswag", split="train")
+    data: ClassVar[HubData | None] = HubData("Rowan/hellaswag", split="validation")
+    training: ClassVar[HubData | None] = HubData("Rowan/hellaswag", split="train")
     licence: ClassVar[str] = "MIT, Zellers et al."
     format: Format = "hellaswag"
 
 
-class Winogrande(MultipleChoice):
+class Winogrande(Choices):
     """Which of two belongs in a blank, by partial evaluation.
 
     Source: Sakaguchi et al. 2019, WinoGrande, arXiv:1907.10641.
     """
 
     kind: Literal["winogrande"] = "winogrande"
-    data: ClassVar[HubData] = HubData(
+    data: ClassVar[HubData | None] = HubData(
         "allenai/winogrande", "winogrande_xl", "validation"
     )
-    training: ClassVar[HubData] = HubData(
+    training: ClassVar[HubData | None] = HubData(
         "allenai/winogrande", "winogrande_xl", "train"
     )
     licence: ClassVar[str] = "CC BY, Allen Institute for AI"
     format: Format = "winogrande"
 
 
-class GPQA(MultipleChoice):
+class GPQA(Choices):
     """Graduate questions in biology, physics and chemistry; the options are shuffled by
     `seed`.
 
@@ -336,6 +343,6 @@ class GPQA(MultipleChoice):
     """
 
     kind: Literal["gpqa"] = "gpqa"
-    data: ClassVar[HubData] = HubData("Idavidrein/gpqa", "gpqa_diamond", "train")
+    data: ClassVar[HubData | None] = HubData("Idavidrein/gpqa", "gpqa_diamond", "train")
     licence: ClassVar[str] = "CC BY 4.0, Rein et al.; gated"
     format: Format = "gpqa"

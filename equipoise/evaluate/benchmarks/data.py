@@ -63,7 +63,8 @@ class Published(Benchmark):
         if data is None:
             raise DataError(f"{self.kind}: its data lie on no hub; set {setting}")
         try:
-            rows = Hub(id=data.id, name=data.name).rows(Path(), data.split)
+            source = Hub.model_validate({"id": data.id, "name": data.name})
+            rows = source.rows(Path(), data.split)
         except DataError as error:
             raise DataError(
                 f"{self.kind}: {str(error).removeprefix('prompts.id: ')}; or set "

@@ -51,7 +51,9 @@ class MTBench(Published):
     """
 
     kind: Literal["mt_bench"] = "mt_bench"
-    data: ClassVar[HubData] = HubData("HuggingFaceH4/mt_bench_prompts", split="train")
+    data: ClassVar[HubData | None] = HubData(
+        "HuggingFaceH4/mt_bench_prompts", split="train"
+    )
     data_fields: ClassVar[tuple[str, ...]] = ("path", "reference_path", "baseline")
     licence: ClassVar[str] = "Apache 2.0, LMSYS"
     needs_judge: ClassVar[bool] = True

@@ -151,8 +151,8 @@ class GSM8K(Problems):
     """
 
     kind: Literal["gsm8k"] = "gsm8k"
-    data: ClassVar[HubData] = HubData("openai/gsm8k", "main")
-    training: ClassVar[HubData] = HubData("openai/gsm8k", "main", "train")
+    data: ClassVar[HubData | None] = HubData("openai/gsm8k", "main")
+    training: ClassVar[HubData | None] = HubData("openai/gsm8k", "main", "train")
     data_fields: ClassVar[tuple[str, ...]] = ("path", "shots_path")
     licence: ClassVar[str] = "MIT, OpenAI"
 
@@ -253,7 +253,7 @@ class MATH(Problems):
     """
 
     kind: Literal["math"] = "math"
-    data: ClassVar[HubData] = HubData("HuggingFaceH4/MATH-500")
+    data: ClassVar[HubData | None] = HubData("HuggingFaceH4/MATH-500")
     data_fields: ClassVar[tuple[str, ...]] = ("path", "shots_path")
     licence: ClassVar[str] = "MIT, Hendrycks et al."
 

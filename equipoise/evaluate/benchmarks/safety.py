@@ -42,7 +42,7 @@ class OverRefusal(Published):
     """
 
     kind: Literal["over_refusal"] = "over_refusal"
-    data: ClassVar[HubData] = HubData("walledai/XSTest")
+    data: ClassVar[HubData | None] = HubData("walledai/XSTest")
     licence: ClassVar[str] = "CC BY 4.0, Röttger et al."
     lower_is_better: ClassVar[tuple[str, ...]] = ("over_refusal",)
 
@@ -123,7 +123,7 @@ class Attacks(Published):
     """
 
     kind: Literal["attacks"] = "attacks"
-    data: ClassVar[HubData] = HubData("walledai/AdvBench", split="train")
+    data: ClassVar[HubData | None] = HubData("walledai/AdvBench", split="train")
     licence: ClassVar[str] = "MIT, Zou et al."
     lower_is_better: ClassVar[tuple[str, ...]] = ("attack_success",)
     needs_judge: ClassVar[bool] = True

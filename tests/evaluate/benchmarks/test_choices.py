@@ -12,7 +12,7 @@ import pytest
 from equipoise.errors import DataError
 from equipoise.evaluate.benchmarks.base import Benchmark
 from equipoise.evaluate.benchmarks.choices import MultipleChoice
-from tests.benchmark_answers import answer, failed, likely, scored
+from tests.benchmark_answers import answer, failed, likely, made, scored
 
 ROWS = {
     "arc": {
@@ -161,8 +161,8 @@ def test_faulty_rows_are_named(name: str, change: dict, message: str, build):
 
 def test_task_files_with_options(data):
     path = f"{data}/sparta/truthfulqa_scored.json#test"
-    benchmark = MultipleChoice(path=path, limit=5)
+    benchmark = made(MultipleChoice, path=path, limit=5)
     items = benchmark.items()
     assert len(items) == 5 and items[0].choices[0] == " A"
-    words = MultipleChoice(path=path, limit=5, ask="generate").items()
+    words = made(MultipleChoice, path=path, limit=5, ask="generate").items()
     assert words[0].prompt.facts["answer"] in words[0].prompt.facts["choices"]

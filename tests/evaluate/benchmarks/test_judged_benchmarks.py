@@ -58,7 +58,7 @@ def write(tmp_path):
     return put
 
 
-def mt_bench(write, **settings) -> Benchmark:
+def mt_bench(write, **settings):
     paths = {
         "path": write("questions", MT_BENCH),
         "reference_path": write("references", REFERENCES),

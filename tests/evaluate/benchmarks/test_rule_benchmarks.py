@@ -19,7 +19,7 @@ from equipoise.evaluate.benchmarks.problems import (
     strict_match,
 )
 from equipoise.evaluate.benchmarks.statistics import estimate, paired_differences
-from tests.benchmark_answers import answer, failed, scored
+from tests.benchmark_answers import answer, failed, made, scored
 from tests.evaluate.benchmarks.make_lm_eval_golden import GOLDEN
 
 
@@ -66,7 +66,7 @@ def test_instructions_weigh_alike_in_accuracy_by_instruction(tmp_path):
             "kwargs": [{"unused": None}],
         },
     ]
-    benchmark = IFEval(path=write_rows(tmp_path / "a.jsonl", rows))
+    benchmark = made(IFEval, path=write_rows(tmp_path / "a.jsonl", rows))
     items = benchmark.items()
     assert [item.id for item in items] == ["1", "2"]
     good = scored(benchmark, items, [answer(items[0], "yes"), answer(items[1], "no")])
@@ -87,33 +87,30 @@ def test_an_unknown_instruction_is_named(tmp_path):
         "kwargs": [{}],
     }
     with pytest.raises(ConfigError, match=r"a.jsonl:1: .*did you mean 'punctuation"):
-        IFEval(path=write_rows(tmp_path / "a.jsonl", [row])).items()
+        made(IFEval, path=write_rows(tmp_path / "a.jsonl", [row])).items()
 
 
 @pytest.mark.long
 def test_gsm8k_asks_in_two_forms_with_examples(tmp_path):
     row = {"question": "2 + 2?", "answer": "<<2+2=4>>4\n#### 4"}
     path = write_rows(tmp_path / "a.jsonl", [row, {**row, "question": "3 + 1?"}])
-    (first, _) = GSM8K(path=path).items()
+    (first, _) = made(GSM8K, path=path).items()
     assert first.prompt.messages[0].content.startswith("2 + 2?\n\nReason")
-    shown = GSM8K(path=path, form="lm_eval", shots=2, shots_path=path).items()[0]
+    shown = made(GSM8K, path=path, form="lm_eval", shots=2, shots_path=path).items()[0]
     contents = [message.content for message in shown.prompt.messages]
     assert contents[0] == "Question: 2 + 2?\nAnswer:" and contents[1] == row["answer"]
     assert len(contents) == 5
     with pytest.raises(DataError, match="3 shots, but 2 examples"):
-        GSM8K(path=path, shots=3, shots_path=path).items()
-    cut = GSM8K(path=path, form="lm_eval")
+        made(GSM8K, path=path, shots=3, shots_path=path).items()
+    cut = made(GSM8K, path=path, form="lm_eval")
     items = cut.items()
     texts = ["It is 4.\n\nQuestion: 5?", "#### 5"]
     scores = scored(
         cut, items, [answer(*pair) for pair in zip(items, texts, strict=True)]
     )
     assert [row.values["accuracy"] for row in scores] == [1, 0]
-    assert (
-        scores[0].values["flexible_extract"]
-        == 1
-        == 1 + scores[0].values["strict_match"]
-    )
+    assert scores[0].values["flexible_extract"] == 1
+    assert scores[0].values["strict_match"] == 0
 
 
 def test_extraction_of_numbers():
@@ -128,7 +125,7 @@ def test_math_takes_the_boxed_answer(tmp_path):
         {"problem": "Half?", "solution": r"So \boxed{\frac{1}{2}}.", "type": "Algebra"},
         {"problem": "2 x?", "answer": "2x", "solution": "", "subject": "Algebra"},
     ]
-    benchmark = MATH(path=write_rows(tmp_path / "a.jsonl", rows))
+    benchmark = made(MATH, path=write_rows(tmp_path / "a.jsonl", rows))
     items = benchmark.items()
     assert items[0].prompt.facts["answer"] == r"\frac{1}{2}"
     texts = [r"Thus \boxed{0.5}", r"It is \boxed{3x}."]
@@ -144,24 +141,24 @@ def test_math_takes_the_boxed_answer(tmp_path):
 def test_rows_that_lack_something_are_named_by_line(tmp_path):
     path = write_rows(tmp_path / "a.jsonl", [{"question": "1?", "answer": "one"}])
     with pytest.raises(DataError, match=r'a.jsonl:1: answer: no number after "####"'):
-        GSM8K(path=path).items()
+        made(GSM8K, path=path).items()
     path = write_rows(tmp_path / "b.jsonl", [{"questoin": "1?"}])
     with pytest.raises(DataError, match=r"b.jsonl:1: needs a text in the column"):
-        GSM8K(path=path).items()
+        made(GSM8K, path=path).items()
     with pytest.raises(DataError, match="no such file"):
-        GSM8K(path=str(tmp_path / "c.jsonl")).items()
+        made(GSM8K, path=str(tmp_path / "c.jsonl")).items()
 
 
 def test_a_hub_that_cannot_be_reached(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(DataError, match=r"gsm8k: .*openai/gsm8k.*path.*MIT"):
-        GSM8K().items()
+        made(GSM8K).items()
 
 
 def test_the_real_files(data):
     folder = data / "benchmarks"
-    ifeval = IFEval(path=str(folder / "ifeval_half.jsonl")).items()
-    gsm8k = GSM8K(path=str(folder / "gsm8k_test.jsonl")).items()
+    ifeval = made(IFEval, path=str(folder / "ifeval_half.jsonl")).items()
+    gsm8k = made(GSM8K, path=str(folder / "gsm8k_test.jsonl")).items()
     assert (len(ifeval), len(gsm8k)) == (271, 1319)
     assert gsm8k[2].prompt.facts["answer"] == "70000"
