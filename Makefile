@@ -10,7 +10,7 @@ RUNS := $(VENV)/.runs#   set up to run
 TESTS := $(VENV)/.tests# set up to test
 DOCS := $(VENV)/.docs#   set up to build the site
 
-.PHONY: quickstart smollm2 test long recipes slow check bench docs world clean
+.PHONY: quickstart smollm2 test long recipes slow check bench soak docs world clean
 
 quickstart: $(RUNS)  ## train the built-in tiny model against its own past, and report
 	$(BIN)/equipoise run quickstart --out runs/quickstart --overwrite

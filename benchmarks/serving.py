@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import cycle
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from rich.console import Console
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     views = [View((user(text),)) for text in questions]
     moves = actor.act(views, range(len(views)))
     alone = time.perf_counter() - started
-    with serving() as (url, token):
+    with serving() as (url, token, _):
         tally, seconds = asyncio.run(
             load(url, token, questions, moves, options.clients, options.seconds)
         )
@@ -94,8 +94,10 @@ def sums(count: int) -> list[str]:
 
 
 @contextmanager
-def serving() -> Iterator[tuple[str, str]]:
-    """(address, token) of a server in its own process."""
+def serving(log: IO[str] | None = None) -> Iterator[tuple[str, str, int]]:
+    """(address, token, process id) of a server in its own process, which writes its
+    log to `log`.
+    """
     command = [
         sys.executable,
         "-m",
@@ -111,7 +113,7 @@ def serving() -> Iterator[tuple[str, str]]:
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")
     }
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=environment
+        command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
     )
     assert process.stdout is not None
     text = ""
@@ -122,7 +124,7 @@ def serving() -> Iterator[tuple[str, str]]:
                 sys.exit("the server did not start")
             text += line
         facts = json.loads(text)
-        yield facts["url"], facts["token"]
+        yield facts["url"], facts["token"], process.pid
     finally:
         process.terminate()
         code = process.wait(60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,8 @@ class LocalActor:
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One sampled answer per view.
 
-        A chat that the template refuses or that leaves no room gives an error move.
+        A chat that the template refuses, that leaves no room, or after which the model's
+        logits are not numbers gives an error move.
         """
         moves: dict[int, Move] = {}
         prompts: dict[int, list[int]] = {}
@@ -84,6 +86,9 @@ class LocalActor:
                 batch_size=player.batch_size,
             )
         for (row, ids), answer in zip(prompts.items(), samples, strict=True):
+            if any(map(math.isnan, answer.logprobs)):
+                yield row, Move("", "error", error="the model's logits are not numbers")
+                continue
             move = Move(
                 encoding.decode(answer.token_ids),
                 "stop" if answer.ended else "length",

@@ -38,8 +38,8 @@ class CompletionRequest(SamplingRequest):
 
     @property
     def prompts(self) -> list[str | list[int]]:
-        """The prompts, each a text or the ids of its tokens. Raises Problem."""
-        return read_prompts(self.prompt)
+        """The prompts, each a text or the ids of its tokens."""
+        return read_prompts(self.prompt, len(self.prompt))
 
     async def engine_requests(
         self, seed: int, defaults: EngineRequest, engine: TextEngine
@@ -74,30 +74,26 @@ def read_completion_request(body: bytes, limits: Limits) -> CompletionRequest:
     check_unserved(values, UNSERVED | dict.fromkeys(offered(), ()))
     check_most({"max_tokens": request.max_tokens}, limits.max_tokens)
     check_most({"n": request.n}, most_answers(limits))
-    answers = len(request.prompts) * (request.n or 1)
+    answers = len(read_prompts(request.prompt, limits.concurrency)) * (request.n or 1)
     if answers > limits.concurrency:
-        raise Problem(
-            400,
-            f"{answers} answers are asked for (prompts times n); at most "
-            f"{limits.concurrency} are made at once here: send fewer prompts together",
-            "invalid_value",
-            "prompt",
-        )
+        raise _too_many(answers, limits.concurrency)
     return request
 
 
-def read_prompts(value: Any) -> list[str | list[int]]:
+def read_prompts(value: Any, most: int) -> list[str | list[int]]:
     """The prompts in the field `prompt`: a text, texts, token ids, or lists of ids.
 
-    Raises Problem, status 400.
+    Raises Problem, status 400, also for more than `most`.
     """
     if isinstance(value, str):
         return [value]
     if isinstance(value, list) and value:
-        if _all(value, str):
-            return value
         if _all(value, int):
             return [value]
+        if len(value) > most:
+            raise _too_many(len(value), most)
+        if _all(value, str):
+            return value
         if _all(value, list) and all(_all(ids, int) for ids in value):
             return value
     raise Problem(
@@ -105,6 +101,16 @@ def read_prompts(value: Any) -> list[str | list[int]]:
         "'prompt' is a text, a list of texts, a list of token ids, or a list of such "
         "lists",
         "invalid_type",
+        "prompt",
+    )
+
+
+def _too_many(answers: int, most: int) -> Problem:
+    return Problem(
+        400,
+        f"{answers} answers are asked for (prompts times n); at most {most} are made "
+        "at once here: send fewer prompts together",
+        "invalid_value",
         "prompt",
     )
 

@@ -29,6 +29,7 @@ UNSERVED: dict[str, tuple[Any, ...]] = {
     "frequency_penalty": (0,),
     "repetition_penalty": (1,),
     "min_p": (0,),
+    "prompt_logprobs": (),
     "response_format": ({"type": "text"},),
 }
 

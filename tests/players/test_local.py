@@ -174,6 +174,26 @@ def test_a_prompt_without_room_is_an_error_move_beside_good_ones(model_folder):
         actor.logprobs([(user("Why? " * 60),)], ["yes"])
 
 
+def test_logits_that_are_no_numbers_are_an_error_move_beside_good_ones(model_folder):
+    for settings in ({}, {"temperature": 0.0, "max_new_tokens": 4}, {"top_p": 0.5}):
+        local, resources = player(model_folder("llama"), **settings), Resources()
+        actor = local.open(None, resources)
+        expected = actor.act(VIEWS, [1, 2, 3])
+        (poison,) = local.encoding().text_ids("#")
+
+        def spoil(module, inputs, hidden, poison=poison):
+            spoilt = (inputs[0] == poison)[..., None]
+            return hidden.masked_fill(spoilt, float("nan"))
+
+        embeddings = local.base(None, resources)[0].model.get_input_embeddings()
+        with embeddings.register_forward_hook(spoil):
+            spoilt = View((user("a # b"),))
+            moves = actor.act([*VIEWS, spoilt], [1, 2, 3, 4])
+        assert moves[3].finish == "error" and "not numbers" in moves[3].error
+        texts = [(move.text, move.finish) for move in expected]
+        assert [(move.text, move.finish) for move in moves[:3]] == texts
+
+
 def test_an_answer_stops_where_the_context_ends(model_folder):
     length = len(player(model_folder("llama")).encoding().prompt_ids(CHATS[0]))
     actor = player(
@@ -187,7 +207,10 @@ def test_an_answer_stops_where_the_context_ends(model_folder):
 
 def test_temperature_nought_is_greedy_whatever_the_seed(model_folder):
     actor = player(model_folder("qwen3"), temperature=0).open(None, Resources())
-    assert actor.act(VIEWS, [1, 2, 3]) == actor.act(VIEWS, [4, 5, 6])
+    greedy = actor.act(VIEWS, [4, 5, 6])
+    assert actor.act(VIEWS, [1, 2, 3]) == greedy
+    actor = player(model_folder("qwen3"), temperature=1e-300).open(None, Resources())
+    assert actor.act(VIEWS, [1, 2, 3]) == greedy
 
 
 def test_players_of_other_templates_do_not_share_an_encoding(model_folder):
