@@ -90,7 +90,7 @@ def soak(size: int, minutes: float | None = None) -> Outcome:
 def _recipe(name: str, address: str) -> list[str]:
     if name == "an endpoint":
         by = f"{{kind: endpoint, model: judge, base_url: '{address}'}}"
-        judge = f"judge={{kind: rubric, by: {by}}}"
+        judge = f"judge={{kind: rubric, model: {by}}}"
         return ["quickstart", *with_settings([*RECIPES[name], judge])]
     return [name, *with_settings(RECIPES[name])]
 

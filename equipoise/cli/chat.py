@@ -24,6 +24,7 @@ from equipoise.cli.serving_options import (
     with_extensions,
 )
 from equipoise.errors import ConfigError
+from equipoise.options import Trust
 from equipoise.serve.extension import offered
 
 if TYPE_CHECKING:
@@ -211,6 +212,7 @@ def chat(
     seed: Seed = 0,
     temperature: Temperature = None,
     max_tokens: MaxTokens = None,
+    trust: Trust = False,
     json: JsonLines = False,
 ) -> None:
     """Talk with a player or a model.
@@ -220,12 +222,20 @@ def chat(
     """
     import asyncio
 
+    from equipoise.cli.trusting import agreed
     from equipoise.serve.conversation import Conversation
     from equipoise.serve.extension import extensions
     from equipoise.serve.source import Source
 
     source = Source(
-        folder, model, adapter, upstream, upstream_model, upstream_key_env, set
+        folder,
+        model,
+        adapter,
+        upstream,
+        upstream_model,
+        upstream_key_env,
+        set,
+        trust=folder is not None and agreed(folder, trust),
     )
     extended = extensions(option_texts(choices), source.game())
     catalogue = source.catalogue()

@@ -36,7 +36,8 @@ def export(
     if answers:
         written = Run(folder).export_answers(to)
     else:
-        written, address = Run(folder).export(to, push)
+        exported = Run(folder).export(to, push)
+        written, address = exported.rows, exported.address
     if json:
         show({str(path): rows for path, rows in written.items()})
         return

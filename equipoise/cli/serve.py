@@ -19,7 +19,7 @@ from equipoise.cli.serving_options import (
     option_texts,
     with_extensions,
 )
-from equipoise.options import Json, show
+from equipoise.options import Json, Trust, show
 
 if TYPE_CHECKING:
     from equipoise.serve.catalogue import Catalogue
@@ -73,12 +73,14 @@ def serve(
     seconds: Seconds = 300.0,
     max_tokens: MaxTokens = 4096,
     grace: Grace = 30,
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Serve players or a model to any OpenAI client.
 
     Serves trained players, a mixture of them, or one model, until Ctrl-C or SIGTERM.
     """
+    from equipoise.cli.trusting import agreed
     from equipoise.serve import server
     from equipoise.serve.extension import extensions
     from equipoise.serve.gate import Limits
@@ -86,7 +88,14 @@ def serve(
 
     token = server.choose_token(token_env, no_token, host)
     source = Source(
-        folder, model, adapter, upstream, upstream_model, upstream_key_env, set
+        folder,
+        model,
+        adapter,
+        upstream,
+        upstream_model,
+        upstream_key_env,
+        set,
+        trust=folder is not None and agreed(folder, trust),
     )
     catalogue = source.catalogue(extensions(option_texts(choices), source.game()))
     limits = Limits.model_validate(

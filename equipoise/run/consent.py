@@ -126,11 +126,13 @@ def is_agreed(ledger: Ledger, reached: Reach) -> bool:
     return hmac.compare_digest(ledger.meta(SIGNATURE), expected)
 
 
-def check_agreed(ledger: Ledger, reached: Reach, trust: bool) -> tuple[str, ...]:
+def check_agreed(
+    ledger: Ledger, reached: Reach, trust: bool, remember: bool = True
+) -> tuple[str, ...]:
     """What the user should know before the run is played.
 
     Raises RunError for a run of somebody else's that reaches for something, where the
-    user has not agreed to it; an agreement is remembered.
+    user has not agreed to it; to `remember` an agreement, the ledger must be writable.
     """
     if is_agreed(ledger, reached):
         return reached.notes()
@@ -140,7 +142,7 @@ def check_agreed(ledger: Ledger, reached: Reach, trust: bool) -> tuple[str, ...]
             + "\n  ".join(reached.notes())
             + "\nIf you trust it: --trust (in Python: trust=True)"
         )
-    return (*reached.notes(), *sign(ledger, reached))
+    return (*reached.notes(), *(sign(ledger, reached) if remember else ()))
 
 
 def _signature(ledger: Ledger, reached: Reach, secret: bytes) -> str:

@@ -241,6 +241,18 @@ def _connect(path: Path) -> sqlite3.Connection:
     return db
 
 
+@contextmanager
+def damaged_records(folder: Path) -> Iterator[None]:
+    """Turns what SQLite and msgspec raise of a damaged ledger into a RunError."""
+    try:
+        yield
+    except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
+        raise RunError(
+            f"{folder / 'ledger.sqlite'}: is damaged ({error}); `equipoise check "
+            f"{folder}` says what is whole and what can be saved"
+        ) from error
+
+
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """A connection that writes nothing to the tables, wherever they lie.
 

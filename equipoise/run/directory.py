@@ -15,14 +15,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import yaml
 
 from equipoise import __version__
@@ -34,6 +32,7 @@ from equipoise.run import consent, recipes
 from equipoise.run.checks import check_run
 from equipoise.run.config import RunConfig
 from equipoise.run.consent import Reach
+from equipoise.run.database import damaged_records
 from equipoise.run.ledger import Ledger
 from equipoise.run.renamed import renamed
 from equipoise.run.unchanged import SETTINGS, check_unchanged
@@ -63,6 +62,7 @@ class RunDirectory:
         self.ledger = ledger
         self.notes = notes
         self._plays = False  # whether a user's own parts are imported
+        self._writable = False
 
     @cached_property
     def config(self) -> RunConfig:
@@ -89,9 +89,23 @@ class RunDirectory:
 
         Raises RunError for a run of somebody else's where `trust` is false.
         """
-        announce(consent.check_agreed(self.ledger, self.reach(), trust))
+        reached = self.reach()
+        announce(consent.check_agreed(self.ledger, reached, trust, self._writable))
         self._plays = True
         vars(self).pop("config", None)
+
+    def agree_to_keys(self, trust: bool) -> tuple[str, ...]:
+        """What the user should know before the run's models are asked; nothing of a
+        user's own is imported for it.
+
+        Raises RunError for a run of somebody else's that would send a key or run a
+        model's own code, where `trust` is false.
+        """
+        reached = self.reach()
+        if not reached.keys and not reached.model_code:
+            return ()
+        notes = consent.check_agreed(self.ledger, reached, trust, remember=False)
+        return tuple(note for note in notes if "Equipoise's" not in note)
 
     @classmethod
     @contextmanager
@@ -178,6 +192,7 @@ class RunDirectory:
         else's and reaches for something that `trust` does not allow.
         """
         with cls._opened(folder, reading=False) as run, cls.locked(folder):
+            run._writable = True
             check_unchanged(folder / "config.yaml", run.settings, run.ledger)
             run.agree(trust, announce)
             consent.record_parts(run.ledger, run.config)
@@ -354,18 +369,6 @@ class RunDirectory:
         path = self.folder / "metrics.jsonl"
         if not path.is_file() or path.read_bytes() != text.encode():
             write_text(path, text)
-
-
-@contextmanager
-def damaged_records(folder: Path) -> Iterator[None]:
-    """Turns what SQLite and msgspec raise of a damaged ledger into a RunError."""
-    try:
-        yield
-    except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
-        raise RunError(
-            f"{folder / 'ledger.sqlite'}: is damaged ({error}); `equipoise check "
-            f"{folder}` says what is whole and what can be saved"
-        ) from error
 
 
 def is_running(folder: Path) -> bool:

@@ -92,13 +92,16 @@ class Catalogue:
         folder: Path,
         change: Callable[[Player], Player] = lambda player: player,
         extensions: Mapping[str, Extension] | None = None,
+        trust: bool = False,
     ) -> Catalogue:
         """Every kept generation of a run's players that answer by a model, and the
         run's last equilibrium of them.
 
-        `change` gives a player other settings. Raises RunError where there is none.
+        `change` gives a player other settings. Raises RunError where there is none, and
+        for somebody else's run that would send a key, without `trust`.
         """
         with RunDirectory.read(folder) as run:
+            reached = run.agree_to_keys(trust)
             players = {
                 name: change(player) for name, player in run.config.playing.items()
             }
@@ -108,7 +111,8 @@ class Catalogue:
             raise RunError(
                 f"{folder}: no player of this run is a language model; there is nothing to serve"
             )
-        notes = [
+        notes = list(reached)
+        notes += [
             f"{name} is not served: its kind is {player.kind}, which is no language model"
             for name, player in players.items()
             if not isinstance(player, Local | Endpoint)

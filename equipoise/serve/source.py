@@ -26,7 +26,8 @@ class Source:
 
     `adapter` goes with `model`; `upstream_model` is the model's name at `upstream`,
     `upstream_key_env` the variable that holds the key. `overrides` (`key=value`) change
-    the players' settings. Raises ConfigError for settings that do not fit together.
+    the players' settings; `trust`: of a run that somebody else began, too, keys may be
+    sent and its own parts imported. Raises ConfigError for settings that do not fit together.
     """
 
     run: Path | None = None
@@ -36,6 +37,7 @@ class Source:
     upstream_model: str = ""
     upstream_key_env: str = ""
     overrides: Sequence[str] = ()
+    trust: bool = False
 
     def __post_init__(self) -> None:
         if sum((self.run is not None, bool(self.model), bool(self.upstream))) != 1:
@@ -54,13 +56,13 @@ class Source:
         """The run's game; None for a model alone. Raises RunError where there is no run."""
         if self.run is None:
             return None
-        with RunDirectory.read(self.run) as run:
+        with RunDirectory.read(self.run, self.trust) as run:
             return run.config.game
 
     def catalogue(self, extensions: Mapping[str, Extension] | None = None) -> Catalogue:
         """The models, by name. Raises RunError, ConfigError or ModelError."""
         if self.run is not None:
-            return Catalogue.of_run(self.run, self._changed, extensions)
+            return Catalogue.of_run(self.run, self._changed, extensions, self.trust)
         if self.upstream:
             settings = {
                 "kind": "endpoint",

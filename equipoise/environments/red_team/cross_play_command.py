@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from equipoise.options import Json, override, show
+from equipoise.options import Json, Trust, override, show
 
 if TYPE_CHECKING:
     from equipoise.judges.base import Judge
@@ -59,6 +59,7 @@ def crossplay(
     set: Annotated[
         list[str], override("a setting of the judge of --with: model=org/name")
     ] = [],  # noqa: B006
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Let every adversary of some runs attack every defender.
@@ -77,7 +78,9 @@ def crossplay(
             f"-s {set[0]}: changes the judge of --with, which is not given"
         )
     judge = recipes.component(Judge, by, set, "--with") if by else None
-    facts = _facts(folders, generations, prompts, judge, temperature, silent=json)
+    facts = _facts(
+        folders, generations, prompts, judge, temperature, silent=json, trust=trust
+    )
     if out is not None:
         _write(out, facts)
     if json:
@@ -93,6 +96,7 @@ def _facts(
     judge: Judge | None,
     temperatures: list[float],
     silent: bool,
+    trust: bool,
 ) -> dict[str, Any]:
     """The table and what follows from it."""
     from rich.console import Console
@@ -100,13 +104,18 @@ def _facts(
     from equipoise.environments.red_team.cross_play import play_cross_play
     from equipoise.environments.red_team.cross_play_plan import plan_cross_play
     from equipoise.environments.red_team.cross_play_table import summary
-    from equipoise.report.terminal import Display
+    from equipoise.report.terminal import Display, show_notes
     from equipoise.run.directory import RunDirectory
 
     several = len(folders) > 1
-    opened = RunDirectory.read if several else RunDirectory.open
     with ExitStack() as stack:
-        runs = [stack.enter_context(opened(folder)) for folder in folders]
+        if several:
+            runs = [stack.enter_context(RunDirectory.read(each)) for each in folders]
+            for run in runs:
+                run.agree(trust, show_notes)
+        else:
+            opened = RunDirectory.open(folders[0], trust, show_notes)
+            runs = [stack.enter_context(opened)]
         generations = generations or ("last" if several else "measured")
         plan = plan_cross_play(runs, generations, most, judge, temperatures)
         with Display(console=Console(stderr=silent), silent=silent) as display:
