@@ -25,6 +25,7 @@ gc.disable()  # while modules load; what they hold is never garbage
 pytest_plugins = [
     "tiny_models",
     "openai_server",
+    "vllm_server",
     "fixtures.adapter_run",
     "fixtures.commands",
     "fixtures.hub",

@@ -15,6 +15,7 @@ from equipoise.learners.rollouts import RolloutBatch
 from equipoise.learners.trainable_model import TrainableModel
 from equipoise.models.output_head import AnswerHead
 from equipoise.models.packing import PackedBatch, PromptAnswers, pack, shares_prompts
+from equipoise.models.token_choice import SamplingSettings
 
 
 class TokenNumbers(NamedTuple):
@@ -105,6 +106,31 @@ class PolicyForward:
             head.tail = self.head.tail
             logprob_N = packed.tokens(head, model)
         return _widener(packed, batch.mask_BT.shape[1])(logprob_N)
+
+    @torch.no_grad()
+    def undo_cuts(self, batch: RolloutBatch, top_k: int, top_p: float) -> None:
+        """Make the sampler's log-probabilities those from before its cuts, where it
+        gave only those from after them.
+
+        The mass that the cuts keep is the policy's own, so what differs afterwards is
+        the two distributions after the cuts.
+        """
+        settings = SamplingSettings(self.temperature, top_k, top_p)
+        if not settings.cuts:
+            return
+        portions = self.portions(batch)
+        parts: list[torch.Tensor] = []
+        for rows in portions:
+            portion = batch.select(rows)
+            packed = self._packed(portion.grouped(), self.shared)
+            with self.autocast():
+                packed.tokens(self.head, self.policy.activate())
+                hidden_NH = self.head.hidden_NH
+                assert hidden_NH is not None
+                mass_N = self.head.kept_mass(hidden_NH, settings)
+            parts.append(_widener(packed, portion.mask_BT.shape[1])(mass_N))
+        kept_BT = _assembled(batch, portions, parts)
+        batch.sampled_BT = batch.sampled_BT + kept_BT * batch.mask_BT
 
     def alone(
         self, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]

@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from equipoise.component import Settings
 from equipoise.learners.estimators.base import Estimator
+from equipoise.learners.sampler_mismatch import Correction
 from equipoise.losses.policy_gradient import Over
 
 # Settings of estimators that may stand beside the estimator, and what they are by
@@ -158,11 +159,21 @@ class PolicyGradientSettings(Settings):
         ge=1,
         description="moves on which sampler and learner are compared after each update",
     )
+    sampler_correction: Correction = Field(
+        "truncate",
+        description="importance weights of tokens that an engine sampled (a player's "
+        "`sampler`): cut at sampler_limit, or those beyond it left out, or none",
+    )
+    sampler_limit: float = Field(
+        2.0,
+        gt=1,
+        description="the largest importance weight, and 1/it the least that `mask` keeps",
+    )
     max_disagreement: float = Field(
         default_factory=lambda data: 0.25 if data.get("precision") == "bf16" else 1e-3,
         gt=0,
         description="nats a token by which they may differ on average; more stops the "
-        "run",
+        "run, unless an engine samples: its weights are compared when it gets them",
     )
 
     @model_validator(mode="before")

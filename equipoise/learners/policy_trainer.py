@@ -34,8 +34,10 @@ from equipoise.learners.policy_forward import PolicyForward
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.learners.policy_loss import policy_loss
 from equipoise.learners.policy_optimizer import PolicyOptimizer
+from equipoise.learners.policy_sampler import SentAdapters, sampling_actor
 from equipoise.learners.policy_state import PolicyState
 from equipoise.learners.rollouts import RolloutBatch, rollout_batch
+from equipoise.learners.sampler_mismatch import importance_weights, mismatch
 from equipoise.learners.trainable_model import TrainableModel
 from equipoise.losses.kl import adapted
 from equipoise.losses.policy_gradient import weights
@@ -65,11 +67,12 @@ class PolicyTrainer:
         name: str,
         seed: int,
         resources: Resources | None = None,
+        sent: Path | None = None,
     ) -> None:
         """`player` as it is given, at generation 0.
 
-        Learners with adapters on one base share it through `resources`. Raises
-        ConfigError, ModelError.
+        Learners with adapters on one base share it through `resources`. `sent` is the
+        folder of what an engine gets, where one samples. Raises ConfigError, ModelError.
         """
         player = local_player("policy_gradient", name, player)
         self.settings, self.player, self.learner = settings, player, PlayerId(name)
@@ -79,8 +82,9 @@ class PolicyTrainer:
             self.accelerator.device if several else choose_device(player.device)
         )
         self.encoding = player.encoding()
+        resources = resources or Resources()
         self.policy = TrainableModel(
-            settings, player, name, seed, self.device, resources or Resources()
+            settings, player, name, seed, self.device, resources
         )
         self.critic = None
         if settings.critic is not None:
@@ -101,7 +105,10 @@ class PolicyTrainer:
         self.baselines: dict[str, float] = {}
         self.probe: list[tuple[list[int], list[int]]] = []
         sampled = player.model_copy(update={"precision": settings.precision})
-        self.actor: Actor = LocalActor(sampled, self.encoding, self.policy.to_sample())
+        adapters = SentAdapters(self.policy, sent, lambda: self.learner)
+        self.actor: Actor = sampling_actor(
+            sampled, self.encoding, self.policy, resources, adapters
+        )
 
     @property
     def model(self) -> Any:
@@ -128,6 +135,7 @@ class PolicyTrainer:
         if self.settings.estimator.by_group:
             facts["alone"] = batch.alone
         self._estimate(batch)
+        facts |= self._correct(batch)
         steps = [
             self._step(batch.select(batch.by_prompt(rows)))
             for rows in self._minibatches(len(batch), seed)
@@ -152,6 +160,8 @@ class PolicyTrainer:
         batch = rollout_batch(episodes, turns, self.encoding, self.device)
         self.model.eval()  # without dropout: what is learned from is what was sampled
         self.forward.complete(batch)
+        if self.player.sampler.elsewhere and any(not t.move.uncut for t in turns):
+            self.forward.undo_cuts(batch, self.player.top_k, self.player.top_p)
         return batch
 
     def _assessed(self, batch: RolloutBatch) -> dict[str, float]:
@@ -166,10 +176,10 @@ class PolicyTrainer:
             "length": (count / len(batch)).item(),
         }
         if player.temperature > 0:
-            gap_BT = (batch.old_BT - batch.sampled_BT).abs() * batch.mask_BT
-            facts["sampler_gap"] = (gap_BT.sum() / count).item()
-            where = "the answers that it is to learn from"
-            self._assert_small(facts["sampler_gap"], where)
+            facts |= mismatch(batch)
+            if not player.sampler.elsewhere:
+                where = "the answers that it is to learn from"
+                self._assert_small(facts["sampler_gap"], where)
         if settings.kl:
             log_ratio_BT = (batch.old_BT - batch.reference_BT) * batch.mask_BT
             distance = log_ratio_BT.sum(1).mean().item()
@@ -209,6 +219,21 @@ class PolicyTrainer:
             if settings.whiten_advantages
             else advantage_BT
         )
+
+    def _correct(self, batch: RolloutBatch) -> dict[str, float]:
+        """Weigh the advantages of tokens that an engine sampled; what the weights are.
+
+        The clipped surrogate is proportional to its advantage, so the weights of the
+        tokens' losses may stand there.
+        """
+        player, settings = self.player, self.settings
+        if not player.sampler.elsewhere or player.temperature == 0:
+            return {}
+        weight_BT, facts = importance_weights(
+            batch, settings.sampler_correction, settings.sampler_limit
+        )
+        batch.advantage_BT = batch.advantage_BT * weight_BT
+        return facts
 
     def _minibatches(self, count: int, seed: int) -> Iterator[list[int]]:
         """The rows of each optimizer step: each epoch a new permutation, cut evenly."""

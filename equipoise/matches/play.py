@@ -13,33 +13,54 @@ from equipoise.matches.base import Planned
 from equipoise.types import Match, Move, PlayerId, Turn, View
 
 Act = Callable[[PlayerId, list[View], list[int]], list[Move]]
+Begin = Callable[[PlayerId, list[View], list[int]], Callable[[], list[Move]]]
+"""As Act, in two steps: moves are under way, and what is returned waits for them."""
 
 
-def play(planned: Sequence[Planned], game: Game, act: Act) -> list[Match]:
+def in_turn(act: Act) -> Begin:
+    """One player after the other."""
+
+    def begin(
+        player: PlayerId, views: list[View], dice: list[int]
+    ) -> Callable[[], list[Move]]:
+        return lambda: act(player, views, dice)
+
+    return begin
+
+
+def play(
+    planned: Sequence[Planned], game: Game, act: Act, begin: Begin | None = None
+) -> list[Match]:
     """Play every planned match to its end, in order.
 
-    `act(player, views, seeds)` gives one move a view. A move's seed comes from (match
-    seed, seat, its turn number), so it does not depend on who else is playing.
+    `act(player, views, seeds)` gives one move a view; `begin`, where it is given, takes
+    its place, and lets all players of a round move at the same time. A move's seed
+    comes from (match seed, seat, its turn number), so it does not depend on who else is
+    playing.
     """
     matches = [_OpenMatch(plan, game.referee(plan.prompt)) for plan in planned]
     waiting = [match for match in matches if match.asks]
     while waiting:
-        _move(waiting, act)
+        _move(waiting, begin or in_turn(act))
         for match in waiting:
             match.advance()
         waiting = [match for match in waiting if match.asks]
     return [match.result(game.kind) for match in matches]
 
 
-def _move(waiting: Sequence[_OpenMatch], act: Act) -> None:
+def _move(waiting: Sequence[_OpenMatch], begin: Begin) -> None:
     """Get the moves that the matches wait for, one batch a player."""
     batches: dict[PlayerId, list[tuple[_OpenMatch, int]]] = defaultdict(list)
     for match in waiting:
         for i, ask in enumerate(match.asks):
             batches[match.plan.seats[ask.seat]].append((match, i))
+    under_way: list[Callable[[], list[Move]]] = []
     for player, rows in batches.items():
         views = [match.asks[i].view for match, i in rows]
-        moves = act(player, views, [match.seed(i) for match, i in rows])
+        dice = [match.seed(i) for match, i in rows]
+        under_way.append(begin(player, views, dice))
+    for (player, rows), wait in zip(batches.items(), under_way, strict=True):
+        moves = wait()
         assert len(moves) == len(rows), (
             f"{player} gave {len(moves)} moves for {len(rows)} views"
         )

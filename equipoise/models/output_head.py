@@ -28,6 +28,7 @@ from torch.utils.checkpoint import checkpoint
 
 from equipoise.errors import ModelError
 from equipoise.models.chunked_logprob import ChunkedLogprob, Tail
+from equipoise.models.token_choice import SamplingSettings, kept_mass
 
 # A log-probability reduced this much passes any tail as through a straight line.
 _FAINT = 2.0**-20
@@ -140,6 +141,21 @@ class AnswerHead:
         tail = self.tail.cooled(self.temperature)
         for hidden_CH in hidden[0].split(self.chunk):
             yield torch.log_softmax(tail(self.head(hidden_CH).float()), -1)
+
+    @torch.no_grad()
+    def kept_mass(
+        self, hidden_NH: torch.Tensor, settings: SamplingSettings
+    ) -> torch.Tensor:
+        """log of the probability that top-k and top-p keep, float32 [N], in nats, from
+        hidden states that were kept.
+        """
+        assert self.tail is not None, "no model has been called yet"
+        tail = self.tail.cooled(settings.temperature)
+        masses = [
+            kept_mass(tail(self.head(hidden_CH).float()), settings)
+            for hidden_CH in hidden_NH.split(self.chunk)
+        ]
+        return torch.cat(masses)
 
     def agree(self, first_N: torch.Tensor, second_N: torch.Tensor) -> bool:
         """Whether two computations of the same log-probabilities agree within the

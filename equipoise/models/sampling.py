@@ -12,12 +12,12 @@ paged caches, speculation. A serving engine has those; this sampler needs no eng
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
+from equipoise.models.samplers.answer import SampledAnswer
 from equipoise.models.sampling_batch import SamplingBatch
 from equipoise.models.token_choice import SamplingSettings, choose
 from equipoise.seeds import uniform
@@ -28,22 +28,6 @@ LEAVE = 8
 # Steps between two looks at which rows have finished, on an accelerator: each look waits
 # for the device.
 CHECK = 8
-
-
-@dataclass(frozen=True, slots=True)
-class SampledAnswer:
-    """A sampled answer: token ids (the end token included), their log-probabilities,
-    and whether it ended with an end token.
-
-    A log-probability is in nats, under the distribution that was sampled from: after
-    temperature and cuts, renormalised. At temperature 0 it is under softmax(logits).
-    `uncut` are those before the cuts.
-    """
-
-    token_ids: list[int]
-    logprobs: list[float]
-    uncut: list[float]
-    ended: bool
 
 
 @torch.inference_mode()

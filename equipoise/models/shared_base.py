@@ -5,7 +5,7 @@ on it: one base a process.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,6 +138,22 @@ class AdaptedModel:
     def lend(self) -> Iterator[Any]:
         """The model with this adapter active, while the context is open."""
         with self.base.lend(self.adapter) as model:
+            yield model
+
+
+class OpenedLater:
+    """A model that is read when it is first lent."""
+
+    def __init__(self, read: Callable[[], AdaptedModel]) -> None:
+        self._read = read
+        self._model: AdaptedModel | None = None
+
+    @contextmanager
+    def lend(self) -> Iterator[Any]:
+        """The model with its adapter active, while the context is open."""
+        if self._model is None:
+            self._model = self._read()
+        with self._model.lend() as model:
             yield model
 
 

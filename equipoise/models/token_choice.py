@@ -76,6 +76,17 @@ def choose(
     return token_B, logprob_B, logit_B + largest_B1[:, 0] - whole_B
 
 
+def kept_mass(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Tensor:
+    """log of the probability that the cuts keep, float32 [B], in nats.
+
+    `logits_BV` are those after the temperature.
+    """
+    logits_BV = logits_BV.float()
+    cut_BV = logits_BV < _least_kept(logits_BV, settings)
+    kept_B = logits_BV.masked_fill(cut_BV, -torch.inf).logsumexp(-1)
+    return kept_B - logits_BV.logsumexp(-1)
+
+
 def _least_kept(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Tensor:
     """[B, 1]: the smallest logit that the cuts keep. Logits that tie with it are kept as well."""
     if settings.top_k:

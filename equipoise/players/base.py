@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -86,6 +86,37 @@ class TextScorer(Protocol):
         """log p(continuation | context), in nats, and its tokens; no chat template, and
         no end after it.
         """
+        ...
+
+
+@runtime_checkable
+class Beginning(Protocol):
+    """An actor whose moves are under way before they are waited for, so that several
+    players move at the same time.
+    """
+
+    def begin(
+        self, views: Sequence[View], seeds: Sequence[int]
+    ) -> Callable[[], list[Move]]:
+        """Ask for the moves; what is returned waits for them. As `act`, in two steps."""
+        ...
+
+
+@runtime_checkable
+class Resting(Protocol):
+    """An actor that can free memory which a learner needs, and goes on when asked."""
+
+    def rest(self) -> None:
+        """Free what can be freed."""
+        ...
+
+
+@runtime_checkable
+class SampledElsewhere(Protocol):
+    """An actor whose answers an engine samples."""
+
+    def sampler_facts(self) -> dict[str, Any]:
+        """Engine, version, form of the log-probabilities, distance to the model here."""
         ...
 
 

@@ -7,15 +7,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from equipoise.errors import ModelError
 from equipoise.models.adapters import holds_adapter, resolve
 from equipoise.models.loading import load_model
 from equipoise.models.resources import Resources
+from equipoise.models.samplers.adapter import EngineAdapter
+from equipoise.models.samplers.elsewhere import SamplingElsewhere
+from equipoise.models.samplers.engine import open_engine
 from equipoise.models.shared_base import (
     AdaptedModel,
+    OpenedLater,
     SharedBase,
     base_key,
     shared_base,
 )
+from equipoise.players.engine_actor import EngineActor
 from equipoise.players.local_actor import LocalActor
 from equipoise.players.local_settings import LocalSettings
 
@@ -32,9 +38,32 @@ class Local(LocalSettings):
         Adapters of one model share it through `resources`. Raises ModelError.
         """
         encoding = self.shared_encoding(resources)
+        engine = open_engine(self.sampler, resources)
+        if engine is None:
+            return LocalActor(self, encoding, self._adapted(weights, resources))
+        adapter = self._engine_adapter(weights)
+        elsewhere = SamplingElsewhere(engine, lambda: adapter, encoding.stop_ids)
+        later = OpenedLater(lambda: self._adapted(weights, resources))
+        return EngineActor(self, encoding, later, elsewhere)
+
+    def _adapted(self, weights: Path | None, resources: Resources) -> AdaptedModel:
+        """The model in memory with `weights`."""
         base, folder = self.base(weights, resources)
-        adapter = None if folder is None else base.adapter(folder)
-        return LocalActor(self, encoding, AdaptedModel(base, adapter))
+        return AdaptedModel(base, None if folder is None else base.adapter(folder))
+
+    def _engine_adapter(self, weights: Path | None) -> EngineAdapter | None:
+        """These weights as an engine gets them; None: the base.
+
+        Raises ModelError for whole weights.
+        """
+        if weights is None:
+            return None
+        if not holds_adapter(weights, self.lora):
+            raise ModelError(
+                f"{weights} holds whole weights; sampler: {self.sampler.kind} gets "
+                "generations as adapters"
+            )
+        return EngineAdapter.of(f"{weights.parent.name}@{weights.name}", weights)
 
     def shared_encoding(self, resources: Resources) -> Encoding:
         """The encoding that all players with this tokenizer, template and length share.

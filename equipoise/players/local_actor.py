@@ -13,7 +13,7 @@ from equipoise.types import Message, Move, View
 
 if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding
-    from equipoise.models.shared_base import AdaptedModel
+    from equipoise.models.shared_base import AdaptedModel, OpenedLater
 
 
 class LocalActor:
@@ -23,11 +23,11 @@ class LocalActor:
         self,
         player: LocalSettings,
         encoding: Encoding,
-        model: AdaptedModel,
+        model: AdaptedModel | OpenedLater,
     ) -> None:
         self.player = player
         self._encoding = encoding
-        self._adapted: AdaptedModel | None = model
+        self._adapted: AdaptedModel | OpenedLater | None = model
 
     @property
     def encoding(self) -> str:
@@ -37,10 +37,14 @@ class LocalActor:
     def playing_as(self, player: LocalSettings) -> LocalActor:
         """The model in memory under other settings of sampling."""
         assert self._adapted is not None, "the actor is closed"
+        encoding, carrying = self._changed(player)
+        return LocalActor(carrying, encoding, self._adapted)
+
+    def _changed(self, player: LocalSettings) -> tuple[Encoding, LocalSettings]:
+        """The encoding of other settings, and these settings in this precision."""
         same = player.max_length == self.player.max_length
         encoding = self._encoding if same else player.encoding()
-        carrying = player.model_copy(update={"precision": self.player.precision})
-        return LocalActor(carrying, encoding, self._adapted)
+        return encoding, player.model_copy(update={"precision": self.player.precision})
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One sampled answer per view.
@@ -158,10 +162,13 @@ class LocalActor:
         return [total for total, _ in self._scored(joined)]
 
     def retraced(
-        self, prompts: Sequence[list[int]], answers: Sequence[list[int]]
+        self,
+        prompts: Sequence[list[int]],
+        answers: Sequence[list[int]],
+        temperature: float | None = None,
     ) -> list[list[float]]:
-        """What sampling gives each token id of these answers, in nats, at the player's
-        temperature, uncut.
+        """What sampling gives each token id of these answers, in nats, uncut, at this
+        temperature (None: the player's).
         """
         from equipoise.models.sampling import retraced
 
@@ -170,7 +177,7 @@ class LocalActor:
                 model,
                 prompts,
                 answers,
-                self.player.temperature or 1.0,
+                temperature or self.player.temperature or 1.0,
                 self._encoding.pad_id,
             )
 

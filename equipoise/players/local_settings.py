@@ -12,6 +12,8 @@ from equipoise.errors import UserError
 from equipoise.models.adapters import Lora, resolve_adapter
 from equipoise.models.device import choose_device
 from equipoise.models.loading import Dtype, load_encoding
+from equipoise.models.samplers.base import Sampler
+from equipoise.models.samplers.engine import sampler_faults
 from equipoise.players.base import Player, Precision
 
 if TYPE_CHECKING:
@@ -87,6 +89,11 @@ class LocalSettings(Player):
     batch_size: int = Field(
         64, ge=1, description="answers that are sampled or scored at once"
     )
+    sampler: Sampler = Field(
+        default="local",  # type: ignore[assignment]
+        description="what samples the answers: this process, or an engine in another "
+        "(vllm, sglang, llama_cpp); weights and learning stay here",
+    )
 
     @field_validator("model", mode="before")
     @classmethod
@@ -103,6 +110,22 @@ class LocalSettings(Player):
             )
         return self
 
+    @model_validator(mode="after")
+    def _sampler_has_the_weights(self) -> Self:
+        if not self.sampler.elsewhere:
+            return self
+        if self.learns and self.lora is None:
+            raise ValueError(
+                f"sampler: {self.sampler.kind} gets each generation as an adapter, but "
+                "this player learns whole weights; set lora, or sampler: local"
+            )
+        if not self.sampler.takes_adapters and (self.learns or self.adapter):
+            raise ValueError(
+                f"sampler: {self.sampler.kind} takes no adapter while it runs, so its "
+                "player neither learns nor starts from one; take vllm, or sampler: local"
+            )
+        return self
+
     @property
     def base_model(self) -> str:
         """The model as configured, without any adapter."""
@@ -115,7 +138,7 @@ class LocalSettings(Player):
 
     def faults(self) -> Iterator[str]:
         """That the model, its tokenizer, its template, its adapter or its device is not
-        there.
+        there, or that its sampler does not answer.
         """
         try:
             if self.device not in ("auto", "cpu"):  # asking takes torch
@@ -124,6 +147,7 @@ class LocalSettings(Player):
             _ = self.start
         except UserError as error:
             yield str(error)
+        yield from sampler_faults(self.sampler)
 
     def encoding(self) -> Encoding:
         """How this player's chats become token ids, the same for all its generations.

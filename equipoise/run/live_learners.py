@@ -18,7 +18,7 @@ from equipoise.files import faults, set_aside, write_folder
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.models.resources import Resources
-from equipoise.players.base import Actor
+from equipoise.players.base import Actor, Resting
 from equipoise.players.population import home
 from equipoise.run.config import RunConfig
 from equipoise.run.ledger import Ledger
@@ -99,6 +99,8 @@ class LiveLearners:
         learner = trainer.learner
         settings = self._settings(learner.name)
         seed = seeds.child(self._config.seed, "learn", learner)
+        if isinstance(trainer.actor, Resting):
+            trainer.actor.rest()
         if settings.launch is None:
             return trainer.learn(episodes, turns, seed, log)
         scratch = self._states(learner.name) / "launch"
@@ -149,6 +151,7 @@ class LiveLearners:
             learner.name,
             seeds.child(self._config.seed, "pupil", learner.name),
             self._resources,
+            sent=self._states(learner.name) / "sent",
         )
         for generation in reversed(self._saved(learner.name)):
             state = self._states(learner.name) / str(generation)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import Planned, Seatings
 from equipoise.matches.play import Act, play
+from equipoise.players.base import Beginning, SampledElsewhere
 from equipoise.players.population import Population
 from equipoise.run.config import RunConfig
 from equipoise.run.ledger import WITHIN, Ledger
@@ -52,6 +53,7 @@ class Recorder:
         self._ledger = ledger
         self._population = population
         self._monitor = monitor
+        self._elsewhere: dict[str, SampledElsewhere] = {}
         self._open: list[_OpenStage] = []  # the stages under way, the outermost first
 
     @contextmanager
@@ -100,7 +102,7 @@ class Recorder:
             self._monitor.stage(self.title(title, player), len(planned), t)
             with self.stage("play", key, t) as facts:
                 self.play(planned)
-                facts.update(matches=len(planned))
+                facts.update(matches=len(planned), **self._sampler_facts())
         recorded = self._ledger.matches_of(plan.id for plan in planned)
         return [recorded[plan.id] for plan in planned]
 
@@ -124,18 +126,34 @@ class Recorder:
         None for `game` and `act`: the run's game, by the players as they are.
         """
         game = game or self._config.game
-        act = act or self._act
+        begin = self._begin if act is None else None
         known = self._ledger.known("matches", [plan.id for plan in planned])
         for chunk in chunks(planned, self._config.commit_every):
             if not all(plan.id in known for plan in chunk):
                 started = time.perf_counter()
-                matches = play(chunk, game, act)
+                matches = play(chunk, game, act or self._act, begin)
                 self._ledger.add_matches(matches)
                 self._show_speed(matches, time.perf_counter() - started)
             self._monitor.advance(len(chunk))
 
     def _act(self, player: PlayerId, views: list[View], dice: list[int]) -> list[Move]:
         return self._population.actor(player).act(views, dice)
+
+    def _begin(
+        self, player: PlayerId, views: list[View], dice: list[int]
+    ) -> Callable[[], list[Move]]:
+        actor = self._population.actor(player)
+        if isinstance(actor, SampledElsewhere):
+            self._elsewhere[str(player)] = actor
+        if isinstance(actor, Beginning):
+            return actor.begin(views, dice)
+        return lambda: actor.act(views, dice)
+
+    def _sampler_facts(self) -> dict[str, Any]:
+        """Which engines answered for whom since the last stage."""
+        facts = {name: actor.sampler_facts() for name, actor in self._elsewhere.items()}
+        self._elsewhere.clear()
+        return {"samplers": facts} if facts else {}
 
     def _show_speed(self, matches: Sequence[Match], seconds: float) -> None:
         tokens = sum(turn.move.tokens for match in matches for turn in match.turns)
