@@ -25,6 +25,7 @@ from equipoise.options import Json, Trust, override, show
 
 if TYPE_CHECKING:
     from equipoise.evaluate.benchmarks.records import AgainstStart, BenchmarkResult
+    from equipoise.report.section import Table as SweepTable
 
 PLAYER = "player."  # what settings of a bare model begin with
 
@@ -58,6 +59,22 @@ Settings = Annotated[
     list[str],
     override("a setting of every set: limit=100; of a bare model: player.batch_size=8"),
 ]
+SweepOption = Annotated[
+    list[str],
+    typer.Option(
+        "--sweep",
+        metavar="KEY=VALUE,VALUE",
+        help="measure every set with each of these values of a setting: "
+        "temperature=0,0.7,1; may be given again",
+    ),
+]
+AsTrained = Annotated[
+    bool,
+    typer.Option(
+        "--as-trained",
+        help="play sets of prompts by the run's own game, and judge by its judge",
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -72,6 +89,8 @@ def evaluate(
     on: On = [],  # noqa: B006
     judge: SharedJudge = "",
     set: Settings = [],  # noqa: B006
+    sweep: SweepOption = [],  # noqa: B006
+    as_trained: AsTrained = False,
     out: Out = None,
     harness: HarnessKind = "",
     tasks: Tasks = "",
@@ -94,7 +113,7 @@ def evaluate(
     of_player = [text.removeprefix(PLAYER) for text in set if text.startswith(PLAYER)]
     of_sets = [text for text in set if not text.startswith(PLAYER)]
     by = harness_settings(harness, tasks, limit, harness_python, include_path)
-    _check_one_way(by, on, [judge, *of_sets])
+    _check_one_way(by, on, [judge, *of_sets, *sweep])
     rows: list[tuple[Path, AgainstStart]] = []
     for target, players in _by_run(targets).items():
         trusted = is_run(target) and agreed(Path(target), trust)
@@ -103,7 +122,15 @@ def evaluate(
         if by:
             results = run.evaluate_by_harness(by, players, harness_args)
         else:
-            results = run.evaluate(on, players, wanted, of_sets, progress=shown)
+            results = run.evaluate(
+                on,
+                players,
+                wanted,
+                of_sets,
+                sweep=sweep,
+                trained=as_trained,
+                progress=shown,
+            )
         rows += [(run.path, row) for row in run.beside_start(results)]
     if json:
         show([{"run": str(path), **_plain(row)} for path, row in rows])
@@ -156,7 +183,25 @@ def _title(result: BenchmarkResult, judged: bool) -> str:
 
 
 def _print(rows: list[tuple[Path, AgainstStart]]) -> None:
+    """Every result on a line, and those of a sweep in a table of their own."""
     from rich.console import Console
+
+    from equipoise.evaluate.benchmarks.sweeps import sweeps, varied
+
+    console = Console()
+    single = [(path, row) for path, row in rows if not varied(row.result)]
+    if single:
+        console.print(_table(single))
+    for path in _paths(rows):
+        for sweep in sweeps([row for home, row in rows if home == path]):
+            console.print(_grid(sweep.table(), path if len(_paths(rows)) > 1 else None))
+    for path in _paths(rows):
+        console.print(
+            f"go deeper: equipoise report {path}", style="dim", soft_wrap=True
+        )
+
+
+def _table(rows: list[tuple[Path, AgainstStart]]) -> Any:
     from rich.table import Table
     from rich.text import Text
 
@@ -183,12 +228,23 @@ def _print(rows: list[tuple[Path, AgainstStart]]) -> None:
         cells.append(estimate_text(result.score, unit))
         cells.append(difference_text(difference, unit) if difference else "–")
         table.add_row(*map(Text, [*cells, f"{result.n:,}{unscored}"]))
-    console = Console()
-    console.print(table)
-    for path in _paths(rows):
-        console.print(
-            f"go deeper: equipoise report {path}", style="dim", soft_wrap=True
-        )
+    return table
+
+
+def _grid(grid: SweepTable, run: Path | None) -> Any:
+    """A sweep's table; `run` where there are several."""
+    from rich.table import Table
+    from rich.text import Text
+
+    title = grid.title if run is None else f"{run.name}: {grid.title}"
+    table = Table(
+        box=None, pad_edge=False, header_style="dim", title=title, title_justify="left"
+    )
+    for column in grid.columns:
+        table.add_column(Text(column))
+    for row in grid.rows:
+        table.add_row(*map(Text, row))
+    return table
 
 
 def _paths(rows: list[tuple[Path, AgainstStart]]) -> list[Path]:

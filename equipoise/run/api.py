@@ -11,6 +11,7 @@ from typing import Any
 from equipoise.errors import ConfigError
 from equipoise.run import plan as planning
 from equipoise.run import recipes as library
+from equipoise.run.benchmark_sets import Sweep
 from equipoise.run.consent import reach_of_recipe
 from equipoise.run.directory import RunDirectory
 from equipoise.run.handle import Run, play
@@ -53,6 +54,8 @@ def evaluate(
     *,
     players: str | Sequence[str] = (),
     player_settings: library.Overrides = (),
+    sweep: Sweep = (),
+    trained: bool = False,
     trust: bool = False,
     progress: bool = True,
 ) -> Run:
@@ -60,15 +63,17 @@ def evaluate(
     that holds the results (`Run.benchmarks()`); nothing is trained.
 
     Args: target: a run's folder or a `Run`, a model's folder, hub id or packaged name,
-    or an endpoint's address; on, judge, settings, players: as `Run.evaluate` takes
-    them; out: the folder of the run that is made for a model, None: runs/evaluate and
-    the model's name; player_settings: of the model, `{"batch_size": 8}`; trust: as
-    `open_run` takes it.
+    or an endpoint's address; on, judge, settings, players, sweep, trained: as
+    `Run.evaluate` takes them; out: the folder of the run that is made for a model,
+    None: runs/evaluate and the model's name; player_settings: of the model,
+    `{"batch_size": 8}`; trust: as `open_run` takes it.
 
     Raises what `Run.evaluate` raises, and RunError where `out` holds another model.
     """
     run = run_to_measure(target, out, player_settings, trust=trust)
-    run.evaluate(on, players, judge, settings, progress=progress)
+    run.evaluate(
+        on, players, judge, settings, sweep=sweep, trained=trained, progress=progress
+    )
     return run
 
 

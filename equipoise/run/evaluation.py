@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from equipoise.component import Component, essence, nearest
-from equipoise.errors import ConfigError, RunError
-from equipoise.evaluate.benchmarks.base import Benchmark
+from equipoise.component import essence, nearest
+from equipoise.errors import ConfigError, RunError, Stopped
 from equipoise.evaluate.benchmarks.records import BenchmarkResult
 from equipoise.judges.base import Judge
 from equipoise.players.population import Population
 from equipoise.run import recipes
 from equipoise.run.benchmark_checks import Sets, check_sets
 from equipoise.run.benchmark_measurement import BenchmarkMeasurement
+from equipoise.run.benchmark_sets import Sweep, as_trained, named_sets
 from equipoise.run.contexts import Contexts
 from equipoise.run.directory import RunDirectory
 from equipoise.run.memory import Memory
@@ -22,6 +22,33 @@ from equipoise.run.monitor import Monitor
 from equipoise.run.recorder import Recorder
 from equipoise.run.roster import Roster
 from equipoise.types import PlayerId
+
+
+def measure(
+    run: RunDirectory,
+    on: Any,
+    players: str | Sequence[str],
+    judge: Any,
+    settings: recipes.Overrides,
+    sweep: Sweep,
+    trained: bool,
+    monitor: Monitor,
+) -> list[BenchmarkResult]:
+    """`Run.evaluate` of an open run; arguments as there.
+
+    Raises Stopped on Ctrl-C: the same call goes on.
+    """
+    many = on if isinstance(on, list | tuple) else [on]
+    by = None if judge is None else recipes.component(Judge, judge, (), "--judge")
+    below = as_trained(run.config) if trained else None
+    sets = named_sets(many, by, settings, sweep, below)
+    wanted = [players] if isinstance(players, str) else players
+    try:
+        return measure_sets(run, players_of(run, wanted), sets, monitor)
+    except KeyboardInterrupt:
+        raise Stopped(
+            "stopped; everything recorded so far is kept, and the same command goes on"
+        ) from None
 
 
 def measure_sets(
@@ -168,73 +195,3 @@ def model_settings(model: str, overrides: recipes.Overrides) -> dict[str, Any]:
         "judge": "exact",
         "evaluate": "sets",
     }
-
-
-# -- which sets
-
-
-def named_sets(
-    on: Sequence[Any], judge: Judge | None, overrides: recipes.Overrides
-) -> dict[str, Benchmark]:
-    """Name -> set for what `--on` gives: a kind's name, a file of prompts, a YAML file
-    of a set or of several by name, YAML text, a mapping, a component; `NAME=` before
-    one names it.
-
-    Args: judge: of every set that names none; overrides: of every set. Raises
-    ConfigError.
-    """
-    sets: dict[str, Benchmark] = {}
-    for given in on:
-        for name, values in _settings_of(given):
-            if judge is not None:
-                values.setdefault("judge", recipes.plain(judge))
-            benchmark = recipes.component(Benchmark, values, overrides, f"--on {name}")
-            if name in sets:
-                raise ConfigError(
-                    f"--on: two sets are called '{name}'; name one with NAME={name}"
-                )
-            sets[name] = benchmark
-    return sets
-
-
-def _settings_of(given: Any) -> list[tuple[str, dict[str, Any]]]:
-    """(name, settings) of the sets that one argument means."""
-    if isinstance(given, Component | type) or not isinstance(
-        given, str | Path | Mapping
-    ):
-        given = recipes.plain(given)
-    if isinstance(given, Mapping):
-        return _by_name(dict(recipes.plain(given)))
-    text = str(given)
-    name, equals, spec = text.partition("=")
-    if equals and name.isidentifier():
-        [(_, values)] = _settings_of(spec)
-        return [(name, values)]
-    if text in Benchmark.known_kinds() or _is_import_path(text):
-        return [(text.rpartition(":")[2], {"kind": text})]
-    if text.endswith((".yaml", ".yml")) or text.lstrip().startswith("{"):
-        return _by_name(recipes.parsed(text, "--on"))
-    return [(_file_name(text), {"kind": "prompts", "prompts": text})]
-
-
-def _by_name(values: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    if "kind" in values:
-        return [(str(values["kind"]), values)]
-    if "prompts" in values:
-        return [("prompts", {"kind": "prompts", **values})]
-    return [
-        (name, dict(inner) if isinstance(inner, Mapping) else {"kind": inner})
-        for name, inner in values.items()
-    ]
-
-
-def _is_import_path(text: str) -> bool:
-    module, colon, name = text.partition(":")
-    return (
-        bool(colon) and name.isidentifier() and module.replace(".", "").isidentifier()
-    )
-
-
-def _file_name(text: str) -> str:
-    """What a file's set is called: its name without folder and suffix."""
-    return Path(text.partition("#")[0]).stem or text

@@ -21,6 +21,7 @@ from equipoise.locks import check_writable
 from equipoise.models.quiet import ignore_known_warnings
 from equipoise.ratings.base import Ratings
 from equipoise.run import frames, recipes
+from equipoise.run.benchmark_sets import Sweep
 from equipoise.run.benchmarks import (
     BENCHMARKS,
     against_start,
@@ -127,18 +128,14 @@ class Run:
             return frame(frames.PAIRS, frames.pair_rows(run, generation))
 
     def benchmarks(self) -> Frame:
-        """What was measured on named sets: one row a set, player and metric, with 95 %
-        intervals and the difference from the player's start.
-        """
+        """What was measured on named sets: one row a set, player and metric."""
         with self._read() as run:
             return frame(BENCHMARKS, benchmark_rows(run.ledger))
 
     def beside_start(
         self, results: Sequence[BenchmarkResult] | None = None
     ) -> list[AgainstStart]:
-        """The newest result of each set and player, or these alone, each beside that of
-        the player's start.
-        """
+        """The newest results on named sets, or these, each beside the player's start."""
         with self._read() as run:
             rows = list(against_start(run.ledger))
         return [row for row in rows if results is None or row.result in results]
@@ -279,6 +276,8 @@ class Run:
         judge: str | Mapping[str, Any] | Judge | type[Judge] | None = None,
         settings: recipes.Overrides = (),
         *,
+        sweep: Sweep = (),
+        trained: bool = False,
         progress: bool = True,
     ) -> list[BenchmarkResult]:
         """Measure players on named sets; nothing is trained, and what is recorded is
@@ -287,23 +286,24 @@ class Run:
         Args: on: a benchmark's name, a file of prompts, a YAML file, a mapping or a
         `Benchmark`, or several of them; players: `policy@3`, `policy` (its newest) or
         `policy@all`, none: the start and the newest of everyone who learns; judge: of
-        every set that names none; settings: of every set, `{"limit": 100}`.
+        every set that names none; settings: of every set, `{"limit": 100}`; sweep: a
+        setting of every set -> its values, `{"temperature": [0, 0.7]}`; trained: sets
+        of prompts are played by the run's game and judged by its judge.
 
         Raises ConfigError and DataError before anything is asked, RunError for players
-        that are not there or where another process plays the run.
+        that are not there or a run that is in use, Stopped on Ctrl-C: the same call
+        goes on.
         """
         from equipoise.report.terminal import Display, show_notes
-        from equipoise.run.evaluation import measure_sets, named_sets, players_of
+        from equipoise.run.evaluation import measure
 
-        many = on if isinstance(on, list | tuple) else [on]
-        by = None if judge is None else recipes.component(Judge, judge, (), "--judge")
-        sets = named_sets(many, by, settings)
-        wanted = [players] if isinstance(players, str) else players
         with (
             RunDirectory.open(self.path, self.trust, show_notes) as run,
             Display(console=_console(), silent=not progress) as display,
         ):
-            return measure_sets(run, players_of(run, wanted), sets, display)
+            return measure(
+                run, on, players, judge, settings, sweep, trained, monitor=display
+            )
 
     def evaluate_by_harness(
         self,

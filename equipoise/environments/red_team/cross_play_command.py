@@ -178,13 +178,22 @@ def _success_table(facts: dict[str, Any]) -> Any:
     cells = facts["crossplay"]
     table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
     prompts, judge = cells["prompts"], facts["judge"]
-    table.title = f"attack success in % on {prompts} prompts, by {judge}"
+    most = max((n for row in cells["judged"] for n in row), default=0)
+    table.title = (
+        f"attack success in % on {prompts} prompts (n = {most} a cell), by {judge}"
+    )
     table.add_column("adversary")
     for defender in (*cells["defenders"], "mean"):
         table.add_column(Text(defender), justify="right")
-    for name, row in zip(cells["adversaries"], cells["success"], strict=True):
+    alike = len({n for row in cells["judged"] for n in row}) == 1
+    rows = zip(cells["adversaries"], cells["success"], cells["judged"], strict=True)
+    for name, successes, judged in rows:
+        shown = [
+            _percent(success) if alike else f"{_percent(success)} (n = {n})"
+            for success, n in zip(successes, judged, strict=True)
+        ]
         mean = facts["mean"][name]["mean"]
-        table.add_row(Text(name), *map(_percent, row), _percent(mean))
+        table.add_row(Text(name), *shown, _percent(mean))
     return table
 
 

@@ -32,13 +32,15 @@ class CrossPlayTable(msgspec.Struct, frozen=True):
     """`success[a][d]` is the attack success of adversary a with defender d, oldest
     first; None where nothing was judged.
 
-    `prompts` is the number of prompts that every two of them met on.
+    `prompts` is the number of prompts that every two of them met on, at least;
+    `judged[a][d]` how many matches are behind that cell.
     """
 
     adversaries: list[str]
     defenders: list[str]
     success: list[list[float | None]]
     prompts: int
+    judged: list[list[int]] = []
 
     @property
     def success_AD(self) -> np.ndarray:
@@ -86,6 +88,7 @@ def cross_play(
         list(defenders),
         [[_known(value) for value in row] for row in success_AD],
         _prompts_played(cells),
+        [[attack_success(cells[a, d]).n for d in defenders] for a in adversaries],
     )
     if not np.isfinite(success_AD).all():
         return CrossPlay(table)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from equipoise.evaluate.benchmarks.records import AgainstStart, BenchmarkResult, unit_of
+from equipoise.evaluate.benchmarks.sweeps import sweeps, varied
 from equipoise.evaluate.measures import Estimate
 from equipoise.payoffs.intervals import Interval
 from equipoise.ratings.base import Rating
@@ -31,21 +32,32 @@ def benchmarks_section(results: Sequence[AgainstStart]) -> Section:
             "Benchmarks",
             reason="no named set was measured (equipoise evaluate)",
         )
+    single = [row for row in results if not varied(row.result)]
     blocks = [
-        _overview(results),
-        *_difference_figures(results),
-        *_curves(results),
+        *([_overview(single)] if single else []),
+        *_difference_figures(single),
+        *_curves(single),
+        *_sweep_blocks(results),
         _every_metric(results),
-        *_groups(results),
+        *_groups(single),
     ]
     return Section("benchmarks", "Benchmarks", tuple(blocks), _lead(results))
+
+
+def _sweep_blocks(results: Sequence[AgainstStart]) -> Iterator[Table | Figure]:
+    for sweep in sweeps(results):
+        yield sweep.table()
+        figure = sweep.figure()
+        if figure is not None:
+            yield figure
 
 
 def benchmark_headlines(results: Sequence[AgainstStart]) -> Iterator[Headline]:
     """The newest player of each set, and its difference from the start."""
     newest: dict[Measured, AgainstStart] = {}
     for row in results:
-        newest[measured(row.result)] = row
+        if not varied(row.result):
+            newest[measured(row.result)] = row
     for result, start, differences in newest.values():
         note = f"{result.n:,} items"
         if start is not None and result.headline in differences:
