@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +15,7 @@ from equipoise.seeds import uniform
 from equipoise.serve.engine import Piece
 from equipoise.serve.pending_answer import PendingAnswer
 
+log = logging.getLogger(__name__)
 NOT_NUMBERS = "the model's logits for this prompt are not numbers"
 
 
@@ -49,7 +51,7 @@ class Cohort:
             if not known_B[row]:
                 pieces.append((answer, Piece(finish="error", error=NOT_NUMBERS)))
                 continue
-            piece = answer.take(token, likelihoods.get(row))
+            piece = _taken(answer, token, likelihoods.get(row))
             if piece is not None:
                 pieces.append((answer, piece))
             if piece is None or piece.finish is None:
@@ -99,6 +101,18 @@ class Cohort:
         wanted = [self.answers[row].logprobs or 0 for row in rows]
         scored = likelihoods(logprob_BV, token_B[row_B], wanted)
         return dict(zip(rows, scored, strict=True))
+
+
+def _taken(
+    answer: PendingAnswer, token: int, likelihood: Likelihood | None
+) -> Piece | None:
+    """The piece that a token completes; where it cannot be decoded, the answer's end."""
+    try:
+        return answer.take(token, likelihood)
+    except Exception as error:
+        log.exception("token %d could not be decoded", token)
+        message = f"the answer cannot be decoded ({type(error).__name__})"
+        return Piece(finish="error", error=message)
 
 
 def next_tokens(

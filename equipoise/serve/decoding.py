@@ -84,11 +84,9 @@ class StopTexts:
 
 def _overlap(text: str, stop: str) -> int:
     """How many characters at the end of `text` may be the beginning of `stop`."""
-    return next(
-        (
-            n
-            for n in range(min(len(stop) - 1, len(text)), 0, -1)
-            if text.endswith(stop[:n])
-        ),
-        0,
-    )
+    place = text.find(stop[0], max(0, len(text) - len(stop) + 1))
+    while place >= 0:
+        if stop.startswith(text[place:]):
+            return len(text) - place
+        place = text.find(stop[0], place + 1)
+    return 0

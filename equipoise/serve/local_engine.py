@@ -106,7 +106,12 @@ class LocalEngine:
         return await self._prompts.text_ids(text, add_special_tokens)
 
     async def detokenize(self, ids: Sequence[int]) -> str:
-        """The text of tokens, control tokens shown. Raises Refused for an unknown one."""
+        """The text of tokens, control tokens shown.
+
+        Raises Refused for an unknown one, and for more than a prompt may have.
+        """
+        if len(ids) > self._encoding.max_length:
+            raise self._prompts.too_long(f"{len(ids)} tokens", "tokens")
         self._check_ids(ids, "tokens")
         return await asyncio.to_thread(self._texts.whole, ids)
 
