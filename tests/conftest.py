@@ -28,6 +28,7 @@ pytest_plugins = [
     "vllm_server",
     "fixtures.adapter_run",
     "fixtures.commands",
+    "fixtures.harnesses",
     "fixtures.hub",
     "fixtures.servers",
     "fixtures.report_pages",

@@ -166,6 +166,34 @@ def test_a_report_of_evalscope_with_its_reviews(write):
     assert accuracy.mean == pytest.approx(2 / 3) and accuracy.low is not None
 
 
+def test_reviews_may_call_the_main_metric_otherwise(write):
+    def metric(statistic, score):
+        shape = {"statistic": statistic, "variant": "l"}
+        identity = {"name": "rouge", "aggregation": "mean", "dimensions": shape}
+        subsets = [{"name": "qa", "num": 2}]
+        categories = [{"name": ["default"], "subsets": subsets}]
+        values = {"num": 2, "score": score, "categories": categories}
+        return {"identity": identity, **values}
+
+    metrics = [metric("precision", 0.3), metric("recall", 0.5)]
+    primary = {"primary_metric_identity": metrics[1]["identity"]}
+    path = write("o/reports/m/qa.json", {**REPORT, "metrics": metrics, **primary})
+    reviews = [
+        {
+            "sample_score": {
+                "sample_id": i,
+                "score": {"value": {"Rouge-L-R": i}, "main_score_name": "Rouge-L-R"},
+            }
+        }
+        for i in range(2)
+    ]
+    write("o/reviews/m/qa_qa.jsonl", reviews)
+    [(result, items)] = read_scores(path, "evalscope")
+    assert result.headline == "rouge,statistic=recall,variant=l"
+    assert result.score.low is not None
+    assert [row.values for row in items] == [{result.headline: i} for i in range(2)]
+
+
 def test_a_report_of_evalscope_of_the_first_form(write):
     old = {"name": "AverageAccuracy", "num": 5, "score": 0.4, "categories": []}
     report = {"dataset_name": "arc", "model_name": "m", "metrics": [old]}
@@ -212,7 +240,7 @@ def test_a_log_of_inspect(write):
     samples = [{"sample_id": i, "value": float(i > 0)} for i in range(4)]
     more = {**LOG, "reductions": [{"scorer": "match", "samples": samples}]}
     [(result, items)] = read_scores(write("more.json", more), "inspect")
-    assert [row.values["match"] for row in items] == [0.0, 1.0, 1.0, 1.0]
+    assert [row.values["match/accuracy"] for row in items] == [0.0, 1.0, 1.0, 1.0]
     assert result.score.mean == 0.75 and result.key
 
 

@@ -72,7 +72,7 @@ class _Metric(msgspec.Struct):
 
     @property
     def key(self) -> str:
-        """What the reviews call it."""
+        """What the reviews call it, unless it is the main one."""
         return self.identity.name if self.identity else self.name
 
     @property
@@ -91,6 +91,7 @@ class _Report(msgspec.Struct):
 
 class _Score(msgspec.Struct):
     value: dict[str, Any]
+    main_score_name: str | None = None
 
 
 class _SampleScore(msgspec.Struct):
@@ -134,7 +135,7 @@ def _estimate(metric: _Metric, items: Sequence[ItemScores]) -> Estimate:
     """The reported score; with an interval where the samples have the same mean."""
     score = number(metric.score)
     if items:
-        known = estimate(items, metric.key)
+        known = estimate(items, metric.title)
         same = known.mean is not None and score is not None
         if same and math.isclose(known.mean or 0.0, score or 0.0, abs_tol=1e-4):
             return known  # the report itself has four decimals
@@ -157,8 +158,8 @@ def _groups(
     for metric in report.metrics:
         for subset in metric.subsets:
             own = [row for row in items if row.group == subset.name]
-            one = _Metric(subset.score, subset.num, identity=_Identity(metric.key))
-            groups.setdefault(subset.name, {})[metric.title] = _estimate(one, own)
+            part = _Metric(subset.score, subset.num, metric.name, metric.identity)
+            groups.setdefault(subset.name, {})[metric.title] = _estimate(part, own)
     return groups if len(groups) > 1 else {}
 
 
@@ -171,7 +172,7 @@ def _items(path: Path, report: _Report) -> Iterator[ItemScores]:
         if file and file.is_file():
             reviews = read_lines(file, _Review, "reviews of EvalScope")
             for review in sorted(reviews, key=_order):
-                yield _item(review.sample_score, subset)
+                yield _item(review.sample_score, subset, report)
 
 
 def _in_place(path: Path) -> bool:
@@ -184,8 +185,16 @@ def _order(review: _Review) -> tuple[str, int]:
     return str(score.sample_id), score.generation_index or 0
 
 
-def _item(scored: _SampleScore, subset: str) -> ItemScores:
-    values = {name: number(value) for name, value in scored.score.value.items()}
+def _item(scored: _SampleScore, subset: str, report: _Report) -> ItemScores:
+    """A sample's values, under the names that the report has for its metrics."""
+    titles = {metric.key: metric.title for metric in report.metrics}
+    main = scored.score.main_score_name
+    if main is not None and main not in titles:
+        titles[main] = _headline(report)
+    values = {
+        titles.get(name, name): number(value)
+        for name, value in scored.score.value.items()
+    }
     missing = bool(values) and all(value is None for value in values.values())
     return ItemScores(
         item=f"{subset}/{scored.sample_id}",

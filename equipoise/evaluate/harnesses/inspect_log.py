@@ -23,6 +23,7 @@ from equipoise.evaluate.harnesses.score_files import (
 from equipoise.evaluate.measures import Estimate
 
 WHAT = "a log of Inspect"
+MEANS = ("mean", "accuracy")  # the metrics that are means over samples
 ERRORS = ("stderr", "bootstrap_stderr")
 
 
@@ -32,6 +33,7 @@ class _Value(msgspec.Struct):
 
 class _Score(msgspec.Struct):
     name: str
+    scorer: str
     metrics: dict[str, _Value]
     scored_samples: int | None = None
     unscored_samples: int | None = None
@@ -89,7 +91,7 @@ def read(path: Path, model: str = "") -> list[Scores]:
         raise DataError(
             f"{path}: the evaluation has no scores (its status is '{log.status}')"
         )
-    items = _items(log.reductions or [])
+    items = _items(log.results, log.reductions or [])
     return [Scores(_result(log, log.results, items, path), items)]
 
 
@@ -101,9 +103,7 @@ def _result(
         raise DataError(f"{path}: has no metric with a number")
     known = summarised(items)
     for name, estimated in metrics.items():
-        scorer = name.partition("/")[0]
-        if name.endswith("/accuracy") or name.endswith("/mean"):
-            metrics[name] = _with_interval(estimated, known.get(scorer))
+        metrics[name] = _with_interval(estimated, known.get(name))
     unscored = results.scores[0].unscored_samples or 0
     settings = {
         "model": log.eval.model,
@@ -134,8 +134,7 @@ def _metrics(results: _Results) -> Iterator[tuple[str, Estimate]]:
         errors = [score.metrics[name].value for name in ERRORS if name in score.metrics]
         for name, metric in score.metrics.items():
             if name not in ERRORS and number(metric.value) is not None:
-                mean = name in ("accuracy", "mean")
-                error = errors[0] if errors and mean else None
+                error = errors[0] if errors and name in MEANS else None
                 yield f"{score.name}/{name}", estimate_of(metric.value, error, n)
 
 
@@ -153,11 +152,20 @@ def _headline(results: _Results, metrics: dict[str, Estimate]) -> str:
     return next(iter(metrics))
 
 
-def _items(reductions: Sequence[_Reduction]) -> list[ItemScores]:
-    """The value of each sample by scorer, reduced over epochs; only numbers."""
+def _items(results: _Results, reductions: Sequence[_Reduction]) -> list[ItemScores]:
+    """The value of each sample, reduced over epochs, under the name of the metric that
+    is their mean; only numbers.
+    """
+    titles = {
+        score.scorer: f"{score.name}/{name}"
+        for score in results.scores
+        for name in MEANS
+        if name in score.metrics
+    }
     values: dict[str, dict[str, float | None]] = {}
     for reduction in reductions:
+        title = titles.get(reduction.scorer, reduction.scorer)
         for sample in reduction.samples:
             of_sample = values.setdefault(str(sample.sample_id), {})
-            of_sample[reduction.scorer] = number(sample.value)
+            of_sample[title] = number(sample.value)
     return [ItemScores(item=item, values=scored) for item, scored in values.items()]
