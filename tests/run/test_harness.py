@@ -6,8 +6,11 @@ import shutil
 import pytest
 
 from equipoise.evaluate.benchmarks.records import BenchmarkResult
+from equipoise.players.base import TextScorer
+from equipoise.players.population import Population
 from equipoise.run import benchmarks, recipes
 from equipoise.run.directory import RunDirectory
+from equipoise.types import PlayerId
 
 
 @pytest.fixture
@@ -102,3 +105,74 @@ def test_an_environment_without_the_harness_says_what_to_install(command, folder
     assert result.code == 2
     assert f"not installed in {python}" in result.err
     assert "equipoise[lm-eval]" in result.err
+
+
+# -- lm-eval itself
+
+
+@pytest.fixture
+def by_lm_eval(lm_eval_python, lm_eval_tasks):
+    """The options that measure by lm-eval on small tasks on files."""
+    return (
+        "--harness",
+        "lm_eval",
+        "--tasks",
+        "tiny_*",
+        "--include-path",
+        lm_eval_tasks,
+        "--harness-python",
+        lm_eval_python,
+        "--json",
+    )
+
+
+@pytest.mark.slow
+def test_lm_eval_measures_the_base_and_the_adapter(command, adapter_copy, by_lm_eval):
+    players = [f"{adapter_copy}@policy@{age}" for age in (0, 1)]
+    [*rows] = command("evaluate", *players, *by_lm_eval).facts
+    assert [(row["name"], row["player"]) for row in rows] == [
+        ("tiny_choices", "policy@0"),
+        ("tiny_choices", "policy@1"),
+        ("tiny_questions", "policy@0"),
+        ("tiny_questions", "policy@1"),
+    ]
+    for row in rows:
+        assert row["source"].startswith("lm_eval 0.")
+        assert row["n"] == 3 and row["metrics"][row["headline"]]["low"] is not None
+    assert all("acc" in row["differences"] for row in rows[1:2])
+
+    files = sorted(adapter_copy.glob("harness/lm_eval-*.json"))
+    written = [file.stat().st_mtime_ns for file in files]
+    again = command("evaluate", *players, *by_lm_eval).facts
+    assert [row["metrics"] for row in again] == [row["metrics"] for row in rows]
+    assert [file.stat().st_mtime_ns for file in files] == written  # not measured anew
+
+    with RunDirectory.read(adapter_copy) as run:
+        population = Population(run.config.playing, adapter_copy / "players")
+        actor = population.actor(PlayerId("policy", 1))
+        assert isinstance(actor, TextScorer)
+        samples = json.loads(files[1].read_text())["samples"]["tiny_choices"]
+        for sample in samples:
+            choices = [f" {choice}" for choice in sample["doc"]["choices"]]
+            contexts = [sample["doc"]["question"]] * len(choices)
+            own = actor.continuation_logprobs(contexts, choices)
+            for (value, _), ((other, _),) in zip(own, sample["resps"], strict=True):
+                assert abs(value - float(other)) < 1e-4
+        population.release()
+
+
+@pytest.mark.slow
+def test_lm_eval_says_which_task_is_unknown_and_that_the_hub_is_away(
+    command, adapter_copy, by_lm_eval, monkeypatch
+):
+    unknown = list(by_lm_eval)
+    unknown[3] = "tiny_choice"
+    result = command("evaluate", adapter_copy, *unknown)
+    assert result.code == 2 and "has no task 'tiny_choice'" in result.err
+    assert "tiny_choices" in result.err
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    of_hub = list(by_lm_eval)
+    of_hub[3] = "arc_easy"
+    result = command("evaluate", f"{adapter_copy}@policy@0", *of_hub)
+    assert result.code == 2, result.err
+    assert "cannot fetch the data of arc_easy" in result.err
