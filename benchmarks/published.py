@@ -4,8 +4,8 @@
         [--sets ifeval gsm8k truthfulqa mt_bench alpaca_eval] [--rows ifeval=40 …]
         [--lm-eval PYTHON] [--out benchmarks/results/published.json]
 
-The run is copied, so that it stays as it is; everything answered and judged is recorded
-in the copy, and a second call, with more rows too, asks only what is missing. Answers
+The run stays as it is: its weights are copied into a run directory of their own, where
+everything answered and judged is recorded, and a second call, with more rows too, asks only what is missing. Answers
 are greedy. `--judge` is a local model that grades MT-Bench and compares AlpacaEval's
 answers with the start's; a small one is a weak judge, whose grades are worth little.
 `--lm-eval` is an interpreter with lm-eval, whose own functions then score the answers
@@ -31,6 +31,7 @@ from rich.table import Table
 from benchmarks.running import equipoise, provenance
 from equipoise.evaluate.benchmarks.records import Answer, BenchmarkResult, Item
 from equipoise.evaluate.measures import Estimate
+from equipoise.run import recipes
 from equipoise.run.benchmark_answers import answers_of
 from equipoise.run.benchmarks import against_start, recorded_results
 from equipoise.run.directory import RunDirectory
@@ -96,15 +97,17 @@ def settings(name: str, o: argparse.Namespace) -> dict[str, Any]:
 
 
 def copied(o: argparse.Namespace) -> Path:
-    """The copy of the run in which everything is recorded, its player in float32."""
+    """A run directory with the run's players and weights, in float32, in which
+    everything is recorded.
+    """
     folder = o.work / "run"
     if not folder.exists():
-        shutil.copytree(o.run, folder, ignore=shutil.ignore_patterns(".lock"))
-        path = folder / "config.yaml"
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+        config = yaml.safe_load((o.run / "config.yaml").read_text(encoding="utf-8"))
         for player in config["players"].values():
             player["dtype"] = "float32"
-        path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+        with RunDirectory.create(recipes.load(config), folder):
+            weights = folder / "players"
+            shutil.copytree(o.run / "players", weights, dirs_exist_ok=True)
     return folder
 
 
@@ -280,7 +283,12 @@ def parser() -> argparse.ArgumentParser:
     add("--rows", nargs="+", default=[], metavar="SET=N", help="rows of a set")
     add("--lm-eval", default="", help="a Python interpreter that has lm-eval")
     add("--threads", type=int, default=1)
-    add("--work", type=Path, default=Path("runs/published"), help="the copy's folder")
+    add(
+        "--work",
+        type=Path,
+        default=Path("runs/published"),
+        help="the folder of that run",
+    )
     add("--out", type=Path, default=Path("benchmarks/results/published.json"))
     add("--table", action="store_true", help="print the results that are there")
     return made

@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from benchmarks.published import figures, table
 from equipoise.errors import ConfigError, DataError
 from equipoise.evaluate.benchmarks.answer_files import (
     alpaca_eval_row,
@@ -289,6 +290,10 @@ def test_a_run_measures_them_by_name(scripted_run, write):
     assert "answers/alpaca_eval/model@0/model_outputs.json" in names
     assert list(written.values()) == [4, 8, 3]
     assert answers_in(str(next(iter(written))))["81"] == (HOSTILE, HOSTILE)
+    cells = figures(scripted_run)
+    assert cells["mt_bench"]["model@0"]["metrics"]["score"][0] == 10.0
+    metrics = sum(len(cell["model@0"]["metrics"]) for cell in cells.values())
+    assert table({"sets": cells}).row_count == metrics
     with pytest.raises(ConfigError, match="sets each answer beside another one; judge"):
         bad = {"kind": "arena_hard", "path": path["arena_hard"], "judge": "shorter"}
         api.evaluate(
