@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from equipoise.games.answers import Answers
 from equipoise.games.base import Game
-from equipoise.judges.base import JudgeContext
+from equipoise.judges.base import JudgeContext, Questions
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player
 from equipoise.types import Move, PlayerId, View
@@ -46,10 +46,9 @@ class TestContext(JudgeContext):
         asked: list[tuple[PlayerId | None, View]] = []
         object.__setattr__(self, "asked", asked)
 
-    def ask(
-        self, player: Player | PlayerId, views: Sequence[View], seeds: Sequence[int]
-    ) -> list[Move]:
+    def ask_together(self, questions: Sequence[Questions]) -> list[list[Move]]:
         """The moves, and a note of who was asked what."""
-        known = player if isinstance(player, PlayerId) else None
-        self.asked += [(known, view) for view in views]
-        return super().ask(player, views, seeds)
+        for player, views, _ in questions:
+            known = player if isinstance(player, PlayerId) else None
+            self.asked += [(known, view) for view in views]
+        return super().ask_together(questions)

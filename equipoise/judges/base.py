@@ -18,6 +18,7 @@ from equipoise.errors import ConfigError, EquipoiseError, UserError
 from equipoise.games.base import Game
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player
+from equipoise.players.together import Request, act_together
 from equipoise.types import (
     Judgement,
     Match,
@@ -29,6 +30,8 @@ from equipoise.types import (
     record_id,
 )
 
+Questions = tuple[Player | PlayerId, Sequence[View], Sequence[int]]
+"""A player, what it is asked, and a seed for each view."""
 Grades = dict[str, dict[str, float]]
 """Who voted -> seat -> what it gave the seat's answer."""
 
@@ -81,7 +84,19 @@ class JudgeContext:
         self, player: Player | PlayerId, views: Sequence[View], seeds: Sequence[int]
     ) -> list[Move]:
         """One move for each view, in order."""
-        return self.actor(player).act(views, seeds)
+        return self.ask_together([(player, views, seeds)])[0]
+
+    def ask_together(self, questions: Sequence[Questions]) -> list[list[Move]]:
+        """The moves of several players, each for its own views and seeds; those with
+        adapters on one base answer in one batch.
+        """
+        requests = [
+            Request(self.actor(player), views, seeds)
+            for player, views, seeds in questions
+            if views
+        ]
+        moves = iter(act_together(requests))
+        return [next(moves) if views else [] for _, views, _ in questions]
 
 
 class Judge(Component):

@@ -37,7 +37,7 @@ from equipoise.judges.question import (
 from equipoise.judges.quoting import transcript
 from equipoise.judges.read_verdict import Unread, read_score
 from equipoise.players.base import Player
-from equipoise.types import Judgement, Match, PlayerId, Prompt, Turn, Vote
+from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, Vote
 
 WEIGHTLESS = "none of those who voted has a weight"
 INCOMPLETE = "no judge graded all the answers"
@@ -141,15 +141,43 @@ class GradingByModels:
 
         All are asked for in one batch.
         """
-        rows = [
+        return self.votes_of_several([(grader, by, answers)])[0]
+
+    def votes_of_several(
+        self,
+        graders: Sequence[tuple[Player | PlayerId, str, Sequence[AnswerToGrade]]],
+    ) -> list[list[list[Vote]]]:
+        """Likewise the votes of several graders, each on its own answers; those with
+        adapters on one base grade in one batch.
+        """
+        rows = [self._rows(by, answers) for _, by, answers in graders]
+        questions = [
+            (
+                grader,
+                [self.question.view(self.quotes(answer), seed) for answer, seed in own],
+                [seed for _, seed in own],
+            )
+            for (grader, _, _), own in zip(graders, rows, strict=True)
+        ]
+        moves = self.context.ask_together(questions)
+        return [
+            self._read_votes(by, own, of_grader)
+            for (_, by, _), own, of_grader in zip(graders, rows, moves, strict=True)
+        ]
+
+    def _rows(
+        self, by: str, answers: Sequence[AnswerToGrade]
+    ) -> list[tuple[AnswerToGrade, int]]:
+        """Each answer as often as it is graded, with the seed of each question."""
+        return [
             (answer, self._seed(answer, by, sample))
             for answer in answers
             for sample in range(self.samples)
         ]
-        if not rows:
-            return []
-        views = [self.question.view(self.quotes(answer), seed) for answer, seed in rows]
-        moves = self.context.ask(grader, views, [seed for _, seed in rows])
+
+    def _read_votes(
+        self, by: str, rows: Sequence[tuple[AnswerToGrade, int]], moves: Sequence[Move]
+    ) -> list[list[Vote]]:
         votes = []
         for (answer, seed), move in zip(rows, moves, strict=True):
             reading = read_move(move, self.read, self.question.code(seed))

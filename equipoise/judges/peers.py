@@ -61,16 +61,23 @@ class Peers(GradingJudge):
     def judge(
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
     ) -> list[Judgement]:
-        """One judgement per match, in order; each peer gets one batch. `prompts` by id."""
+        """One judgement per match, in order; the peers are asked together. `prompts` by id."""
         grading = self.grading
         answers = answers_to_grade(matches, prompts)
         judges = {match.id: self._judges(match) for match in matches}
         peers = dict.fromkeys(chain.from_iterable(judges.values()))
         by_match: dict[str, list[Vote]] = {match.id: [] for match in matches}
-        for peer in peers:
-            its = [answer for answer in answers if peer in judges[answer.match.id]]
-            votes_on = grading.votes(peer, str(peer), its)
-            for answer, votes in zip(its, votes_on, strict=True):
+        graders = [
+            (
+                peer,
+                str(peer),
+                [answer for answer in answers if peer in judges[answer.match.id]],
+            )
+            for peer in peers
+        ]
+        votes_on = grading.votes_of_several(graders)
+        for (_, _, its), votes_of_peer in zip(graders, votes_on, strict=True):
+            for answer, votes in zip(its, votes_of_peer, strict=True):
                 by_match[answer.match.id] += votes
         return [self._judged(match, by_match[match.id]) for match in matches]
 

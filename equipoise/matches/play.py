@@ -13,54 +13,48 @@ from equipoise.matches.base import Planned
 from equipoise.types import Match, Move, PlayerId, Turn, View
 
 Act = Callable[[PlayerId, list[View], list[int]], list[Move]]
-Begin = Callable[[PlayerId, list[View], list[int]], Callable[[], list[Move]]]
-"""As Act, in two steps: moves are under way, and what is returned waits for them."""
-
-
-def in_turn(act: Act) -> Begin:
-    """One player after the other."""
-
-    def begin(
-        player: PlayerId, views: list[View], dice: list[int]
-    ) -> Callable[[], list[Move]]:
-        return lambda: act(player, views, dice)
-
-    return begin
+# Likewise of several players, each with its views and seeds: the moves of each.
+ActTogether = Callable[[list[tuple[PlayerId, list[View], list[int]]]], list[list[Move]]]
 
 
 def play(
-    planned: Sequence[Planned], game: Game, act: Act, begin: Begin | None = None
+    planned: Sequence[Planned],
+    game: Game,
+    act: Act,
+    together: ActTogether | None = None,
 ) -> list[Match]:
     """Play every planned match to its end, in order.
 
-    `act(player, views, seeds)` gives one move a view; `begin`, where it is given, takes
-    its place, and lets all players of a round move at the same time. A move's seed
-    comes from (match seed, seat, its turn number), so it does not depend on who else is
-    playing.
+    `act(player, views, seeds)` gives one move a view; `together`, where it is given,
+    those of all players whose turn it is. A move's seed comes from (match seed, seat,
+    its turn number), so it does not depend on who else is playing.
     """
+    together = together or (lambda batches: [act(*batch) for batch in batches])
     matches = [_OpenMatch(plan, game.referee(plan.prompt)) for plan in planned]
     waiting = [match for match in matches if match.asks]
     while waiting:
-        _move(waiting, begin or in_turn(act))
+        _move(waiting, together)
         for match in waiting:
             match.advance()
         waiting = [match for match in waiting if match.asks]
     return [match.result(game.kind) for match in matches]
 
 
-def _move(waiting: Sequence[_OpenMatch], begin: Begin) -> None:
+def _move(waiting: Sequence[_OpenMatch], together: ActTogether) -> None:
     """Get the moves that the matches wait for, one batch a player."""
     batches: dict[PlayerId, list[tuple[_OpenMatch, int]]] = defaultdict(list)
     for match in waiting:
         for i, ask in enumerate(match.asks):
             batches[match.plan.seats[ask.seat]].append((match, i))
-    under_way: list[Callable[[], list[Move]]] = []
-    for player, rows in batches.items():
-        views = [match.asks[i].view for match, i in rows]
-        dice = [match.seed(i) for match, i in rows]
-        under_way.append(begin(player, views, dice))
-    for (player, rows), wait in zip(batches.items(), under_way, strict=True):
-        moves = wait()
+    turns = [
+        (
+            player,
+            [match.asks[i].view for match, i in rows],
+            [match.seed(i) for match, i in rows],
+        )
+        for player, rows in batches.items()
+    ]
+    for (player, rows), moves in zip(batches.items(), together(turns), strict=True):
         assert len(moves) == len(rows), (
             f"{player} gave {len(moves)} moves for {len(rows)} views"
         )

@@ -5,29 +5,28 @@ Row b's token at position t is the inverse of its cumulative distribution at
 `uniform(seed_b, t)`, so it depends on the row's prompt and seed alone: the neighbours
 in a batch change it by no more than the rounding of the forward pass.
 
-Prompts go in batches of like length; rows that have finished leave the batch. Left out:
-paged caches, speculation. A serving engine has those; this sampler needs no engine.
+Prompts are read longest first, a bounded number of tokens at a time. Rows that have
+finished leave the batch, and others take their places. Left out: paged caches,
+speculation. A serving engine has those; this sampler needs no engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
+from equipoise.models.answer_sheet import AnswerSheet
 from equipoise.models.samplers.answer import SampledAnswer
-from equipoise.models.sampling_batch import SamplingBatch
-from equipoise.models.token_choice import SamplingSettings, choose
-from equipoise.seeds import uniform
+from equipoise.models.sampling_batch import RowAdapters, SamplingBatch
+from equipoise.models.token_choice import SamplingSettings
+from equipoise.models.waiting_prompts import WaitingPrompts
 
 # Finished rows leave once they are 1 / LEAVE of the batch; for a smaller share, copying
-# the cache is not worth it.
+# the cache is not worth it. Where others wait for their place, at 1 / REFILL.
 LEAVE = 8
-# Steps between two looks at which rows have finished, on an accelerator: each look waits
-# for the device.
-CHECK = 8
+REFILL = 16
 
 
 @torch.inference_mode()
@@ -41,26 +40,24 @@ def sample(
     stop_ids: Sequence[int],
     pad_id: int,
     batch_size: int,
+    adapters: RowAdapters | None = None,
+    refill: bool = True,
 ) -> list[SampledAnswer]:
     """One answer to each prompt, in order.
 
     `model` is a transformers causal language model; `prompts` are token ids, none
     empty; `seeds` int64; `limits` the most tokens of each answer, at least 1. An answer
-    ends with one of `stop_ids` or at its limit. Raises ModelError for a model that
-    takes no `past_key_values`.
+    ends with one of `stop_ids` or at its limit. `adapters` are the rows' own, where the
+    model has several in force. `refill`: rows that have finished make room for others,
+    where the model's cache allows it. Raises ModelError for a model that takes no
+    `past_key_values`.
     """
-    order = sorted(
-        range(len(prompts)), key=lambda i: (len(prompts[i]), prompts[i]), reverse=True
-    )
-    answers: dict[int, SampledAnswer] = {}
-    for start in range(0, len(order), batch_size):
-        rows = order[start : start + batch_size]
-        batch = SamplingBatch(model, [prompts[i] for i in rows], pad_id)
-        seed_B = np.array([seeds[i] for i in rows], np.int64)
-        limit_B = [limits[i] for i in rows]
-        sampled = _answers(batch, seed_B, limit_B, settings, stop_ids)
-        answers.update(zip(rows, sampled, strict=True))
-    return [answers[i] for i in range(len(prompts))]
+    waiting = WaitingPrompts(model, prompts, pad_id, adapters)
+    slots = min(batch_size, len(prompts))
+    sheet = AnswerSheet(seeds, limits, stop_ids, slots, model.device)
+    while waiting:
+        _grow(waiting, sheet, settings, slots, refill)
+    return [sheet.answers[row] for row in range(len(prompts))]
 
 
 @torch.inference_mode()
@@ -93,45 +90,42 @@ def retraced(
     return logprobs
 
 
-def _answers(
-    batch: SamplingBatch,
-    seed_B: np.ndarray,
-    limits: list[int],
+def _grow(
+    waiting: WaitingPrompts,
+    sheet: AnswerSheet,
     settings: SamplingSettings,
-    stop_ids: Sequence[int],
-) -> Iterator[SampledAnswer]:
-    device, longest = batch.device, max(limits)
-    numbers = uniform(seed_B[:, None], np.arange(longest))
-    if device.type == "mps":
-        numbers = numbers.astype(np.float32)
-    number_BT = torch.from_numpy(numbers).to(device)
-    stop_S = torch.tensor(list(stop_ids), dtype=torch.int64, device=device)
-    limit_B = torch.tensor(limits, device=device)
-    token_BT = torch.zeros(number_BT.shape, dtype=torch.int64, device=device)
-    logprob_BT = torch.zeros(number_BT.shape, dtype=torch.float32, device=device)
-    uncut_BT = torch.zeros_like(logprob_BT)
-    row_B = torch.arange(len(limits), device=device)
-    done_B = torch.zeros(len(limits), dtype=torch.bool, device=device)
-    every = 1 if device.type == "cpu" else CHECK
-    for t in range(longest):
-        token_B, logprob_B, uncut_B = choose(
-            batch.logits_BV, number_BT[row_B, t], settings
-        )
-        token_BT[row_B, t], logprob_BT[row_B, t] = token_B, logprob_B
-        uncut_BT[row_B, t] = uncut_B
-        done_B |= (token_B[:, None] == stop_S).any(1) | (limit_B <= t + 1)
-        if (t + 1) % every == 0:
-            keep = (~done_B).nonzero()[:, 0]
-            if len(keep) == 0:
-                break
-            if (len(done_B) - len(keep)) * LEAVE >= len(done_B):
-                batch.select(keep)
-                row_B, limit_B = row_B[keep], limit_B[keep]
-                done_B, token_B = done_B[keep], token_B[keep]
-        if t + 1 < longest:
-            batch.step(token_B)
-    numbers_B = (token_BT.tolist(), logprob_BT.tolist(), uncut_BT.tolist())
-    for ids, logprobs, uncut, limit in zip(*numbers_B, limits, strict=True):
-        ends = [n for n, token in enumerate(ids[:limit], 1) if token in stop_ids]
-        length = ends[0] if ends else limit
-        yield SampledAnswer(ids[:length], logprobs[:length], uncut[:length], bool(ends))
+    slots: int,
+    refill: bool,
+) -> None:
+    """Grow a batch of the waiting rows until all of its rows have finished."""
+    batch, rows = waiting.read(slots)
+    sheet.add(rows)
+    while batch.joinable and waiting and len(sheet) < slots:
+        _admit(waiting, batch, sheet, slots)
+    refill &= batch.joinable
+    while True:
+        token_B = sheet.take(batch.logits_BV, settings)
+        if sheet.due:
+            keep = sheet.unfinished()
+            finished = len(sheet) - len(keep)
+            share = REFILL if refill and waiting else LEAVE
+            if not keep or (finished and finished * share >= len(sheet)):
+                keep_B = sheet.select(keep)
+                if not keep:
+                    return
+                batch.select(keep_B)
+                token_B = token_B[keep_B]
+                if batch.joinable:
+                    batch.trim()
+        batch.step(token_B)
+        if refill and waiting and (slots - len(sheet)) * REFILL >= slots:
+            _admit(waiting, batch, sheet, slots)
+
+
+def _admit(
+    waiting: WaitingPrompts, batch: SamplingBatch, sheet: AnswerSheet, slots: int
+) -> None:
+    """Read some of the waiting prompts, and let them grow with the others."""
+    arrived, rows = waiting.read(slots - len(sheet))
+    batch.join(arrived)
+    sheet.add(rows)

@@ -2,12 +2,15 @@
 
 Prompts are padded on the left; a prompt that occurs several times is read once. Rows
 can leave the batch, and their part of the cache with them, and rows of another batch
-can join it.
+can join it. Rows may have adapters of their own; then a prompt is read once for each.
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,12 +18,32 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from equipoise.errors import ModelError
+from equipoise.models.mixed_adapters import MixedAdapters
+
+
+@dataclass(frozen=True, slots=True)
+class RowAdapters:
+    """Which of the mixed adapters each of a number of rows has."""
+
+    mixed: MixedAdapters
+    of_row: Sequence[int]
+
+    def of(self, rows: Sequence[int]) -> RowAdapters:
+        """Those of some of the rows."""
+        return RowAdapters(self.mixed, [self.of_row[row] for row in rows])
 
 
 class SamplingBatch:
     """Rows that grow a token at a time. `logits_BV` are those of each row's next token."""
 
-    def __init__(self, model: Any, prompts: list[list[int]], pad_id: int) -> None:
+    def __init__(
+        self,
+        model: Any,
+        prompts: list[list[int]],
+        pad_id: int,
+        adapters: RowAdapters | None = None,
+    ) -> None:
+        """`adapters`: those of the rows, in order, where they have adapters of their own."""
         self.model, self.device = model, model.device
         parameters = inspect.signature(model.forward).parameters
         if "past_key_values" not in parameters:
@@ -30,7 +53,12 @@ class SamplingBatch:
             )
         self.last = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
         self.cache: Any = DynamicCache(config=model.config)
-        distinct = [list(prompt) for prompt in dict.fromkeys(map(tuple, prompts))]
+        of_row = [0] * len(prompts) if adapters is None else adapters.of_row
+        keys = [(own, *prompt) for own, prompt in zip(of_row, prompts, strict=True)]
+        read = list(dict.fromkeys(keys))
+        distinct = [list(prompt) for _, *prompt in read]
+        self.mixed = None if adapters is None else adapters.mixed
+        self.adapter_B = torch.tensor([own for own, *_ in read], device=self.device)
         length_B = torch.tensor(
             [len(prompt) for prompt in distinct], device=self.device
         )
@@ -44,9 +72,8 @@ class SamplingBatch:
         ids_BT = torch.tensor(ids, device=self.device)
         self.logits_BV = self._forward(ids_BT, (column_1T - left_B1).clamp_min(0))
         if len(distinct) < len(prompts):
-            row_of = {tuple(prompt): row for row, prompt in enumerate(distinct)}
-            rows = [row_of[tuple(prompt)] for prompt in prompts]
-            row_B = torch.tensor(rows, device=self.device)
+            row_of = {key: row for row, key in enumerate(read)}
+            row_B = torch.tensor([row_of[key] for key in keys], device=self.device)
             self.select(row_B)
             self.logits_BV = self.logits_BV[row_B]
 
@@ -65,8 +92,20 @@ class SamplingBatch:
         """
         self.cache.reorder_cache(row_B)
         self.position_B = self.position_B[row_B]
+        self.adapter_B = self.adapter_B[row_B]
         if self.shown_BT is not None:
             self.shown_BT = self.shown_BT[row_B]
+
+    def copied(self, row_B: torch.Tensor) -> SamplingBatch:
+        """These rows as a batch of their own; this one, which must be joinable, stays as
+        it is.
+        """
+        twin = copy.copy(self)
+        twin.cache = copy.copy(self.cache)
+        twin.cache.layers = [copy.copy(layer) for layer in self.cache.layers]
+        twin.select(row_B)
+        twin.logits_BV = self.logits_BV[row_B]
+        return twin
 
     @property
     def joinable(self) -> bool:
@@ -85,6 +124,7 @@ class SamplingBatch:
             layer.values = _stacked(layer.values, added.values, width)
         self.shown_BT = None if bool(shown_BT.all()) else shown_BT
         self.position_B = torch.cat([self.position_B, other.position_B])
+        self.adapter_B = torch.cat([self.adapter_B, other.adapter_B])
         self.logits_BV = torch.cat([self.logits_BV, other.logits_BV])
 
     def trim(self) -> None:
@@ -106,6 +146,8 @@ class SamplingBatch:
 
     def _forward(self, ids_BT: torch.Tensor, position_BT: torch.Tensor) -> torch.Tensor:
         """Logits of the token after the last, [B, V]."""
+        if self.mixed is not None and self.mixed.adapter_B is not self.adapter_B:
+            self.mixed.set_rows(self.adapter_B)
         out = self.model(
             input_ids=ids_BT,
             attention_mask=self.shown_BT,

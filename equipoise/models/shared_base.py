@@ -5,16 +5,19 @@ on it: one base a process.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from equipoise.models.adapters import Lora, add_adapter, load_adapter, resolve
 from equipoise.models.device import choose_device
 from equipoise.models.loading import Dtype, chosen_dtype, load_model
 from equipoise.models.resources import Resources
+
+if TYPE_CHECKING:
+    from equipoise.models.mixed_adapters import MixedAdapters
 
 Key = tuple[str, ...]
 
@@ -33,6 +36,7 @@ class SharedBase:
         self.peft: Any = None
         self._read: dict[str, str] = {}  # folder -> the name of its adapter
         self._count = 0
+        self._mixes: bool | None = None
 
     def adapter(self, folder: Path) -> str:
         """The name of the adapter in `folder`, which is read at its first use.
@@ -59,6 +63,57 @@ class SharedBase:
                 yield self.model
         else:
             yield self.model
+
+    @contextmanager
+    def lend_mixed(self, adapters: Sequence[str | None]) -> Iterator[MixedModel]:
+        """The model with all these adapters, each for rows of its own, while the context
+        is open. Only where it `mixes` them.
+        """
+        from equipoise.models.mixed_adapters import MixedAdapters
+
+        self.model.eval()
+        mixed = MixedAdapters(self.model, adapters)
+        with mixed.applied():
+            yield MixedModel(self.model, mixed)
+
+    def mixes(self, adapters: Sequence[str | None]) -> bool:
+        """Whether rows with these adapters can go in one batch: a trial of a few tokens
+        gives each row what it gets alone.
+        """
+        import torch
+
+        from equipoise.models.mixed_adapters import can_mix
+
+        if self.peft is None or len(set(adapters)) < 2 or not can_mix(self.model):
+            return False
+        if self._mixes is None:
+            first, second, *_ = dict.fromkeys(adapters)
+            with torch.inference_mode():
+                self._mixes = self._agree((first, second, first))
+        return self._mixes
+
+    def _agree(self, adapters: Sequence[str | None]) -> bool:
+        """Whether rows with these adapters in one batch get the logits that they get
+        each by itself.
+        """
+        import torch
+
+        device = next(self.model.parameters()).device
+        ids_BT = torch.arange(1, 9, device=device).expand(len(adapters), 8)
+        alone = []
+        for adapter in adapters:
+            with self.lend(adapter) as model:
+                alone.append(model(input_ids=ids_BT[:1], use_cache=False).logits)
+        with self.lend_mixed(adapters) as lent:
+            lent.adapters.set_rows(torch.arange(len(adapters), device=device))
+            try:
+                together = lent.model(input_ids=ids_BT, use_cache=False).logits
+            except (AssertionError, RuntimeError, IndexError):
+                return False  # rows are not rows in all of its layers
+        logit_BTV = torch.cat(alone)
+        exact = logit_BTV.dtype == self.model.dtype == torch.float32
+        relative, absolute = (1e-3, 1e-2) if exact else (0.05, 0.5)
+        return torch.allclose(together, logit_BTV, relative, absolute)
 
     # -- adapters that are trained
 
@@ -125,6 +180,14 @@ class SharedBase:
         model = self.peft or self.model
         self.peft = load_adapter(model, self.name, folder, name, trainable=trainable)
         return self.peft.eval()
+
+
+@dataclass(frozen=True)
+class MixedModel:
+    """A model, and which of its adapters each row has."""
+
+    model: Any
+    adapters: MixedAdapters
 
 
 @dataclass(frozen=True)

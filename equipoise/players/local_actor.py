@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,8 @@ from equipoise.types import Message, Move, View
 
 if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding
+    from equipoise.models.samplers.answer import SampledAnswer
+    from equipoise.models.sampling_batch import RowAdapters
     from equipoise.models.shared_base import AdaptedModel, OpenedLater
 
 
@@ -46,12 +48,37 @@ class LocalActor:
         encoding = self._encoding if same else player.encoding()
         return encoding, player.model_copy(update={"precision": self.player.precision})
 
+    @property
+    def adapted(self) -> AdaptedModel | OpenedLater:
+        """The model in memory. The actor must be open."""
+        assert self._adapted is not None, "the actor is closed"
+        return self._adapted
+
+    @property
+    def batching(self) -> Hashable:
+        """Equal for actors whose answers can grow in one batch, if their model allows it."""
+        player = self.player
+        cuts = (player.temperature, player.top_k, player.top_p)
+        return self.encoding, *cuts, player.batch_size, player.precision
+
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One sampled answer per view.
 
         A chat that the template refuses, that leaves no room, or after which the model's
         logits are not numbers gives an error move.
         """
+        prompts, moves = self.read(views)
+        if prompts:
+            with self._model() as model:
+                own_seeds = [seeds[row] for row in prompts]
+                sampled = self.sampled(model, [*prompts.values()], own_seeds)
+            moves.update(zip(prompts, sampled, strict=True))
+        return [moves[row] for row in range(len(views))]
+
+    def read(
+        self, views: Sequence[View]
+    ) -> tuple[dict[int, list[int]], dict[int, Move]]:
+        """The views' token ids by row, and an error move for each that has none."""
         moves: dict[int, Move] = {}
         prompts: dict[int, list[int]] = {}
         known: dict[tuple[Message, ...], list[int]] = {}
@@ -62,46 +89,58 @@ class LocalActor:
                 prompts[row] = known[view.messages]
             except DataError as error:
                 moves[row] = Move("", "error", error=str(error))
-        if prompts:
-            moves.update(self._sampled(prompts, [seeds[row] for row in prompts]))
-        return [moves[row] for row in range(len(views))]
+        return prompts, moves
 
-    def _sampled(
-        self, prompts: dict[int, list[int]], seeds: Sequence[int]
-    ) -> Iterator[tuple[int, Move]]:
+    def sampled(
+        self,
+        model: Any,
+        prompts: Sequence[list[int]],
+        seeds: Sequence[int],
+        limits: Sequence[int] | None = None,
+        adapters: RowAdapters | None = None,
+    ) -> list[Move]:
+        """A move for each prompt's token ids, by this actor's settings.
+
+        `limits`: the most tokens of each answer; None: its own. `adapters`: those of the
+        rows, where `model` has several in force.
+        """
         from equipoise.models.sampling import sample
         from equipoise.models.token_choice import SamplingSettings
 
         player, encoding = self.player, self._encoding
-        rows = list(prompts.values())
-        limits = [
-            min(player.max_new_tokens, encoding.max_length - len(ids)) for ids in rows
-        ]
         settings = SamplingSettings(player.temperature, player.top_k, player.top_p)
-        with self._model() as model:
-            samples = sample(
-                model,
-                rows,
-                seeds,
-                limits,
-                settings,
-                stop_ids=encoding.stop_ids,
-                pad_id=encoding.pad_id,
-                batch_size=player.batch_size,
-            )
-        for (row, ids), answer in zip(prompts.items(), samples, strict=True):
-            if any(map(math.isnan, answer.logprobs)):
-                yield row, Move("", "error", error="the model's logits are not numbers")
-                continue
-            move = Move(
-                encoding.decode(answer.token_ids),
-                "stop" if answer.ended else "length",
-                tuple(answer.token_ids),
-                tuple(answer.logprobs),
-                len(ids),
-                uncut=tuple(answer.uncut) if settings.cuts else (),
-            )
-            yield row, move
+        answers = sample(
+            model,
+            prompts,
+            seeds,
+            self.limits(prompts) if limits is None else limits,
+            settings,
+            stop_ids=encoding.stop_ids,
+            pad_id=encoding.pad_id,
+            batch_size=player.batch_size,
+            adapters=adapters,
+        )
+        return [
+            self._answered(ids, answer, settings.cuts)
+            for ids, answer in zip(prompts, answers, strict=True)
+        ]
+
+    def _answered(self, prompt: list[int], answer: SampledAnswer, cuts: bool) -> Move:
+        if any(map(math.isnan, answer.logprobs)):
+            return Move("", "error", error="the model's logits are not numbers")
+        return Move(
+            self._encoding.decode(answer.token_ids),
+            "stop" if answer.ended else "length",
+            tuple(answer.token_ids),
+            tuple(answer.logprobs),
+            len(prompt),
+            uncut=tuple(answer.uncut) if cuts else (),
+        )
+
+    def limits(self, prompts: Sequence[list[int]]) -> list[int]:
+        """The most tokens of the answer to each prompt."""
+        longest = self._encoding.max_length
+        return [min(self.player.max_new_tokens, longest - len(ids)) for ids in prompts]
 
     def logprobs(
         self,
@@ -181,7 +220,7 @@ class LocalActor:
                 self._encoding.pad_id,
             )
 
-    def _products(self, model: Any) -> AbstractContextManager[Any]:
+    def products(self, model: Any) -> AbstractContextManager[Any]:
         """The precision of matrix products."""
         import torch
 
@@ -203,12 +242,21 @@ class LocalActor:
 
     @contextmanager
     def _model(self) -> Iterator[Any]:
+        adapted = self.adapted
+        with (
+            self.in_memory(),
+            adapted.lend() as model,
+            self.products(model),
+        ):
+            yield model
+
+    @contextmanager
+    def in_memory(self) -> Iterator[None]:
+        """Turns want of memory into an error that names the settings."""
         import torch
 
-        assert self._adapted is not None, "the actor is closed"
         try:
-            with self._adapted.lend() as model, self._products(model):
-                yield model
+            yield
         except torch.OutOfMemoryError as error:
             raise ModelError(
                 f"model '{self.player.model}' ran out of memory with batch_size = "

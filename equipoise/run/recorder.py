@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -21,8 +21,9 @@ from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import Planned, Seatings
 from equipoise.matches.play import Act, play
-from equipoise.players.base import Beginning, SampledElsewhere
+from equipoise.players.base import SampledElsewhere
 from equipoise.players.population import Population
+from equipoise.players.together import Request, act_together
 from equipoise.run.config import RunConfig
 from equipoise.run.ledger import WITHIN, Ledger
 from equipoise.run.monitor import Monitor
@@ -126,12 +127,12 @@ class Recorder:
         None for `game` and `act`: the run's game, by the players as they are.
         """
         game = game or self._config.game
-        begin = self._begin if act is None else None
+        together = None if act else self._act_together
         known = self._ledger.known("matches", [plan.id for plan in planned])
         for chunk in chunks(planned, self._config.commit_every):
             if not all(plan.id in known for plan in chunk):
                 started = time.perf_counter()
-                matches = play(chunk, game, act or self._act, begin)
+                matches = play(chunk, game, act or self._act, together)
                 self._ledger.add_matches(matches)
                 self._show_speed(matches, time.perf_counter() - started)
             self._monitor.advance(len(chunk))
@@ -139,15 +140,16 @@ class Recorder:
     def _act(self, player: PlayerId, views: list[View], dice: list[int]) -> list[Move]:
         return self._population.actor(player).act(views, dice)
 
-    def _begin(
-        self, player: PlayerId, views: list[View], dice: list[int]
-    ) -> Callable[[], list[Move]]:
-        actor = self._population.actor(player)
-        if isinstance(actor, SampledElsewhere):
-            self._elsewhere[str(player)] = actor
-        if isinstance(actor, Beginning):
-            return actor.begin(views, dice)
-        return lambda: actor.act(views, dice)
+    def _act_together(
+        self, turns: list[tuple[PlayerId, list[View], list[int]]]
+    ) -> list[list[Move]]:
+        requests = []
+        for player, views, dice in turns:
+            actor = self._population.actor(player)
+            if isinstance(actor, SampledElsewhere):
+                self._elsewhere[str(player)] = actor
+            requests.append(Request(actor, views, dice))
+        return act_together(requests)
 
     def _sampler_facts(self) -> dict[str, Any]:
         """Which engines answered for whom since the last stage."""

@@ -63,11 +63,12 @@ def test_those_who_do_not_sit_in_the_match_judge_it():
     assert second.scores == {"1": {"score": 1.5}, "2": {"score": 1.5}}
 
 
-def test_each_peer_is_asked_in_one_batch():
+def test_all_peers_are_asked_together():
     table, calls = judge_context(a="1", b="2", c="3"), []
-    ask = table.ask
-    table.ask = lambda who, views, seeds: (
-        calls.append((str(who), len(views))) or ask(who, views, seeds)
+    ask = table.ask_together
+    table.ask_together = lambda questions: (
+        calls.append([(str(who), len(views)) for who, views, _ in questions])
+        or ask(questions)
     )
     judge(
         table,
@@ -76,7 +77,7 @@ def test_each_peer_is_asked_in_one_batch():
         match("c", "c", id="o"),
         samples=2,
     )
-    assert calls == [("c@0", 8), ("a@0", 4), ("b@0", 4)]
+    assert calls == [[("c@0", 8), ("a@0", 4), ("b@0", 4)]]
 
 
 def test_ones_own_past_is_ones_own_match():

@@ -44,6 +44,7 @@ def values(members: int, generations: int) -> dict:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("members", "generations", "before"),
     [(2, 1, 7), pytest.param(6, 2, 37, marks=pytest.mark.slow)],
