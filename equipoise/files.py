@@ -48,10 +48,18 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     """
     draft = folder.with_name(f".{folder.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
     with disk_errors(folder):
+        make_folder(draft)
         write(draft)
         publish(draft, folder)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, and have their names on disk."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync(folder.parent)
 
 
 def publish(draft: Path, folder: Path) -> None:

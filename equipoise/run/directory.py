@@ -26,7 +26,7 @@ import yaml
 from equipoise import __version__
 from equipoise.component import FREE
 from equipoise.errors import ConfigError, RunError, UserError
-from equipoise.files import replace, sync_tree, write_text
+from equipoise.files import make_folder, replace, sync_tree, write_text
 from equipoise.locks import check_locks, check_writable, lock
 from equipoise.run import consent, recipes
 from equipoise.run.checks import check_run
@@ -136,7 +136,7 @@ class RunDirectory:
         # The directory appears complete or not at all, so that a kill during creation
         # leaves nothing to repair.
         draft = folder.parent / f".{folder.name}.{os.getpid()}"
-        draft.mkdir(parents=True)
+        make_folder(draft)
         try:
             text = checked.config.yaml()
             write_text(draft / "config.yaml", text)

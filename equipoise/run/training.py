@@ -13,7 +13,14 @@ import numpy as np
 from equipoise import seeds
 from equipoise.data.logprobs import opponent_logprobs
 from equipoise.evaluate.measures import Measures
-from equipoise.files import disk_errors, faults, publish, read_json, set_aside
+from equipoise.files import (
+    disk_errors,
+    faults,
+    make_folder,
+    publish,
+    read_json,
+    set_aside,
+)
 from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
 from equipoise.learners.hand_over import compare, has_probes
@@ -318,5 +325,5 @@ class Training:
 def _empty(folder: Path) -> Path:
     """The folder, made anew."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    make_folder(folder)
     return folder
