@@ -16,10 +16,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from equipoise.evaluate import EvaluatePackage
     from equipoise.run import RunPackage
-    from equipoise.run.api import evaluate, open_run, plan, recipes
+    from equipoise.run.api import open_run, plan, recipes
     from equipoise.run.handle import Run
 
+    evaluate: EvaluatePackage
     run: RunPackage
 
 __all__ = ["Run", "evaluate", "open_run", "plan", "recipes", "run"]
@@ -27,7 +29,6 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Run": "equipoise.run.handle",
-    "evaluate": "equipoise.run.api",
     "open_run": "equipoise.run.api",
     "plan": "equipoise.run.api",
     "recipes": "equipoise.run.api",
@@ -36,8 +37,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """What is offered, imported when it is first asked for."""
-    if name == "run":
-        return import_module("equipoise.run")
+    if name in ("run", "evaluate"):
+        return import_module(f"equipoise.{name}")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'equipoise' has no attribute '{name}'")

@@ -75,7 +75,11 @@ class BenchmarkAsking:
         self, name: str, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
     ) -> None:
         seed = self._run.config.seed
-        planned = planned_conversations(seed, benchmark, items, player)
+        conversations = planned_conversations(seed, benchmark, items, player)
+        known = self._ledger.known("matches", [plan.id for plan in conversations])
+        # What a killed measurement left are whole chunks, so that those that follow
+        # are composed as they would have been.
+        planned = [plan for plan in conversations if plan.id not in known]
         if not planned:
             return
         self._monitor.stage(

@@ -192,9 +192,14 @@ class BenchmarkMeasurement:
         """The judgement of each match on its prompt, made where none is recorded."""
         by_id = {prompt.id: prompt for prompt in prompts}
         self._ledger.add_prompts(by_id.values(), PART, player.generation)
-        self._monitor.stage(f"{name}: judge {player}", len(matches), player.generation)
-        self._recorder.judge(judge.at(self._context(benchmark)), matches, by_id)
-        recorded = self._ledger.judgements_of([m.id for m in matches], judge.name)
+        ids = [match.id for match in matches]
+        known = self._ledger.judgements_of(ids, judge.name)
+        waiting = [match for match in matches if match.id not in known]
+        if waiting:
+            title = f"{name}: judge {player}"
+            self._monitor.stage(title, len(waiting), player.generation)
+            self._recorder.judge(judge.at(self._context(benchmark)), waiting, by_id)
+        recorded = self._ledger.judgements_of(ids, judge.name)
         return [recorded[match.id] for match in matches]
 
     def _shown(

@@ -194,4 +194,5 @@ def model_settings(model: str, overrides: recipes.Overrides) -> dict[str, Any]:
         "game": "answers",
         "judge": "exact",
         "evaluate": "sets",
+        "commit_every": 64,  # a batch of a local player; what a crash can cost
     }
