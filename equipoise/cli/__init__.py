@@ -51,6 +51,7 @@ VERBS = (
     "traces",
     "serve",
     "chat",
+    "sampler",
     "doctor",
 )
 DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
