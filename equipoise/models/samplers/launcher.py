@@ -49,10 +49,15 @@ class ServerOptions:
     more: Sequence[str] = ()
 
     def command(self) -> list[str]:
-        """The arguments of `vllm`. Raises ConfigError for a rank that vLLM has not."""
+        """The arguments of `vllm`.
+
+        Raises ConfigError for a rank that vLLM has not, and for CPUs that are to sleep.
+        """
         rank = next((rank for rank in RANKS if rank >= self.rank), None)
         if rank is None:
             raise ConfigError(f"--rank {self.rank}: vLLM takes at most {RANKS[-1]}")
+        if self.cpu and self.sleep:
+            raise ConfigError("--sleep: vLLM on CPUs does not sleep")
         settings: dict[str, Any] = {
             "host": self.host,
             "port": self.port,
