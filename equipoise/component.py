@@ -100,7 +100,16 @@ def added(table: str) -> dict[str, Any]:
 # Settings of any component that limit or address a computation but do not change its
 # result: they may differ when a run is resumed.
 FREE = frozenset(
-    {"api_key_env", "base_url", "budget", "concurrency", "retries", "timeout"}
+    {
+        "api_key_env",
+        "base_url",
+        "budget",
+        "concurrency",
+        "patience",
+        "replicas",
+        "retries",
+        "timeout",
+    }
 )
 
 

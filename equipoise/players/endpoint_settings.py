@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
@@ -70,7 +70,13 @@ class EndpointSettings(Player):
 
     kind: Literal["endpoint"] = "endpoint"
     base_url: str = Field(
-        description="where the server answers, up to /chat/completions: http://127.0.0.1:8000/v1"
+        description="where the server answers, up to /chat/completions: "
+        "http://127.0.0.1:8000/v1; a list: the first, and its `replicas`"
+    )
+    replicas: tuple[str, ...] = Field(
+        (),
+        description="further addresses of the same model; questions are divided among "
+        "all, equal ones go to one, and to the next where that fails",
     )
     model: str = Field(min_length=1, description="the model's name there")
     api_key_env: str | None = Field(
@@ -153,9 +159,26 @@ class EndpointSettings(Player):
         description="who pays: players of one account share its spending; null: the model",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _a_list_is_a_pool(cls, given: Any) -> Any:
+        urls = given.get("base_url") if isinstance(given, Mapping) else None
+        if not isinstance(urls, list | tuple) or not urls or given.get("replicas"):
+            return given
+        return {**given, "base_url": urls[0], "replicas": tuple(urls[1:])}
+
+    @field_validator("replicas")
+    @classmethod
+    def _are_addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(cls._address, urls))
+
     @field_validator("base_url")
     @classmethod
     def _is_an_address(cls, url: str) -> str:
+        return cls._address(url)
+
+    @staticmethod
+    def _address(url: str) -> str:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise ValueError("must begin with http:// or https:// and name a host")

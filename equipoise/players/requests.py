@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import json
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, TypeVar
+from zlib import crc32
 
 from equipoise.players.endpoint_settings import EndpointSettings
 from equipoise.players.server_reply import (
@@ -71,21 +74,25 @@ class Connection:
         self._player = player
         self._key = player.key()
         self._timeout, self._retries = player.timeout, player.retries
-        self._client = self._connected()
+        self._clients = self._all_connected()
 
-    def _connected(self) -> Any:
+    def _all_connected(self) -> list[Any]:
+        urls = (self._player.base_url, *self._player.replicas)
+        return [self._connected(url) for url in urls]
+
+    def _connected(self, url: str) -> Any:
         from openai import AsyncOpenAI, Timeout
 
         from equipoise.players.http_client import BoundedClient
 
         player, key = self._player, self._key or "none"
         client = AsyncOpenAI(
-            base_url=player.base_url,
+            base_url=url,
             api_key=key,
             max_retries=0,
             timeout=Timeout(player.timeout, connect=min(player.timeout, CONNECTING)),
             http_client=BoundedClient(
-                player.base_url,
+                url,
                 longest=player.longest_reply,
                 proxy=player.proxy,
                 trust_env=player.trust_env,
@@ -103,9 +110,11 @@ class Connection:
     ) -> ServerReply | Failure:
         """The server's completion of `body`, or the last failure.
 
-        Once `stop` is set no further attempt is made.
+        Equal chats go to one server of a pool, which has read them then; each further
+        attempt goes to the next. Once `stop` is set no further attempt is made.
         """
-        return await self.retried(lambda: self._attempt(body), stop)
+        places = count(crc32(json.dumps(body["messages"]).encode()))
+        return await self.retried(lambda: self._attempt(body, next(places)), stop)
 
     async def retried(
         self, attempt: Callable[[], Awaitable[T | Failure]], stop: asyncio.Event
@@ -129,16 +138,20 @@ class Connection:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        for client in self._clients:
+            await client.close()
 
     def renew(self) -> None:
         """Go on with fresh connections: the old ones died with their event loop."""
-        self._client = self._connected()
+        self._clients = self._all_connected()
 
-    async def _attempt(self, body: Mapping[str, Any]) -> ServerReply | Failure:
+    async def _attempt(
+        self, body: Mapping[str, Any], place: int
+    ) -> ServerReply | Failure:
         import openai
 
-        create = self._client.chat.completions.with_raw_response.create
+        client = self._clients[place % len(self._clients)]
+        create = client.chat.completions.with_raw_response.create
         try:
             # The client's own limit is on each part of the exchange; this is on all of it.
             async with asyncio.timeout(self._timeout):

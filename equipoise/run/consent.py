@@ -69,15 +69,23 @@ def reach(config: RunConfig, parts: Mapping[str, None]) -> Reach:
     settings = list(_mappings(config.model_dump(mode="json")))
     code = (s.get("model") for s in settings if s.get("trust_remote_code"))
     keys = (
-        (str(s["api_key_env"]), _host(str(s.get("base_url"))))
+        (str(s["api_key_env"]), _host(url))
         for s in settings
         if s.get("api_key_env")
+        for url in _addresses(s)
     )
     return Reach(
         tuple(parts),
         tuple(dict.fromkeys(str(model) for model in code)),
         tuple(dict.fromkeys(keys)),
     )
+
+
+def _addresses(settings: Mapping[str, Any]) -> list[str]:
+    """Where settings with a key send it: an address, or those of a pool."""
+    given = settings.get("base_url")
+    urls = given if isinstance(given, list) else [given]
+    return [str(url) for url in (*urls, *settings.get("replicas", ()))]
 
 
 def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:

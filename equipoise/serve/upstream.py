@@ -66,7 +66,7 @@ class StreamingConnection(Connection):
         }
         try:
             async with asyncio.timeout(self._timeout):
-                events = await self._client.chat.completions.create(
+                events = await self._clients[0].chat.completions.create(
                     model=body["model"],
                     messages=body["messages"],
                     stream=True,

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from openai_server import Drop, Fail, Raw, Say
+from openai_server import Drop, Fail, OpenAIServer, Raw, Say
+from pydantic import ValidationError
 
 from equipoise.cli import main
 from equipoise.data.logprobs import opponent_logprobs
@@ -747,3 +748,28 @@ def test_without_the_client_the_command_says_how_to_get_it(player, monkeypatch, 
 def test_importing_the_configuration_loads_no_client():
     code = "import sys, equipoise.players.endpoint; sys.exit('openai' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_pool_divides_questions_and_goes_on_without_a_server(openai_server, player):
+    other = OpenAIServer()
+    actor = player(base_url=[openai_server.url, other.url], retries=3).open(
+        None, Resources()
+    )
+    views = [View((user(f"question {n}"),)) for n in range(12)]
+    actor.act(views, list(range(12)))
+    here, there = openai_server.bodies(), other.bodies()
+    assert len(here) + len(there) == 12 and here and there
+    actor.act(views, list(range(12, 24)))  # equal questions go where they went before
+    where = {str(body["messages"]) for body in other.bodies()}
+    assert where == {str(body["messages"]) for body in there}
+    other.close()
+    moves = actor.act(views, list(range(24, 36)))
+    assert not any(move.error for move in moves)
+    actor.close()
+
+
+def test_a_pool_is_of_addresses(player):
+    one = player(base_url=["http://a:1/v1/", "http://b:1/v1/chat/completions"])
+    assert (one.base_url, one.replicas) == ("http://a:1/v1", ("http://b:1/v1",))
+    with pytest.raises(ValidationError, match="http://"):
+        player(base_url=["http://a:1/v1", "b:1"])
