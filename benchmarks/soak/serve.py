@@ -218,7 +218,9 @@ def _outcome(watch: Watch, log: Sequence[str]) -> Outcome:
     early, late = _median(watch.memory[warm : 2 * warm]), _median(watch.memory[-warm:])
     failures = [*watch.failures, *(f"innocent: {text}" for text in wrong)]
     if tracebacks:
+        first = next(n for n, line in enumerate(log) if line.startswith("Traceback"))
         failures.append(f"{tracebacks} tracebacks: {_last_lines(log)}")
+        failures.append("the first:\n" + "\n".join(log[first : first + 60]))
     if max(watch.busy) > SLOWEST_HEALTH:
         failures.append(f"health took {max(watch.busy):.2f} s of the event loop")
     if late - early > GROWTH:

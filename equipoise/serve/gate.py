@@ -92,12 +92,15 @@ class Gate:
         except asyncio.CancelledError:
             if admitted.done() and not admitted.cancelled():
                 self._free += answers  # it was let in just as it left
-            else:
-                self._waiting.remove((answers, admitted))
             self._admit()
             raise
 
     def _admit(self) -> None:
+        """Let in those who wait, in their order, as far as there are places; forget
+        those who have gone, of whom some do not know it yet.
+        """
+        here = [waiter for waiter in self._waiting if not waiter[1].cancelled()]
+        self._waiting = deque(here)
         while self._waiting and self._waiting[0][0] <= self._free:
             answers, admitted = self._waiting.popleft()
             self._free -= answers

@@ -58,3 +58,24 @@ def test_a_request_that_leaves_as_it_is_let_in_gives_its_place_back():
         assert waiting.cancelled() and (gate.running, gate.waiting) == (0, 0)
 
     asyncio.run(play())
+
+
+def test_a_request_that_leaves_while_it_waits_stops_nobody():
+    """It is called off, and before it knows, a place becomes free."""
+
+    async def play() -> None:
+        gate = Gate(1, 3)
+
+        async def ask() -> None:
+            async with gate.place(1):
+                await asyncio.sleep(0)
+
+        async with gate.place(1):
+            waiting = asyncio.create_task(ask())
+            next_one = asyncio.create_task(ask())
+            await asyncio.sleep(0)
+            waiting.cancel()
+        await asyncio.wait_for(next_one, 5)
+        assert waiting.cancelled() and (gate.running, gate.waiting) == (0, 0)
+
+    asyncio.run(play())
