@@ -208,8 +208,11 @@ def _text(values: Sequence[float | None]) -> str:
 
 
 def agreement(folder: Path, name: str, o: argparse.Namespace) -> dict[str, Any]:
-    """How many values lm-eval's own functions give alike, of the same answers."""
-    compared, equal, version = 0, 0, ""
+    """How many values lm-eval's own functions give alike, of the same answers.
+
+    `drawn` are those of instructions for which its checker draws what it counts.
+    """
+    compared, equal, drawn, version = 0, 0, 0, ""
     with RunDirectory.read(folder) as run:
         for stage, result in recorded_results(run.ledger):
             if result.name != name:
@@ -224,12 +227,23 @@ def agreement(folder: Path, name: str, o: argparse.Namespace) -> dict[str, Any]:
             version = theirs["lm_eval"]
             for (item, answer), scores in zip(pairs, theirs["scores"], strict=True):
                 values = ours[item.id, answer.sample]
+                if _is_drawn(item):
+                    drawn += len(scores)
+                    continue
                 for metric, value in scores.items():
                     if isinstance(value, list):
                         value = sum(value) / len(value)
                     compared += 1
                     equal += values[metric] == value
-    return {"lm_eval": version, "values": compared, "equal": equal}
+    return {"lm_eval": version, "values": compared, "equal": equal, "drawn": drawn}
+
+
+def _is_drawn(item: Item) -> bool:
+    """Whether an instruction counts a mark that is no letter, such as "!": IFEval's
+    published checker, and lm-eval's, then count a letter drawn at random.
+    """
+    marks = [given.get("letter") for given in item.prompt.facts.get("kwargs", ())]
+    return any(mark and not mark.isalpha() for mark in marks)
 
 
 def _scored_by_lm_eval(

@@ -114,11 +114,13 @@ def _check(
     checker_class = checker_of(instruction)
     state = random.getstate()  # some checkers draw what they are not given
     try:
+        random.seed(f"{instruction}\n{prompt}")
         checker = checker_class(instruction)
         given = {name: value for name, value in arguments.items() if value is not None}
         checker.build_description(**given)
         if "prompt" in (checker.get_instruction_args() or {}):
             checker.build_description(prompt=prompt)
+        _count_marks_too(checker, given)
         strict = bool(checker.check_following(answer))
         loose = strict or any(map(checker.check_following, _forgiving(answer)))
     except Exception as error:  # noqa: BLE001  a checker may fail on any text; it is reported
@@ -127,6 +129,15 @@ def _check(
     finally:
         random.setstate(state)
     return Check(instruction, strict, bool(loose))
+
+
+def _count_marks_too(checker: Any, given: Mapping[str, Any]) -> None:
+    """Count the mark that an instruction names ("six exclamation marks"): where it is
+    no letter, the published checker would count a letter that it draws.
+    """
+    mark = given.get("letter")
+    if isinstance(mark, str) and len(mark) == 1 and not mark.isalpha():
+        checker._letter = mark
 
 
 def _forgiving(answer: str) -> list[str]:

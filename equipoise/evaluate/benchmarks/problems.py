@@ -173,8 +173,8 @@ class GSM8K(Problems):
         if self.form == "lm_eval":
             return f"Question: {text}\nAnswer:"
         return (
-            f"{text}\n\nReason step by step. End with a line that holds four number "
-            "signs and the final number alone, such as: #### 12"
+            f"{text}\n\nReason step by step. The last line of your answer must be four "
+            "number signs and the final number: ####"
         )
 
     def solution(self, place: PlacedRow) -> str:

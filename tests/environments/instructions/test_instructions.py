@@ -197,3 +197,13 @@ def test_every_row_of_ifeval_can_be_checked(data):
             row["instruction_id_list"], row["kwargs"], row["prompt"], answer.text
         )
         assert not [one.problem for one in found if one.problem]
+
+
+def test_a_mark_that_is_no_letter_is_counted_itself():
+    arguments = [{"letter": "!", "let_frequency": 2, "let_relation": "at least"}]
+    for answer, follows in [("Oh! No!", True), ("Oh! eeee aaaa tttt", False)]:
+        checks = [
+            check(["keywords:letter_frequency"], arguments, "Shout.", answer)[0]
+            for _ in range(5)
+        ]
+        assert {each.strict for each in checks} == {follows}
