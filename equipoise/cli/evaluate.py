@@ -37,11 +37,22 @@ Targets = Annotated[
         "id or packaged name; an endpoint's address",
     ),
 ]
+
+
+def benchmark_names(incomplete: str) -> list[str]:
+    """The kinds of benchmark that a shell may complete to."""
+    from equipoise.evaluate.benchmarks.base import Benchmark
+
+    kinds = sorted(Benchmark.known_kinds())
+    return [kind for kind in kinds if kind.startswith(incomplete)]
+
+
 On = Annotated[
     list[str],
     typer.Option(
         "--on",
         metavar="SET",
+        autocompletion=benchmark_names,
         help="a benchmark's name, a file of prompts (or org/name), a YAML file, or YAML: "
         "{kind: gsm8k, limit: 100}; NAME=SET names it; may be given again",
     ),

@@ -55,6 +55,7 @@ def complete(tmp_path):
 def test_bash_completes_recipes_and_verbs(complete):
     assert complete("run", "spa") == [name for name in packaged() if name[:3] == "spa"]
     assert "status" in complete("sta")
+    assert complete("evaluate", "builtin", "--on", "gsm") == ["gsm8k"]
 
 
 def test_every_recipe_is_offered():

@@ -110,6 +110,10 @@ class MTBench(Published):
         rounds = chain.from_iterable(zip_longest(*by_category.values()))
         return [item for item in rounds if item is not None]
 
+    def judged_turns(self, item: Item) -> int:
+        """Each turn is judged."""
+        return 1 + len(item.turns)
+
     def questions(
         self,
         items: Sequence[Item],
