@@ -17,10 +17,12 @@ from equipoise.evaluate.benchmarks.answer_files import (
     mt_bench_row,
 )
 from equipoise.evaluate.benchmarks.base import Benchmark
+from equipoise.judges.comparing import Comparison, combined
 from equipoise.run import recipes
 from equipoise.run.benchmarks import results as run_results
 from equipoise.run.directory import RunDirectory
 from tests.benchmark_answers import answer, failed, judged, scored
+from tests.judge_context import TestContext
 
 RUBRIC = {
     "kind": "rubric",
@@ -47,6 +49,7 @@ ARENA = [
     {"uid": f"u{n}", "category": "hard", "cluster": str(n), "prompt": f"Do {n}."}
     for n in range(3)
 ]
+BASELINE = [{"question_id": f"u{n}", "choices": [{"turns": ["b"]}]} for n in range(3)]
 
 
 @pytest.fixture
@@ -118,6 +121,22 @@ def test_what_the_user_sets_of_a_judge_stays():
         assert (kept.flip, kept.criteria) == ("missing", "mine")
         filled = Benchmark.build({"kind": kind, "judge": PAIRWISE}).judge
         assert filled.flip == "mean" and filled.criteria
+
+
+def test_a_small_judge_that_always_says_a_prefers_nobody(write):
+    settings = {"path": write("arena", ARENA), "baseline": write("base", BASELINE)}
+    judge = {"model": {"kind": "scripted", "text": "A"}, "text": "pairwise_compact"}
+    benchmark = Benchmark.build(
+        {"kind": "arena_hard", "judge": {"kind": "pairwise", **judge}, **settings}
+    )
+    seated = benchmark.judge.at(TestContext())
+    (forward, backward) = seated.compare(
+        [
+            Comparison(item.prompt, item.prompt.messages, "one", "two", seed)
+            for seed, item in enumerate(benchmark.items()[:2])
+        ]
+    )
+    assert combined(forward, backward, benchmark.judge.flip) == 0.5
 
 
 @pytest.mark.long
