@@ -5,6 +5,7 @@ That is their settings, the questions, and the score that several grades make.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pydantic import Field, model_validator
 
 from equipoise import seeds
 from equipoise.component import Settings
+from equipoise.errors import ConfigError
 from equipoise.judges.base import (
     Grades,
     Judge,
@@ -28,18 +30,23 @@ from equipoise.judges.last_answers import last_answers, why_unanswered
 from equipoise.judges.question import (
     FAILED,
     PLACEHOLDERS,
+    UNREADABLE,
     Question,
     QuestionSettings,
     Quotes,
+    Reading,
     brief_reason,
+    control_tokens_of,
     read_move,
 )
 from equipoise.judges.quoting import transcript
 from equipoise.judges.read_verdict import Unread, read_score
 from equipoise.players.base import Player
+from equipoise.players.base import Player, WordProbabilities, WordReader
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, Vote
 
 WEIGHTLESS = "none of those who voted has a weight"
+MOST_WORDS = 20  # grades of which the next token is read
 INCOMPLETE = "no judge graded all the answers"
 RELEASED = 5.0
 """The grade of both answers where SPARTA's released code could not read one."""
@@ -124,7 +131,8 @@ class GradingByModels:
 
     `judge` is the judge's name, which goes into the seeds. `quotes` gives what of an
     answer is shown; `read` takes a reply and the code of its question, and gives the
-    grade.
+    grade. `next_token` are the grades of which the next token's probabilities are read,
+    where the grader has some; none: the grade stands in its reply.
     """
 
     judge: str
@@ -133,6 +141,7 @@ class GradingByModels:
     samples: int
     quotes: Callable[[AnswerToGrade], Quotes]
     read: Callable[[str, str], float | Unread]
+    next_token: Sequence[int] = ()
 
     def votes(
         self, grader: Player | PlayerId, by: str, answers: Sequence[AnswerToGrade]
@@ -182,10 +191,45 @@ class GradingByModels:
         for (answer, seed), move in zip(rows, moves, strict=True):
             reading = read_move(move, self.read, self.question.code(seed))
             votes.append(reading.vote(by, answer.seat))
+        if not rows:
+            return []
+        readings = self._readings(grader, rows)
+        votes = [
+            reading.vote(by, answer.seat)
+            for (answer, _), reading in zip(rows, readings, strict=True)
+        ]
         return [
             votes[start : start + self.samples]
             for start in range(0, len(votes), self.samples)
         ]
+
+    def _readings(
+        self, grader: Player | PlayerId, rows: Sequence[tuple[AnswerToGrade, int]]
+    ) -> list[Reading]:
+        """What the grader says of each (answer, the question's seed)."""
+        actor = self.context.actor(grader)
+        tokens = control_tokens_of(actor)
+        views = [
+            self.question.view(self.quotes(answer), seed, tokens)
+            for answer, seed in rows
+        ]
+        if self.next_token and isinstance(actor, WordReader):
+            words = list(map(str, self.next_token))
+            beginnings = actor.word_probabilities(views, words)
+            return [read_beginning(b, self.next_token) for b in beginnings]
+        moves = self.context.ask(grader, views, [seed for _, seed in rows])
+        return [
+            self._reading(answer, move, seed)
+            for (answer, seed), move in zip(rows, moves, strict=True)
+        ]
+
+    def _reading(self, answer: AnswerToGrade, move: Move, seed: int) -> Reading:
+        code = self.question.code(seed)
+        if code or move.text.strip() != self.question.shown(answer.text, seed).strip():
+            return read_move(move, self.read, code)
+        # A number that is the answer's, or the judge's: nobody can tell.
+        repeated = Unread("the reply repeats the answer")
+        return read_move(move, lambda reply, code: repeated, code)
 
     def _seed(self, answer: AnswerToGrade, by: str, sample: int) -> int:
         return seeds.child(
@@ -210,9 +254,39 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
         "rubric_compact for small models)",
     )
 
+    verdict: Literal["auto", "reply", "next_token"] = Field(
+        default="auto",
+        description="where the grade is read: in the reply, or in the probabilities of "
+        "the judge's next token, which nothing that it quotes can forge (the grade is "
+        "then their mean); auto: next_token where the template asks for no code and the "
+        "judge is a local model, else reply",
+    )
+
     def prepare(self) -> None:
-        """Raises DataError for a template that cannot be used."""
+        """Raises DataError for a template that cannot be used, ConfigError for a scale
+        of which no next token can be read.
+        """
         _ = self.question
+        if self.verdict == "next_token" and not self.whole_grades:
+            raise ConfigError(
+                f"judge.verdict: next_token needs whole grades, {MOST_WORDS} at most, "
+                f"between low = {self.low:g} and high = {self.high:g}"
+            )
+
+    @property
+    def whole_grades(self) -> tuple[int, ...]:
+        """The grades whose probabilities can be read; none where they are too many."""
+        low, high = math.ceil(self.low), math.floor(self.high)
+        return tuple(range(low, high + 1)) if high - low < MOST_WORDS else ()
+
+    @property
+    def read_by_next_token(self) -> tuple[int, ...]:
+        """The grades of which the next token is read, where the judge has one to read."""
+        codeless = not self.question.asks_for_code
+        by_next_token = self.verdict == "next_token" or (
+            self.verdict == "auto" and codeless
+        )
+        return self.whole_grades if by_next_token else ()
 
     @cached_property
     def question(self) -> Question:
@@ -229,6 +303,7 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
             self.samples,
             self._quotes,
             self._read,
+            self.read_by_next_token,
         )
 
     @property
@@ -316,7 +391,7 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
         }
 
     def _read(self, reply: str, code: str) -> float | Unread:
-        return read_score(reply, self.low, self.high, code)
+        return read_score(reply, self.low, self.high, code, alone=not code)
 
 
 def _with_samples(votes: Sequence[Vote]) -> Iterator[tuple[Vote, int]]:
@@ -330,3 +405,21 @@ def _with_samples(votes: Sequence[Vote]) -> Iterator[tuple[Vote, int]]:
 def _is_unreadable(vote: Vote) -> bool:
     """Whether the judge replied, but without a grade that could be read."""
     return vote.value is None and not vote.reason.startswith(FAILED)
+
+
+def read_beginning(
+    beginning: WordProbabilities | str, grades: Sequence[int]
+) -> Reading:
+    """The mean grade Σ_g g·p(g) / Σ_g p(g) by the next token's probabilities.
+
+    None where the judge would begin with no grade.
+    """
+    if isinstance(beginning, str):
+        return Reading(None, f"{FAILED}: {beginning}")
+    tokens = beginning.prompt_tokens
+    total = sum(beginning.probabilities)
+    if not beginning.known or not total > 0:
+        reason = f"{UNREADABLE}: the reply would begin with {beginning.likeliest!r}"
+        return Reading(None, reason, tokens)
+    pairs = zip(grades, beginning.probabilities, strict=True)
+    return Reading(sum(grade * p for grade, p in pairs) / total, "", tokens)

@@ -165,15 +165,18 @@ class Guard(Pointwise):
                 verdicts[n] = self._verdict(next_token, encoding)
         return [verdicts[n] for n in range(len(answers))]
 
-    def messages(self, prompt: Prompt, text: str) -> tuple[Message, ...]:
-        """The chat that the guard is to answer with its verdict.
+    def messages(
+        self, prompt: Prompt, text: str, own_tokens: Sequence[str] = ()
+    ) -> tuple[Message, ...]:
+        """The chat that the guard is to answer with its verdict; `own_tokens` are its
+        tokenizer's special tokens.
 
         Raises DataError where the template fails.
         """
         # One code for all answers to a prompt, whatever the settings: two answers must
         # not be told apart by it.
         code = code_of(seeds.child(self.judge_context.seed, "guard", prompt.id))
-        limits = (code, self.longest, self.control_tokens)
+        limits = (code, self.longest, (*self.control_tokens, *own_tokens))
         if self.question_text is None:
             chat = (*prompt.messages, Message("assistant", text))
             return tuple(
@@ -195,7 +198,8 @@ class Guard(Pointwise):
 
         Raises DataError when they are too many, or the chat template refuses the chat.
         """
-        ids = encoding.prompt_ids(self.messages(prompt, text))
+        messages = self.messages(prompt, text, encoding.control_tokens)
+        ids = encoding.prompt_ids(messages)
         ids += self._plain_ids(encoding, self.opening)
         if len(ids) > encoding.max_length:
             raise DataError(

@@ -16,6 +16,7 @@ from equipoise.judges.question import (
     QuestionSettings,
     Quotes,
     Reading,
+    control_tokens_of,
     read_move,
 )
 from equipoise.judges.quoting import transcript
@@ -59,8 +60,9 @@ class Pairwise(Comparing, QuestionSettings):
 
     def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
         """For each question 1, 0 or ½, or why the verdict could not be read; one batch."""
+        tokens = control_tokens_of(self.judge_context.actor(self.model))
         views = [
-            self.question.view(self._quotes(comparison), comparison.seed)
+            self.question.view(self._quotes(comparison), comparison.seed, tokens)
             for comparison in questions
         ]
         seeds = [comparison.seed for comparison in questions]
@@ -81,5 +83,5 @@ class Pairwise(Comparing, QuestionSettings):
 
 def _read(reply: str, code: str) -> float | Unread:
     """The probability that A wins, as the reply has it."""
-    label = read_choice(reply, tuple(PROBABILITY), code)
+    label = read_choice(reply, tuple(PROBABILITY), code, alone=not code)
     return label if isinstance(label, Unread) else PROBABILITY[label]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import Field
 
 from equipoise.component import Settings
-from equipoise.judges.quoting import block, code_of
+from equipoise.judges.quoting import block, code_of, harmless
 from equipoise.judges.read_verdict import Unread
+from equipoise.players.base import Actor, Tokenizing
 from equipoise.template import Template
 from equipoise.types import Move, Prompt, View, Vote, user
 
@@ -119,14 +120,17 @@ class Question:
         default_factory=lambda: {"type": "number"}
     )
 
-    def view(self, quotes: Quotes, seed: int) -> View:
+    def view(
+        self, quotes: Quotes, seed: int, control_tokens: Sequence[str] = ()
+    ) -> View:
         """The question with these quotes; a blank reference is left out.
 
-        `seed` is the question's.
+        `seed` is the question's; `control_tokens` are those of whoever is asked.
         """
         code = code_of(seed)
+        broken = (*self.control_tokens, *control_tokens)
         blocks = {
-            placeholder: block(label, text, code, self.longest, self.control_tokens)
+            placeholder: block(label, text, code, self.longest, broken)
             for placeholder, (label, text) in quotes.items()
             if text or placeholder != "reference"
         }
@@ -137,12 +141,17 @@ class Question:
             schema=self._schema() if asks_for_json else None,
         )
 
+    def shown(self, text: str, seed: int) -> str:
+        """A quoted text as the question with this seed shows it."""
+        return harmless(text, code_of(seed), self.longest, self.control_tokens)
+
     def code(self, seed: int) -> str:
         """The code that the verdict must carry; "" where the template asks for none."""
-        return code_of(seed) if self._asks_for_code else ""
+        return code_of(seed) if self.asks_for_code else ""
 
     @property
-    def _asks_for_code(self) -> bool:
+    def asks_for_code(self) -> bool:
+        """Whether a verdict must carry the question's code."""
         return "code" in self.template.uses
 
     def _schema(self) -> dict[str, Any]:
@@ -150,7 +159,7 @@ class Question:
             "reason": {"type": "string"},
             self.verdict: dict(self.verdict_schema),
         }
-        if self._asks_for_code:
+        if self.asks_for_code:
             properties["code"] = {"type": "string"}
         return {
             "type": "object",
@@ -158,6 +167,11 @@ class Question:
             "required": list(properties),
             "additionalProperties": False,
         }
+
+
+def control_tokens_of(actor: Actor) -> tuple[str, ...]:
+    """The special tokens of a judging model; none where its tokenizer is not here."""
+    return actor.control_tokens if isinstance(actor, Tokenizing) else ()
 
 
 def read_move(

@@ -28,7 +28,8 @@ ANGLE = (
     r"s|bos|eos|pad|unk|mask|cls|sep|sop|eop|start_of_\w+|end_of_\w+|think(?:ing)?|"
     r"tools?|tool_\w+|function_\w+|extra_id_\d+|unused_?\d+|reserved\w*|"
     r"special_?\d+|fim_\w+|file_sep|repo_name|endoftext|im_start|im_end|"
-    r"system|user|human|assistant|bot|ai|observation|0x[0-9a-f]{2}|sys"
+    r"system|user|human|assistant|bot|ai|observation|0x[0-9a-f]{2}|sys|"
+    r"filename|reponame|gh_stars|empty_output|(?:jupyter|issue|commit)_\w+"
 )
 SQUARE = (
     r"inst|sys|system_prompt|available_tools|tool_calls|tool_results|tool_content|args|"
@@ -84,16 +85,32 @@ def harmless(
     the judging model's own, broken up besides those of the known families.
     """
     plain = "".join(map(_shown, text.replace("\r\n", "\n")))
-    for token in (*control_tokens, code):
-        if len(token) > 1:
-            half = len(token) // 2
-            broken = re.compile(
-                f"({re.escape(token[:half])})(?={re.escape(token[half:])})",
-                re.IGNORECASE,
-            )
-            plain = broken.sub(r"\1 ", plain)
+    plain = _beginnings((code,)).sub(r"\g<0> ", plain)
+    own = _own_tokens(tuple(control_tokens))
+    if own is not None:
+        plain = own.sub(r"\g<0> ", plain)
     plain = TOKEN.sub(r"\g<open> ", plain)
     return shortened(plain, longest)
+
+
+@lru_cache(maxsize=64)
+def _own_tokens(tokens: tuple[str, ...]) -> re.Pattern[str] | None:
+    """What finds the beginnings of a model's own tokens; None where the known families
+    hold them all.
+    """
+    others = [
+        token for token in tokens if len(token.strip()) > 1 and not TOKEN.search(token)
+    ]
+    return _beginnings(tuple(others)) if others else None
+
+
+@lru_cache(maxsize=64)
+def _beginnings(tokens: tuple[str, ...]) -> re.Pattern[str]:
+    """What finds the first half of a token before its second half."""
+    halves = [(token[: len(token) // 2], token[len(token) // 2 :]) for token in tokens]
+    forms = [f"{re.escape(first)}(?={re.escape(rest)})" for first, rest in halves]
+    starts = "".join(re.escape(c) for c in sorted({first[0] for first, _ in halves}))
+    return re.compile(f"(?=[{starts}])(?:{'|'.join(forms)})", re.IGNORECASE)
 
 
 def shortened(text: str, longest: int) -> str:

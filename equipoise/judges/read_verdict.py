@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-LONGEST = 20_000  # characters of a reply, after its thoughts, that are read
-WORK = 50 * LONGEST  # characters that are read in search of objects
+LONGEST = 100_000  # characters of a reply, after its thoughts, that are read
+WORK = 20 * LONGEST  # characters that are read in search of objects
 LONGEST_NUMBER = 100  # characters of a value that may be a number
 SCORE_KEYS = ("score", "rating", "grade")
 BOXED = "boxed"
@@ -72,13 +72,15 @@ class VerdictForm(Generic[V]):
     """What counts as a verdict.
 
     `keys` are the names that it may stand under, `pattern` matches it in plain text,
-    `parse` gives its value, and `code` is what it must carry, "" for nothing.
+    `parse` gives its value, and `code` is what it must carry, "" for nothing. With
+    `alone` nothing may stand around it.
     """
 
     keys: Sequence[str]
     pattern: str
     parse: Callable[[Any], V | Unread]
     code: str
+    alone: bool = False
 
 
 def read_score(
@@ -87,8 +89,12 @@ def read_score(
     high: float,
     code: str = "",
     keys: Sequence[str] = SCORE_KEYS,
+    alone: bool = False,
 ) -> float | Unread:
     """The number from `low` to `high` that the reply ends with, or why there is none.
+
+    With `alone` the reply must be that and nothing else: so no number that a judge
+    quotes is taken for its own, where there is no code to tell them apart.
 
     `keys` are the names that it may stand under. With "boxed" among them, TeX's
     `\\boxed{7}` is one too, but only then: it is also how an answer to a mathematical
@@ -98,13 +104,15 @@ def read_score(
     def parse(value: Any) -> float | Unread:
         return _amount(value, low, high)
 
-    return _last_verdict(reply, VerdictForm(keys, AMOUNT, parse, code))
+    return _last_verdict(reply, VerdictForm(keys, AMOUNT, parse, code, alone))
 
 
-def read_choice(reply: str, labels: Sequence[str], code: str = "") -> str | Unread:
+def read_choice(
+    reply: str, labels: Sequence[str], code: str = "", alone: bool = False
+) -> str | Unread:
     """The one of `labels` that the reply ends with, or why there is none.
 
-    Case does not matter.
+    Case does not matter. With `alone` the reply must be that and nothing else.
     """
     known = {label.casefold(): label for label in labels}
 
@@ -118,7 +126,7 @@ def read_choice(reply: str, labels: Sequence[str], code: str = "") -> str | Unre
     longest_first = sorted(labels, key=len, reverse=True)
     options = "|".join(map(re.escape, longest_first))
     pattern = rf"(?:{NOUN})?(?:{options})(?!\w)"
-    return _last_verdict(reply, VerdictForm(CHOICE_KEYS, pattern, parse, code))
+    return _last_verdict(reply, VerdictForm(CHOICE_KEYS, pattern, parse, code, alone))
 
 
 def without_thoughts(reply: str) -> str:
@@ -140,10 +148,20 @@ def _last_verdict(reply: str, form: VerdictForm[V]) -> V | Unread:
     verdicts = in_objects + [
         verdict for verdict in in_words if not _inside(verdict, in_objects, starts)
     ]
+    if form.alone:
+        verdicts = [verdict for verdict in verdicts if _is_whole(verdict, text)]
     if not verdicts:
-        with_code = " with the code of the question" if form.code else ""
-        return Unread(f"no verdict{with_code} in the reply {_brief(reply)}")
+        lack = " with the code of the question" if form.code else ""
+        lack += " and nothing else" if form.alone else ""
+        return Unread(f"no verdict{lack} in the reply {_brief(reply)}")
     return max(verdicts, key=lambda verdict: (verdict.end, verdict.start)).value
+
+
+def _is_whole(verdict: PlacedVerdict[V], text: str) -> bool:
+    """Whether nothing but marks, or a fence, stands around a verdict."""
+    before, after = text[: verdict.start], text[verdict.end :]
+    around = before.removesuffix("json\n") + after
+    return not any(map(str.isalnum, around))
 
 
 def _inside(

@@ -153,6 +153,13 @@ class Encoding:
         )
 
     @cached_property
+    def control_tokens(self) -> tuple[str, ...]:
+        """The texts of all special tokens, in the order of their numbers."""
+        added = sorted(self.tokenizer.added_tokens_decoder.items())
+        special = [token.content for _, token in added if token.special]
+        return tuple(dict.fromkeys([*special, *self.tokenizer.all_special_tokens]))
+
+    @cached_property
     def fingerprint(self) -> str:
         """A hash of everything that decides token ids: vocabulary and rules, template,
         options, end of turn, truncation.

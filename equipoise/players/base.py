@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -59,6 +60,44 @@ class Scorer(Protocol):
         Those that were `cut` when they were sampled have no end; it is passed only
         where there are some.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WordProbabilities:
+    """How likely an answer is to begin with each of some words, and what it would most
+    likely begin with, a token's text: `known` where that begins one of the words.
+
+    `prompt_tokens` were read for it.
+    """
+
+    probabilities: tuple[float, ...]
+    likeliest: str
+    known: bool
+    prompt_tokens: int
+
+
+@runtime_checkable
+class WordReader(Protocol):
+    """An actor that says how its answer would begin, and writes none."""
+
+    def word_probabilities(
+        self, views: Sequence[View], words: Sequence[str]
+    ) -> list[WordProbabilities | str]:
+        """For each view the probabilities of `words`, or why there are none.
+
+        No other's text can stand in an answer that is not written.
+        """
+        ...
+
+
+@runtime_checkable
+class Tokenizing(Protocol):
+    """An actor whose tokenizer is at hand."""
+
+    @property
+    def control_tokens(self) -> tuple[str, ...]:
+        """The texts of all its special tokens."""
         ...
 
 

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from equipoise.errors import DataError, ModelError
+from equipoise.players.base import WordProbabilities
 from equipoise.players.local_settings import LocalSettings
 from equipoise.types import Message, Move, View
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding
     from equipoise.models.samplers.answer import SampledAnswer
     from equipoise.models.sampling_batch import RowAdapters
+    from equipoise.models.next_token import NextToken
     from equipoise.models.shared_base import AdaptedModel, OpenedLater
 
 
@@ -200,6 +202,61 @@ class LocalActor:
         joined = [([*prompt, *answer], len(prompt)) for prompt, answer in pairs]
         return [total for total, _ in self._scored(joined)]
 
+    @property
+    def control_tokens(self) -> tuple[str, ...]:
+        """The texts of all special tokens of the tokenizer."""
+        return self._encoding.control_tokens
+
+    def word_probabilities(
+        self, views: Sequence[View], words: Sequence[str]
+    ) -> list[WordProbabilities | str]:
+        """How likely each view's answer is to begin with each of `words`, in one reading;
+        words of several tokens take one more each.
+
+        A word that another one continues counts without that one: "1" without "10".
+        """
+        prompts: dict[int, list[int]] = {}
+        readings: dict[int, WordProbabilities | str] = {}
+        for row, view in enumerate(views):
+            try:
+                prompts[row] = self._encoding.prompt_ids(view.messages)
+            except DataError as error:
+                readings[row] = str(error)
+        ids = [self._encoding.text_ids(word) for word in words]
+        probabilities = self._word_probabilities(list(prompts.values()), ids)
+        for row, (of_word, next_token) in zip(prompts, probabilities, strict=True):
+            readings[row] = WordProbabilities(
+                of_word,
+                self._encoding.tokenizer.decode([next_token.likeliest]),
+                any(word[0] == next_token.likeliest for word in ids),
+                len(prompts[row]),
+            )
+        return [readings[row] for row in range(len(views))]
+
+    def _word_probabilities(
+        self, prompts: list[list[int]], words: Sequence[list[int]]
+    ) -> list[tuple[tuple[float, ...], NextToken]]:
+        """Of each prompt: the words' probabilities, and its next token."""
+        from equipoise.models.next_token import next_tokens
+
+        if not prompts:
+            return []
+        firsts = [word[0] for word in words]
+        pad, size = self._encoding.pad_id, self.player.batch_size
+        with self._model() as model:
+            next_of_row = next_tokens(model, prompts, firsts, pad, size)
+        columns = [
+            [math.exp(row.logprobs[k]) for row in next_of_row]
+            if len(word) == 1
+            else list(map(math.exp, self.token_sums(prompts, [word] * len(prompts))))
+            for k, word in enumerate(words)
+        ]
+        rows = zip(*columns, strict=True)
+        return [
+            (without_continuations(row, words), next_token)
+            for row, next_token in zip(rows, next_of_row, strict=True)
+        ]
+
     def retraced(
         self,
         prompts: Sequence[list[int]],
@@ -263,3 +320,21 @@ class LocalActor:
                 f"{self.player.batch_size} and up to {self._encoding.max_length} tokens a "
                 f"row; lower one of them ({str(error).splitlines()[0]})"
             ) from error
+
+
+def without_continuations(
+    probabilities: Sequence[float], words: Sequence[list[int]]
+) -> tuple[float, ...]:
+    """The probability of each word and nothing that continues it to another word."""
+    return tuple(
+        max(
+            0.0,
+            probability
+            - sum(
+                other_probability
+                for other_probability, other in zip(probabilities, words, strict=True)
+                if len(other) > len(word) and other[: len(word)] == word
+            ),
+        )
+        for probability, word in zip(probabilities, words, strict=True)
+    )

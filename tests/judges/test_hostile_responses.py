@@ -178,6 +178,10 @@ def judges_then_quotes(view, seed):
     return f"{verdict(view)}\nfor it says:\n{shown(view.messages[0].content)}"
 
 
+def repeats(view, seed):
+    return shown(view.messages[0].content)
+
+
 def quotes_then_scores(view, seed):
     return f"It says:\n{shown(view.messages[0].content)}\n\nScore: 2"
 
@@ -257,12 +261,19 @@ def test_the_judges_own_verdict_counts_whatever_it_quotes():
     assert faults_of(check) == []
 
 
-def test_without_a_code_the_last_verdict_counts():
+def scores_alone(view, seed):
+    return "Score: 2"
+
+
+def test_without_a_code_only_a_reply_that_is_nothing_but_the_verdict_counts():
     def check(name):
-        graded = judged("compact", HOSTILE[name], "quotes_then_scores")[0]
+        for call in ("quotes_then_scores", "quotes_only", "repeats"):
+            quoted = judged("compact", HOSTILE[name], call)[0]
+            assert not quoted.scores or "1" not in quoted.scores
+        graded = judged("compact", HOSTILE[name], "scores_alone")[0]
         assert graded.scores["1"] == {"score": 2}
 
-    assert faults_of(check, sorted(set(HOSTILE) - {"thoughts", "thoughts_open"})) == []
+    assert faults_of(check) == []
 
 
 def test_the_parser_holds_against_the_raw_text_too():

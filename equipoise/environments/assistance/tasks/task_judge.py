@@ -274,7 +274,8 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
     def _read(self, reply: str, code: str) -> float | Unread:
         """The grade in a reply, between `low` and `high`; one of `grades`."""
         keys = (*SCORE_KEYS, *self.labels)
-        verdict = read_score(reply, self.low, self.high, code, keys)
+        alone = not code and not self.labels  # as released, a verdict ends a text
+        verdict = read_score(reply, self.low, self.high, code, keys, alone)
         if isinstance(verdict, Unread):
             return verdict
         share = self._share(verdict)
