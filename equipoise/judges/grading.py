@@ -27,10 +27,10 @@ from equipoise.judges.base import (
     mean_grades,
 )
 from equipoise.judges.last_answers import last_answers, why_unanswered
+from equipoise.judges.next_token_grade import MOST_WORDS, readings_by_next_token
 from equipoise.judges.question import (
     FAILED,
     PLACEHOLDERS,
-    UNREADABLE,
     Question,
     QuestionSettings,
     Quotes,
@@ -41,12 +41,10 @@ from equipoise.judges.question import (
 )
 from equipoise.judges.quoting import transcript
 from equipoise.judges.read_verdict import Unread, read_score
-from equipoise.players.base import Player
-from equipoise.players.base import Player, WordProbabilities, WordReader
-from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, Vote
+from equipoise.players.base import Player, WordReader
+from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, Vote
 
 WEIGHTLESS = "none of those who voted has a weight"
-MOST_WORDS = 20  # grades of which the next token is read
 INCOMPLETE = "no judge graded all the answers"
 RELEASED = 5.0
 """The grade of both answers where SPARTA's released code could not read one."""
@@ -161,18 +159,40 @@ class GradingByModels:
         """
         rows = [self._rows(by, answers) for _, by, answers in graders]
         questions = [
-            (
-                grader,
-                [self.question.view(self.quotes(answer), seed) for answer, seed in own],
-                [seed for _, seed in own],
-            )
+            self._questions(grader, own)
             for (grader, _, _), own in zip(graders, rows, strict=True)
         ]
-        moves = self.context.ask_together(questions)
-        return [
-            self._read_votes(by, own, of_grader)
-            for (_, by, _), own, of_grader in zip(graders, rows, moves, strict=True)
+        written = [
+            question for question in questions if not self._reads_next_token(question)
         ]
+        moves = iter(self.context.ask_together(written))
+        votes = []
+        for (_, by, _), own, question in zip(graders, rows, questions, strict=True):
+            if self._reads_next_token(question):
+                actor = self.context.actor(question[0])
+                readings = readings_by_next_token(actor, question[1], self.next_token)
+            else:
+                readings = list(map(self._reading, own, next(moves)))
+            votes.append(self._by_answer(by, own, readings))
+        return votes
+
+    def _questions(
+        self, grader: Player | PlayerId, rows: Sequence[tuple[AnswerToGrade, int]]
+    ) -> tuple[Player | PlayerId, list[View], list[int]]:
+        """Who is asked what, with which seeds."""
+        tokens = control_tokens_of(self.context.actor(grader)) if rows else ()
+        views = [
+            self.question.view(self.quotes(answer), seed, tokens)
+            for answer, seed in rows
+        ]
+        return grader, views, [seed for _, seed in rows]
+
+    def _reads_next_token(
+        self, question: tuple[Player | PlayerId, list[View], list[int]]
+    ) -> bool:
+        grader, views, _ = question
+        reads = bool(views and self.next_token)
+        return reads and isinstance(self.context.actor(grader), WordReader)
 
     def _rows(
         self, by: str, answers: Sequence[AnswerToGrade]
@@ -184,16 +204,12 @@ class GradingByModels:
             for sample in range(self.samples)
         ]
 
-    def _read_votes(
-        self, by: str, rows: Sequence[tuple[AnswerToGrade, int]], moves: Sequence[Move]
+    def _by_answer(
+        self,
+        by: str,
+        rows: Sequence[tuple[AnswerToGrade, int]],
+        readings: Sequence[Reading],
     ) -> list[list[Vote]]:
-        votes = []
-        for (answer, seed), move in zip(rows, moves, strict=True):
-            reading = read_move(move, self.read, self.question.code(seed))
-            votes.append(reading.vote(by, answer.seat))
-        if not rows:
-            return []
-        readings = self._readings(grader, rows)
         votes = [
             reading.vote(by, answer.seat)
             for (answer, _), reading in zip(rows, readings, strict=True)
@@ -203,27 +219,8 @@ class GradingByModels:
             for start in range(0, len(votes), self.samples)
         ]
 
-    def _readings(
-        self, grader: Player | PlayerId, rows: Sequence[tuple[AnswerToGrade, int]]
-    ) -> list[Reading]:
-        """What the grader says of each (answer, the question's seed)."""
-        actor = self.context.actor(grader)
-        tokens = control_tokens_of(actor)
-        views = [
-            self.question.view(self.quotes(answer), seed, tokens)
-            for answer, seed in rows
-        ]
-        if self.next_token and isinstance(actor, WordReader):
-            words = list(map(str, self.next_token))
-            beginnings = actor.word_probabilities(views, words)
-            return [read_beginning(b, self.next_token) for b in beginnings]
-        moves = self.context.ask(grader, views, [seed for _, seed in rows])
-        return [
-            self._reading(answer, move, seed)
-            for (answer, seed), move in zip(rows, moves, strict=True)
-        ]
-
-    def _reading(self, answer: AnswerToGrade, move: Move, seed: int) -> Reading:
+    def _reading(self, row: tuple[AnswerToGrade, int], move: Move) -> Reading:
+        answer, seed = row
         code = self.question.code(seed)
         if code or move.text.strip() != self.question.shown(answer.text, seed).strip():
             return read_move(move, self.read, code)
@@ -405,21 +402,3 @@ def _with_samples(votes: Sequence[Vote]) -> Iterator[tuple[Vote, int]]:
 def _is_unreadable(vote: Vote) -> bool:
     """Whether the judge replied, but without a grade that could be read."""
     return vote.value is None and not vote.reason.startswith(FAILED)
-
-
-def read_beginning(
-    beginning: WordProbabilities | str, grades: Sequence[int]
-) -> Reading:
-    """The mean grade Σ_g g·p(g) / Σ_g p(g) by the next token's probabilities.
-
-    None where the judge would begin with no grade.
-    """
-    if isinstance(beginning, str):
-        return Reading(None, f"{FAILED}: {beginning}")
-    tokens = beginning.prompt_tokens
-    total = sum(beginning.probabilities)
-    if not beginning.known or not total > 0:
-        reason = f"{UNREADABLE}: the reply would begin with {beginning.likeliest!r}"
-        return Reading(None, reason, tokens)
-    pairs = zip(grades, beginning.probabilities, strict=True)
-    return Reading(sum(grade * p for grade, p in pairs) / total, "", tokens)

@@ -14,9 +14,9 @@ from equipoise.types import Message, Move, View
 
 if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding
+    from equipoise.models.next_token import NextToken
     from equipoise.models.samplers.answer import SampledAnswer
     from equipoise.models.sampling_batch import RowAdapters
-    from equipoise.models.next_token import NextToken
     from equipoise.models.shared_base import AdaptedModel, OpenedLater
 
 
