@@ -5,7 +5,6 @@ That is their settings, the questions, and the score that several grades make.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +26,11 @@ from equipoise.judges.base import (
     mean_grades,
 )
 from equipoise.judges.last_answers import last_answers, why_unanswered
-from equipoise.judges.next_token_grade import MOST_WORDS, readings_by_next_token
+from equipoise.judges.next_token_grade import (
+    MOST_WORDS,
+    readings_by_next_token,
+    whole_grades,
+)
 from equipoise.judges.question import (
     FAILED,
     PLACEHOLDERS,
@@ -264,26 +267,19 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
         of which no next token can be read.
         """
         _ = self.question
-        if self.verdict == "next_token" and not self.whole_grades:
+        if self.verdict == "next_token" and not whole_grades(self.low, self.high):
             raise ConfigError(
                 f"judge.verdict: next_token needs whole grades, {MOST_WORDS} at most, "
                 f"between low = {self.low:g} and high = {self.high:g}"
             )
 
     @property
-    def whole_grades(self) -> tuple[int, ...]:
-        """The grades whose probabilities can be read; none where they are too many."""
-        low, high = math.ceil(self.low), math.floor(self.high)
-        return tuple(range(low, high + 1)) if high - low < MOST_WORDS else ()
-
-    @property
     def read_by_next_token(self) -> tuple[int, ...]:
         """The grades of which the next token is read, where the judge has one to read."""
-        codeless = not self.question.asks_for_code
-        by_next_token = self.verdict == "next_token" or (
-            self.verdict == "auto" and codeless
-        )
-        return self.whole_grades if by_next_token else ()
+        wanted = self.verdict == "next_token"
+        if self.verdict == "auto":
+            wanted = not self.question.asks_for_code
+        return whole_grades(self.low, self.high) if wanted else ()
 
     @cached_property
     def question(self) -> Question:

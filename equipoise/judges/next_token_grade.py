@@ -5,6 +5,7 @@ The judge writes nothing, so nothing that it might quote can be taken for its ve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from equipoise.judges.question import FAILED, UNREADABLE, Reading
@@ -12,6 +13,12 @@ from equipoise.players.base import Actor, WordProbabilities, WordReader
 from equipoise.types import View
 
 MOST_WORDS = 20  # grades of which the next token is read
+
+
+def whole_grades(low: float, high: float) -> tuple[int, ...]:
+    """The grades whose probabilities can be read; none where they are too many."""
+    first, last = math.ceil(low), math.floor(high)
+    return tuple(range(first, last + 1)) if last - first < MOST_WORDS else ()
 
 
 def readings_by_next_token(
