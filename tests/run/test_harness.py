@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 
 import pytest
 
@@ -112,18 +113,13 @@ def test_an_environment_without_the_harness_says_what_to_install(command, folder
 
 @pytest.fixture
 def by_lm_eval(lm_eval_python, lm_eval_tasks):
-    """The options that measure by lm-eval on small tasks on files."""
-    return (
-        "--harness",
-        "lm_eval",
-        "--tasks",
-        "tiny_*",
-        "--include-path",
-        lm_eval_tasks,
-        "--harness-python",
-        lm_eval_python,
-        "--json",
-    )
+    """The options that measure by lm-eval on small tasks on files: in this process
+    where it is installed here, else in its own environment.
+    """
+    by = ("--harness", "lm_eval", "--tasks", "tiny_*", "--include-path", lm_eval_tasks)
+    if lm_eval_python != sys.executable:
+        by += ("--harness-python", lm_eval_python)
+    return (*by, "--json")
 
 
 @pytest.mark.slow

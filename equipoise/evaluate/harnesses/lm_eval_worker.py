@@ -43,9 +43,10 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
         with contextlib.redirect_stdout(sys.stderr):
             return _tasks(job) if job["do"] == "tasks" else _evaluate(job)
     except Exception as error:  # noqa: BLE001  a harness's tasks raise whatever they do
+        if _unreachable(error):
+            return {"fault": "hub", "message": _message(error)}
         traceback.print_exc()
-        fault = "hub" if _unreachable(error) else "other"
-        return {"fault": fault, "message": _message(error)}
+        return {"fault": "other", "message": _message(error)}
 
 
 def _tasks(job: dict[str, Any]) -> dict[str, Any]:
@@ -81,8 +82,10 @@ def _evaluate(job: dict[str, Any]) -> dict[str, Any]:
         handle_non_serializable,
     )
 
+    manager = _manager(job)
+    names = [name for text in job["tasks"] for name in manager.match_tasks([text])]
     results = simple_evaluate(
-        tasks=job["tasks"], task_manager=_manager(job), **job["arguments"]
+        tasks=list(dict.fromkeys(names)), task_manager=manager, **job["arguments"]
     )
     # Through JSON, so that both ways of running give the same types.
     return json.loads(json.dumps(results, default=handle_non_serializable))
