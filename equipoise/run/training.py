@@ -172,6 +172,7 @@ class Training:
         """
         home = self._population.home(PlayerId(learner.name, learner.generation + 1))
         if home.is_dir():
+            shutil.rmtree(_scratch(home), ignore_errors=True)
             written = (home / LOG).is_file()  # not by earlier versions
             for line in read_json(home / LOG) if written else []:
                 self._run.metric(key, **line)
@@ -260,7 +261,7 @@ class Training:
             player=self._config.players[learner.name],
             weights=self._population.weights(learner),
             output=_empty(home.with_name(f".{home.name}.draft")),
-            scratch=home.with_name(f".{home.name}.scratch"),
+            scratch=_scratch(home),
             seed=seeds.child(self._config.seed, "learn", learner),
             game=self._config.game,
             loss=self._config.loss_at(t),
@@ -327,3 +328,8 @@ def _empty(folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     make_folder(folder)
     return folder
+
+
+def _scratch(home: Path) -> Path:
+    """Where the training of the weights at `home` keeps its checkpoints."""
+    return home.with_name(f".{home.name}.scratch")

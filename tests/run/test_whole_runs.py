@@ -76,6 +76,7 @@ def test_a_kill_between_weights_and_record_loses_no_curve(
     with pytest.raises(SystemExit):
         equipoise.run(FINITE[0], {"generations": 3}, out=folder, progress=False)
     assert (folder / "players/policy/2").is_dir()
+    (folder / "players/policy/.2.scratch").mkdir()  # as a kill before leaves it
     monkeypatch.setattr(Ledger, "finish", finish)
     monkeypatch.setattr(
         Training, "_write", None, raising=True
@@ -87,6 +88,7 @@ def test_a_kill_between_weights_and_record_loses_no_curve(
     for name in ("metrics.jsonl", "config.yaml"):
         assert (folder / name).read_bytes() == (finished / name).read_bytes()
     assert weights(folder) == weights(finished)
+    assert not list((folder / "players").rglob(".*"))
     with RunDirectory.read(folder) as one, RunDirectory.read(finished) as other:
         assert one.metrics() == other.metrics() != []
 
