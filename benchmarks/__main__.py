@@ -8,6 +8,7 @@ SHORT: dict[str, list[str]] = {
     "cyclic_preferences": [],
     "nash_gap": ["--games", "6", "--rounds", "11"],
     "sampling": [],
+    "engines": [],
     "preference_training": [],
     "wildguard": ["--seeds", "0", "--methods", "mnpo"],
     "pool": ["--seeds", "0", "--arms", "sparta"],

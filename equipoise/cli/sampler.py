@@ -45,6 +45,10 @@ Install = Annotated[
 Python = Annotated[
     str, typer.Option(help="the interpreter that --install makes it with")
 ]
+Pip = Annotated[
+    list[str] | None,
+    typer.Option(metavar="ARGUMENT", help="one more of --install's `pip install`"),
+]
 Host = Annotated[str, typer.Option(help="the address to listen at")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="its port")]
 MaxLength = Annotated[
@@ -81,6 +85,7 @@ def sampler(
     environment: Environment = None,
     install: Install = "",
     python: Python = "",
+    pip: Pip = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     max_length: MaxLength = 2048,
@@ -122,7 +127,7 @@ def sampler(
         sleep=sleep,
         more=tuple(more or ()),
     )
-    home = _environment(environment, install, python)
+    home = _environment(environment, install, python, pip or [])
     state = launcher.start(options, home, folder, patience)
     setting = f"{{kind: vllm, base_url: {state.url}, adapters: {adapters}}}"
     facts = {"url": state.url, "pid": state.pid, "log": str(folder / launcher.LOG)}
@@ -144,11 +149,13 @@ def _needed(model: str) -> str:
     return model
 
 
-def _environment(folder: Path | None, install: str, python: str) -> Path:
+def _environment(
+    folder: Path | None, install: str, python: str, pip: list[str]
+) -> Path:
     """The Python of vLLM's environment, which is made where that is wished."""
     from equipoise.models.samplers import environment
 
     if not install:
         return environment.find_environment(folder)
     place = folder or environment.default_folder()
-    return environment.make_environment(place, install, python)
+    return environment.make_environment(place, install, python, pip)

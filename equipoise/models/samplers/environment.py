@@ -86,3 +86,7 @@ def _done(command: Sequence[str]) -> None:
     if done.returncode:
         lines = (done.stdout + done.stderr).strip().splitlines()[-TAIL:]
         raise ConfigError(f"{' '.join(command)}:\n" + "\n".join(lines))
+
+
+if __name__ == "__main__":  # FOLDER PACKAGE PYTHON [ARGUMENT OF PIP …]
+    make_environment(Path(sys.argv[1]), *sys.argv[2:4], pip=sys.argv[4:])

@@ -1,0 +1,111 @@
+"""Starting, finding and stopping an engine's server, with a small server in vLLM's
+place.
+"""
+
+import os
+import signal
+import socket
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from equipoise.errors import ConfigError, ModelError, RunError
+from equipoise.models.samplers import launcher
+from equipoise.models.samplers.environment import VARIABLE, find_environment
+
+SERVER = f"""#!{sys.executable}
+import json, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+PAGES = {{"/health": "", "/version": {{"version": "0"}}, "/v1/models": {{"data": [{{"id": "base"}}]}}}}
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        text = json.dumps(PAGES[self.path]).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+if "--fail" in sys.argv:
+    sys.exit("no room for the cache")
+HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Handler).serve_forever()
+"""
+
+
+@pytest.fixture
+def environment(tmp_path) -> Path:
+    """A folder that looks like vLLM's environment; its `vllm` is a small server."""
+    home = tmp_path / "environment" / "bin"
+    home.mkdir(parents=True)
+    (home / "python").symlink_to(sys.executable)
+    (home / "vllm").write_text(SERVER)
+    (home / "vllm").chmod(0o755)
+    return home.parent
+
+
+def options(**more) -> launcher.ServerOptions:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    return launcher.ServerOptions("builtin", port=port, **more)
+
+
+def test_a_server_is_told_all_that_a_run_needs():
+    command = options(rank=9, sleep=True, more=["--enforce-eager"]).command()
+    settings = dict(pairwise(command))
+    assert command[0] == "serve" and Path(command[1]).is_dir()
+    assert settings["--logprobs-mode"] == "processed_logprobs"
+    assert settings["--max-lora-rank"] == "16"  # the next that vLLM takes
+    assert {"--enable-lora", "--enable-sleep-mode", "--enforce-eager"} <= set(command)
+    own = options().environment()
+    assert own["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == own["VLLM_NO_USAGE_STATS"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"rank": 513}, "at most 512"), ({"cpu": True, "sleep": True}, "does not sleep")],
+)
+def test_what_vllm_cannot_do_is_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        options(**settings).command()
+
+
+def test_an_environment_is_found_or_asked_for(environment, tmp_path, monkeypatch):
+    assert find_environment(environment) == environment / "bin" / "python"
+    monkeypatch.setenv(VARIABLE, str(environment))
+    assert find_environment(None) == environment / "bin" / "python"
+    with pytest.raises(ConfigError, match="--install"):
+        find_environment(tmp_path)
+
+
+def test_nothing_was_started_here(tmp_path):
+    with pytest.raises(RunError, match="no server was started from here"):
+        launcher.stop(tmp_path)
+
+
+@pytest.mark.long
+def test_a_server_is_started_looked_at_killed_and_stopped(environment, tmp_path):
+    python, folder, chosen = find_environment(environment), tmp_path / "s", options()
+    state = launcher.start(chosen, python, folder, 60)
+    facts = launcher.status(folder)
+    assert facts["running"] and facts["answers"] and facts["serves"] == ["base"]
+    with pytest.raises(RunError, match="is running"):
+        launcher.start(chosen, python, folder, 60)
+    with pytest.raises(RunError, match="a server answers there"):
+        launcher.start(chosen, python, tmp_path / "other", 60)
+    os.killpg(state.pid, signal.SIGKILL)
+    while launcher.health(chosen.url):
+        pass
+    launcher.start(chosen, python, folder, 60)  # where the last one died
+    assert launcher.stop(folder) and not launcher.health(chosen.url)
+
+
+@pytest.mark.long
+def test_a_server_that_ends_says_why(environment, tmp_path):
+    with pytest.raises(ModelError, match="no room for the cache"):
+        launcher.start(
+            options(more=["--fail"]), find_environment(environment), tmp_path, 60
+        )
+    assert not (tmp_path / launcher.STATE).exists()
