@@ -187,9 +187,9 @@ class Choices(Published):
         rows = []
         for item in items:
             for answer in answers[item.id]:
-                values = dict[str, float | None]({self.headline: None})
+                values: dict[str, float | None] = {self.headline: None}
                 if not answer.error:
-                    values = {**self._values(item, answer)}
+                    values |= self._values(item, answer)
                 rows.append(
                     ItemScores(
                         item=item.id,
@@ -201,7 +201,7 @@ class Choices(Published):
                 )
         return rows
 
-    def _values(self, item: Item, answer: Answer) -> dict[str, float]:
+    def _values(self, item: Item, answer: Answer) -> Mapping[str, float]:
         facts = item.prompt.facts
         if self.ask == "generate":
             stated = stated_option(answer.text, facts["choices"])

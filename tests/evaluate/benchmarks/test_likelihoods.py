@@ -44,7 +44,7 @@ def test_a_local_model_scores_every_set(model_folder, sets, tmp_path):
     run = run_of(tmp_path / "run", model_settings(model, []))
     first = measured(run, sets)
     assert first.keys() == ROWS.keys()
-    assert all(0 <= row.score.mean <= 1 for row in first.values())
+    assert all(0 <= row.score.interval.mean <= 1 for row in first.values())
     with RunDirectory.read(run) as directory:
         query = "SELECT count(*) FROM logprobs"
         (before,) = next(iter(directory.ledger.rows(query)))
