@@ -41,7 +41,7 @@ def named_sets(
     for given in on:
         for base, values in _settings_of(given):
             if judge is not None:
-                values.setdefault("judge", recipes.plain(judge))
+                values.setdefault("judge", judge.settings())
             if values["kind"] == "prompts":
                 values = {**(below or {}), **values}
             for variation in variations:
@@ -59,8 +59,8 @@ def as_trained(config: RunConfig) -> dict[str, Any]:
     judged by what measures them there.
     """
     return {
-        "game": recipes.plain(config.game),
-        "judge": recipes.plain(config.measuring_judge),
+        "game": config.game.settings(),
+        "judge": config.measuring_judge.settings(),
         "utility": config.utility,
     }
 

@@ -154,7 +154,7 @@ def run_for_model(
 ) -> Path:
     """The folder of a run in which nobody learns, for a model's folder, hub id or
     packaged name, or for an endpoint's address; an earlier one of the same settings is
-    used again.
+    used again, one in which nothing was measured is replaced.
 
     Args: out: the folder, None: below runs/evaluate; overrides: settings of the player.
     Raises ConfigError for a model that cannot be used, RunError where the folder holds
@@ -164,14 +164,15 @@ def run_for_model(
     folder = Path("runs", "evaluate", config.name) if out is None else Path(out)
     if is_run(folder):
         with RunDirectory.read(folder) as run:
-            if essence(run.config.model_dump(mode="json")) != essence(
-                config.model_dump(mode="json")
-            ):
-                raise RunError(
-                    f"{folder}: holds a run of other settings; choose another --out"
-                )
-        return folder
-    with RunDirectory.create(config, folder):
+            own = essence(run.config.model_dump(mode="json"))
+            empty = not (run.ledger.has_begun() or run.ledger.counts()["logprobs"])
+        if own == essence(config.model_dump(mode="json")):
+            return folder
+        if not empty:
+            raise RunError(
+                f"{folder}: holds a run of other settings; choose another --out"
+            )
+    with RunDirectory.create(config, folder, overwrite=is_run(folder)):
         return folder
 
 

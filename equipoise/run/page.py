@@ -114,7 +114,10 @@ def headlines(run: RunDirectory) -> Iterator[Headline]:
 
 def changes(run: RunDirectory) -> list[Change]:
     """What was measured at first and now."""
-    return list(measures_type(run).changes(history(run)))
+    measured = history(run)
+    if len(measured.measurements) < 2:
+        return []
+    return list(measures_type(run).changes(measured))
 
 
 def _subtitle(run: RunDirectory, measured: History[Measures]) -> str:

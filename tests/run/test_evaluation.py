@@ -348,6 +348,8 @@ def test_a_set_of_which_nothing_is_scored_is_an_error(run, sums):
 
 
 def test_a_model_s_run_is_used_again_for_the_same_model_alone(sums):
+    with pytest.raises(DataError, match="no such file"):
+        equipoise.evaluate("builtin", "absent.jsonl", "exact", out="model")
     first = equipoise.evaluate(
         "builtin",
         sums,

@@ -30,6 +30,7 @@ class Conversation(Game):
         messages = prompt.messages
         move = yield Ask("1", View(messages))
         for turn in prompt.facts.get(TURNS, ()):
+            assert not isinstance(move, list)
             messages = (*messages, Message("assistant", move.text), user(turn))
             move = yield Ask("1", View(messages))
 

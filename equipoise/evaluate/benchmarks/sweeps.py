@@ -48,7 +48,7 @@ class Sweep:
         """
         if len(self.keys) > 1:
             return None
-        [key] = self.keys
+        key = self.keys[0]
         points: dict[str, list[tuple[float, BenchmarkResult]]] = {}
         for result in self.results:
             try:
