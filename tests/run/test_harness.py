@@ -158,6 +158,14 @@ def test_lm_eval_measures_the_base_and_the_adapter(command, adapter_copy, by_lm_
 
 
 @pytest.mark.slow
+def test_a_player_without_weights_is_refused(command, folder, player, by_lm_eval):
+    result = command("evaluate", f"{folder}@{player}", *by_lm_eval)
+    assert result.code == 2
+    assert f"{player}@0: a harness loads weights" in result.err
+    assert "docs/harnesses.md" in result.err
+
+
+@pytest.mark.slow
 def test_lm_eval_says_which_task_is_unknown_and_that_the_hub_is_away(
     command, adapter_copy, by_lm_eval, monkeypatch
 ):
