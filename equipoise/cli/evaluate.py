@@ -124,7 +124,7 @@ def evaluate(
     of_player = [text.removeprefix(PLAYER) for text in set if text.startswith(PLAYER)]
     of_sets = [text for text in set if not text.startswith(PLAYER)]
     by = harness_settings(harness, tasks, limit, harness_python, include_path)
-    _check_one_way(by, on, [judge, *of_sets, *sweep])
+    _check_one_way(by, on, [judge, as_trained, *of_sets, *sweep])
     rows: list[tuple[Path, AgainstStart]] = []
     for target, players in _by_run(targets).items():
         trusted = is_run(target) and agreed(Path(target), trust)
@@ -150,13 +150,13 @@ def evaluate(
 
 
 def _check_one_way(
-    harness: Mapping[str, Any], on: Sequence[str], of_sets: Sequence[str]
+    harness: Mapping[str, Any], on: Sequence[str], of_sets: Sequence[str | bool]
 ) -> None:
     """Raises ConfigError unless either sets are named or a harness is, with its options."""
     if harness and (on or any(of_sets)):
         raise ConfigError(
-            "--harness has its own tasks and settings (--harness-args); "
-            "--on, --judge and -s are for sets"
+            "--harness has its own tasks and settings (--harness-args); --on, --judge, "
+            "-s, --sweep and --as-trained are for sets"
         )
     if not harness and not on:
         raise ConfigError("name what to measure on: --on SET, or --harness and --tasks")
