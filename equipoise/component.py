@@ -105,6 +105,7 @@ FREE = frozenset(
         "base_url",
         "budget",
         "concurrency",
+        "executor",
         "patience",
         "replicas",
         "retries",

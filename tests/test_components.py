@@ -41,6 +41,7 @@ SETTING = {
     "Solver": "solver",
     "Ratings": "league_ratings",
     "Evaluation": "evaluate",
+    "Executor": "executor",
 }
 """Base class -> where a recipe names one of its kinds."""
 

@@ -18,6 +18,7 @@ FOUNDATION = {
     "files",
     "locks",
     "user_parts",
+    "machines",
     "hub",
     "interrupts",
     "packaged_recipes",

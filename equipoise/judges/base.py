@@ -70,7 +70,8 @@ class JudgeContext:
     take part now, learners first. `ratings` are the players' by name as they stand
     before these matches, empty where nobody was rated yet and all start alike.
     `resources` keeps what is opened, to be shared and to be closed by the run. `actor`
-    opens a player of the run, or one that only the judge's settings know.
+    opens a player of the run, or one that only the judge's settings know; `act` has
+    several answer at the same time.
     """
 
     game: Game
@@ -79,6 +80,7 @@ class JudgeContext:
     ratings: Mapping[str, float]
     resources: Resources
     actor: Callable[[Player | PlayerId], Actor]
+    act: Callable[[Sequence[Request]], list[list[Move]]] = act_together
 
     def ask(
         self, player: Player | PlayerId, views: Sequence[View], seeds: Sequence[int]
@@ -95,7 +97,7 @@ class JudgeContext:
             for player, views, seeds in questions
             if views
         ]
-        moves = iter(act_together(requests))
+        moves = iter(self.act(requests))
         return [next(moves) if views else [] for _, views, _ in questions]
 
 
@@ -130,6 +132,11 @@ class Judge(Component):
     """
 
     _context: JudgeContext | None = PrivateAttr(None)
+
+    in_units: ClassVar[bool] = False
+    """Whether it judges each match by itself with a model of its own, asking no player,
+    so that an executor's workers can do it, some matches at a time.
+    """
 
     @abstractmethod
     def judge(

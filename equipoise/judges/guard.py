@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -43,6 +43,7 @@ class Guard(Pointwise):
     """
 
     kind: Literal["guard"] = "guard"
+    in_units: ClassVar[bool] = True
     model: str = Field(
         description="a folder or Hugging Face id of a causal language model"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -41,6 +41,7 @@ class HarmClassifier(ClassifierSettings, Pointwise):
     """
 
     kind: Literal["harm_classifier"] = "harm_classifier"
+    in_units: ClassVar[bool] = True
     reads: Literal["prompt", "answer", "chat"] = Field(
         "chat",
         description="what is classified: the prompt's messages, the answer, or the "

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -32,6 +32,7 @@ class PreferenceModel(ClassifierSettings, Comparing):
     """
 
     kind: Literal["preference_model"] = "preference_model"
+    in_units: ClassVar[bool] = True
     flip: Literal["missing", "tie", "mean"] = Field(
         default="mean",
         description="when the two orders contradict each other: no comparison, a tie "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -30,6 +30,7 @@ class RewardModel(ClassifierSettings, Pointwise):
     """
 
     kind: Literal["reward_model"] = "reward_model"
+    in_units: ClassVar[bool] = True
     template: str | None = Field(
         None,
         description="a Jinja chat template's file, in place of the tokenizer's own",

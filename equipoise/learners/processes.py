@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -30,9 +31,14 @@ from equipoise.learners.batch_files import write
 from equipoise.learners.checkpoints import LAUNCH
 from equipoise.learners.launch import Launch
 from equipoise.locks import lock
+from equipoise.machines import machine
 from equipoise.players.base import Player
 from equipoise.players.local import Local
 
+PARENT = "parent.lock"  # locked as long as the process that waits for the result lives
+HOST = "parent.host"  # its machine
+BEAT = "parent.beat"  # a number that it counts up, for those on other machines
+BEAT_SECONDS = 2.0
 PATIENCE = 20.0  # seconds that processes are given to end by themselves
 # What the launcher of another job leaves in the environment of this process, and would
 # be mistaken for its own.
@@ -99,7 +105,7 @@ def learn_in_processes(
             start_new_session=True,  # a group of their own, which ends as one
         )
         try:
-            _follow(process, folder / "metrics.jsonl", batch.log)
+            follow(_ending(process), folder / "metrics.jsonl", batch.log)
         finally:
             _end(process)
     return _outcome(folder, process.returncode)
@@ -116,22 +122,49 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def _alive(folder: Path) -> Iterator[None]:
-    """While it is open, and this process lives, `parent.lock` is locked."""
-    with open(folder / "parent.lock", "w") as file:
+    """While it is open, and this process lives, `parent.lock` is locked, and counts up."""
+    ended = threading.Event()
+    with open(folder / PARENT, "w") as file:
         lock(file)
-        yield
+        (folder / HOST).write_text(machine())
+        thread = threading.Thread(target=_beat, args=(folder / BEAT, ended))
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
 
-def _follow(
-    process: subprocess.Popen[bytes], file: Path, log: Callable[[dict[str, Any]], None]
+def _beat(file: Path, ended: threading.Event) -> None:
+    beats = 0
+    while not ended.wait(BEAT_SECONDS):
+        beats += 1
+        file.write_text(str(beats))
+
+
+def _ending(process: subprocess.Popen[bytes]) -> Callable[[float], bool]:
+    """Waits for the end of the process, so many seconds at most, and says whether it
+    has ended.
+    """
+
+    def ended(seconds: float) -> bool:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=seconds)
+        return process.returncode is not None
+
+    return ended
+
+
+def follow(
+    wait: Callable[[float], bool], file: Path, log: Callable[[dict[str, Any]], None]
 ) -> None:
-    """Hand on each line that appears in `file` until the process has ended."""
+    """Hand on each line that appears in `file` until `wait(seconds)` says that nobody
+    writes any more.
+    """
     done, ended = 0, False
     while not ended:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=0.1)
-        # before the last look, so that nothing is missed
-        ended = process.returncode is not None
+        ended = wait(0.1)  # before the last look, so that nothing is missed
         if file.is_file():
             whole = file.read_bytes()[done:].rpartition(b"\n")[0]
             for line in whole.splitlines():

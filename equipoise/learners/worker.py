@@ -16,8 +16,12 @@ from equipoise import errors
 from equipoise.errors import ConfigError
 from equipoise.learners.batch_files import read
 from equipoise.learners.launch import world_size
-from equipoise.learners.processes import Launchable
+from equipoise.learners.processes import BEAT, HOST, PARENT, Launchable
 from equipoise.locks import lock
+from equipoise.machines import machine
+
+# seconds without a beat after which the other machine, or its disk, is taken for gone
+SILENCE = 120.0
 
 
 def main(folder: Path) -> None:
@@ -25,8 +29,7 @@ def main(folder: Path) -> None:
 
     The first of them writes metrics and the result.
     """
-    held = folder / "parent.lock"
-    threading.Thread(target=_end_with_parent, args=(held,), daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     rank = int(os.environ.get("RANK", "0"))
     try:
         facts = _learn(folder)
@@ -78,11 +81,21 @@ def _write(file: Path, value: Any) -> None:
     draft.rename(file)
 
 
-def _end_with_parent(held: Path) -> None:
-    """End this process once the lock is free.
+def _end_with_parent(folder: Path) -> None:
+    """End this process when the one that was to read the result has been killed.
 
-    Then the process that was to read the result has been killed.
+    On its machine a lock says so; a lock may not be seen from another machine, where a
+    file that no longer changes says so.
     """
+    if (folder / HOST).read_text() == machine():
+        wait_for_lock(folder / PARENT)
+    else:
+        wait_for_silence(folder / BEAT)
+    os._exit(1)
+
+
+def wait_for_lock(held: Path) -> None:
+    """Return once nobody locks the file."""
     with open(held) as file:
         while True:
             try:
@@ -90,7 +103,20 @@ def _end_with_parent(held: Path) -> None:
             except BlockingIOError:
                 time.sleep(0.5)
             else:
-                os._exit(1)
+                return
+
+
+def wait_for_silence(beat: Path, patience: float = SILENCE) -> None:
+    """Return once the file has not changed for `patience` seconds of this clock."""
+    last, since = "", time.monotonic()
+    while time.monotonic() - since < patience:
+        try:
+            now = beat.read_text()
+        except OSError:  # not there yet, or for the moment
+            now = last
+        if now != last:
+            last, since = now, time.monotonic()
+        time.sleep(min(1.0, patience / 10))
 
 
 if __name__ == "__main__":

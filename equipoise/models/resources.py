@@ -61,8 +61,12 @@ class Resources:
     memory.
     """
 
-    def __init__(self, replies: Replies | None = None) -> None:
+    def __init__(
+        self, replies: Replies | None = None, unit_rows: int | None = None
+    ) -> None:
+        """`unit_rows`: how many rows models score together at most; None: all of them."""
         self.replies = replies
+        self.unit_rows = unit_rows
         self._opened: dict[Hashable, Any] = {}
         # What was forgotten here and is still in memory, because somebody uses it.
         self._in_use: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()

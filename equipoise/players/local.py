@@ -40,7 +40,8 @@ class Local(LocalSettings):
         encoding = self.shared_encoding(resources)
         engine = open_engine(self.sampler, resources)
         if engine is None:
-            return LocalActor(self, encoding, self._adapted(weights, resources))
+            model = self._adapted(weights, resources)
+            return LocalActor(self, encoding, model, resources.unit_rows)
         adapter = self._engine_adapter(weights)
         elsewhere = SamplingElsewhere(engine, lambda: adapter, encoding.stop_ids)
         later = OpenedLater(lambda: self._adapted(weights, resources))

@@ -28,7 +28,10 @@ class LocalActor:
         player: LocalSettings,
         encoding: Encoding,
         model: AdaptedModel | OpenedLater,
+        unit_rows: int | None = None,
     ) -> None:
+        """`unit_rows`: how many rows are scored together at most; None: all of them."""
+        self._unit_rows = unit_rows
         self.player = player
         self._encoding = encoding
         self._adapted: AdaptedModel | OpenedLater | None = model
@@ -42,7 +45,7 @@ class LocalActor:
         """The model in memory under other settings of sampling."""
         assert self._adapted is not None, "the actor is closed"
         encoding, carrying = self._changed(player)
-        return LocalActor(carrying, encoding, self._adapted)
+        return LocalActor(carrying, encoding, self._adapted, self._unit_rows)
 
     def _changed(self, player: LocalSettings) -> tuple[Encoding, LocalSettings]:
         """The encoding of other settings, and these settings in this precision."""
@@ -185,14 +188,19 @@ class LocalActor:
         """For each (ids, where the answer starts): its log-probability and tokens."""
         from equipoise.models.logprobs import answer_logprobs
 
+        rows = self._unit_rows or max(1, len(joined))
+        scores: list[tuple[float, int]] = []
         with self._model() as model:
-            return answer_logprobs(
-                model,
-                [ids for ids, _ in joined],
-                [start for _, start in joined],
-                self._encoding.pad_id,
-                batch_size=self.player.batch_size,
-            )
+            for start in range(0, len(joined), rows):
+                unit = joined[start : start + rows]
+                scores += answer_logprobs(
+                    model,
+                    [ids for ids, _ in unit],
+                    [begin for _, begin in unit],
+                    self._encoding.pad_id,
+                    batch_size=self.player.batch_size,
+                )
+        return scores
 
     def token_sums(
         self, prompts: Sequence[list[int]], answers: Sequence[list[int]]

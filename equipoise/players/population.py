@@ -15,6 +15,12 @@ from equipoise.players.base import Actor, Adjustable, Player
 from equipoise.players.decoding import with_decoding
 from equipoise.types import PlayerId
 
+Opened = Callable[[Player, Path | None, Resources], Actor]
+
+
+def _opened(player: Player, weights: Path | None, resources: Resources) -> Actor:
+    return player.open(weights, resources)
+
 
 class Population:
     """Opens players on demand; what they load is shared.
@@ -29,16 +35,19 @@ class Population:
         replies: Replies | None = None,
         resources: Resources | None = None,
         live: Callable[[PlayerId], Actor | None] = lambda player: None,
+        opened: Opened | None = None,
     ) -> None:
         """`folder` holds the trained generations; `replies` keeps the replies that were paid for.
 
         `resources`: another population's, to share what it has opened. `live`: the
         actor of a learner that is in memory, or None for a player that is not.
+        `opened(player, weights, resources)` opens an actor; None: the player does.
         """
         self.players = dict(players)
         self.folder = folder
         self.resources = Resources(replies) if resources is None else resources
         self._live = live
+        self._opened = opened or _opened
         self._open: dict[PlayerId | str, Actor] = {}
         self._whole: set[PlayerId] = set()  # whose files were checked
 
@@ -71,7 +80,7 @@ class Population:
             return self._actor_of_run(player)
         key = player.model_dump_json()
         if key not in self._open:
-            self._open[key] = player.open(player.start, self.resources)
+            self._open[key] = self._opened(player, player.start, self.resources)
         return self._open[key]
 
     def _actor_of_run(self, player: PlayerId) -> Actor:
@@ -80,7 +89,8 @@ class Population:
             return live
         if player not in self._open:
             settings = self.players[player.name]
-            self._open[player] = settings.open(self.weights(player), self.resources)
+            weights = self.weights(player)
+            self._open[player] = self._opened(settings, weights, self.resources)
         return self._open[player]
 
     def actor_with(
@@ -102,7 +112,8 @@ class Population:
             return live.playing_as(changed)
         key = f"{player} {changed.model_dump_json()}"
         if key not in self._open:
-            self._open[key] = changed.open(self.weights(player), self.resources)
+            weights = self.weights(player)
+            self._open[key] = self._opened(changed, weights, self.resources)
         return self._open[key]
 
     def release(self, keep: Collection[Hashable] = ()) -> None:

@@ -57,13 +57,20 @@ def _groups(requests: Sequence[Request]) -> list[list[int]]:
     """
     groups: dict[Hashable, list[int]] = {}
     for n, request in enumerate(requests):
-        actor = request.actor
-        key: Hashable = n
-        if isinstance(actor, LocalActor) and isinstance(actor.adapted, AdaptedModel):
-            key = (id(actor.adapted.base), actor.batching)
-        if not isinstance(actor, Beginning):
-            groups.setdefault(key, []).append(n)
+        if not isinstance(request.actor, Beginning):
+            groups.setdefault(company(request.actor) or n, []).append(n)
     return list(groups.values())
+
+
+def company(actor: Actor) -> Hashable:
+    """Equal for actors here whose answers can grow in one batch; None for one whose
+    answers come from elsewhere, or from no model.
+    """
+    if isinstance(actor, Beginning) or not isinstance(actor, LocalActor):
+        return None
+    if not isinstance(actor.adapted, AdaptedModel):
+        return None
+    return id(actor.adapted.base), actor.batching
 
 
 def _answered(requests: Sequence[Request]) -> list[list[Move]]:

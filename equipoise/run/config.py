@@ -15,6 +15,7 @@ from equipoise.component import Component, nearest
 from equipoise.learners.base import Learner
 from equipoise.matches.roles import Roles
 from equipoise.run.config_fields import RunFields
+from equipoise.run.executors.base import short_form
 from equipoise.run.schedules import fault, separated
 from equipoise.user_parts import is_only_read
 
@@ -37,6 +38,8 @@ class RunConfig(RunFields):
         {samples: 8}`.
         """
         filled = dict(values)
+        if "executor" in filled:
+            filled["executor"] = short_form(filled["executor"])
         for name, field in cls.model_fields.items():
             if isinstance(field.default, str) and isinstance(filled.get(name), Mapping):
                 filled[name] = {"kind": field.default, **filled[name]}

@@ -23,6 +23,7 @@ from equipoise.matches.base import Schedule
 from equipoise.players.base import Player
 from equipoise.prompts.base import Prompts
 from equipoise.ratings.base import Ratings
+from equipoise.run.executors.base import Executor
 from equipoise.run.renamed import KEYS
 from equipoise.run.schedules import Schedule as GenerationSchedule
 from equipoise.run.schedules import at
@@ -118,6 +119,22 @@ class RunFields(Settings):
         256,
         ge=1,
         description="matches played and recorded together; also the unit of resuming",
+    )
+    ledger: str | None = Field(
+        None,
+        description="the ledger's file, where it is to lie on a disk of this machine "
+        "apart from the weights; null: in the run's folder",
+    )
+    executor: Executor = Field(
+        default="local",  # type: ignore[assignment]
+        description="where sampling, log-probabilities, model judges and training are "
+        "computed: local, {processes: n}, ray",
+    )
+    unit_rows: int = Field(
+        256,
+        ge=1,
+        description="rows of a unit of model work; the same for every executor, since "
+        "a unit's rows are computed together",
     )
     report_to: tuple[Literal["trackio", "wandb", "tensorboard", "mlflow"], ...] = Field(
         (), description="trackers"

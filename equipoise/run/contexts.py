@@ -8,6 +8,7 @@ from equipoise.judges.base import JudgeContext
 from equipoise.matches.base import MatchContext
 from equipoise.players.population import Population
 from equipoise.run.config import RunConfig
+from equipoise.run.executors.sharing import Sharing
 from equipoise.run.ledger import Ledger
 from equipoise.run.memory import Memory
 from equipoise.run.roster import Roster
@@ -24,7 +25,10 @@ class Contexts:
         roster: Roster,
         population: Population,
         memory: Memory,
+        sharing: Sharing | None = None,
     ) -> None:
+        """`sharing`: who does the players' model work; None: this process."""
+        self._sharing = sharing or Sharing(None, config.unit_rows)
         self._config = config
         self._ledger = ledger
         self._roster = roster
@@ -40,6 +44,7 @@ class Contexts:
             ratings=self.training_ratings(t),
             resources=self._population.resources,
             actor=self._population.actor,
+            act=self._sharing.act,
         )
 
     def match(self, t: int) -> MatchContext:

@@ -34,6 +34,7 @@ from urllib.parse import quote
 import msgspec
 
 from equipoise.errors import DiskFull, RunError
+from equipoise.machines import network_disk
 
 SCHEMA = 3
 
@@ -116,6 +117,11 @@ class Database:
 
         Raises RunError when the file is absent, is no ledger, or has another schema.
         """
+        if path.is_symlink() and not path.exists():
+            raise RunError(
+                f"{path}: the ledger is kept at {path.readlink()}, which is not here; "
+                "it lies on a disk of the machine that played the run"
+            )
         if not path.exists():
             raise RunError(f"{path}: no ledger here; is {path.parent} a run directory?")
         database = cls((connect_to_read if reading else _connect)(path), path)
@@ -226,10 +232,17 @@ def to_json(record: Any) -> str:
     return msgspec.json.encode(record).decode()
 
 
+def journal_mode(path: Path) -> str:
+    """How SQLite keeps transactions whole: WAL, which needs memory that all readers
+    share, or, on a network disk, a journal of what was there before.
+    """
+    return "DELETE" if network_disk(path) else "WAL"
+
+
 def _connect(path: Path) -> sqlite3.Connection:
     try:
         db = sqlite3.connect(path, isolation_level=None, timeout=30)
-        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA journal_mode = {journal_mode(path)}")
         # What is recorded survives a power cut, too: each transaction is synced.
         db.execute("PRAGMA synchronous = FULL")
     except sqlite3.DatabaseError as error:

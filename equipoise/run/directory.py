@@ -34,6 +34,7 @@ from equipoise.run.config import RunConfig
 from equipoise.run.consent import Reach
 from equipoise.run.database import damaged_records
 from equipoise.run.ledger import Ledger
+from equipoise.run.ledger_place import LEDGER, delete, ledger_elsewhere
 from equipoise.run.renamed import renamed
 from equipoise.run.unchanged import SETTINGS, check_unchanged
 from equipoise.user_parts import only_reading
@@ -129,10 +130,11 @@ class RunDirectory:
             check_writable(folder.absolute().parent)
         except RunError as error:
             raise RunError(f"{error}; choose another --out") from error
+        there = ledger_elsewhere(config, folder)
         checked = check_run(config)
         if folder.is_dir():
             with cls.locked(folder):
-                shutil.rmtree(folder)
+                delete(folder)
         # The directory appears complete or not at all, so that a kill during creation
         # leaves nothing to repair.
         draft = folder.parent / f".{folder.name}.{os.getpid()}"
@@ -141,12 +143,14 @@ class RunDirectory:
             text = checked.config.yaml()
             write_text(draft / "config.yaml", text)
             Ledger.create(
-                draft / "ledger.sqlite",
+                there or draft / LEDGER,
                 directory=str(Path.cwd()),
                 command=command,
                 version=__version__,
                 **{SETTINGS: json.dumps(yaml.safe_load(text))},
             ).close()
+            if there is not None:
+                (draft / LEDGER).symlink_to(there)
             sync_tree(draft)
             replace(draft, folder)
         finally:
@@ -276,7 +280,7 @@ class RunDirectory:
             raise RunError(f"{folder}: no run here (config.yaml is missing)")
         with (
             damaged_records(folder),
-            Ledger.open(folder / "ledger.sqlite", reading=reading) as ledger,
+            Ledger.open(folder / LEDGER, reading=reading) as ledger,
         ):
             yield cls(folder, renamed(recipes.read(path)), ledger)
 
@@ -385,5 +389,5 @@ def is_running(folder: Path) -> bool:
 
 def _is_empty(folder: Path) -> bool:
     """Whether nothing was played, nor paid for, in the run."""
-    with Ledger.open(folder / "ledger.sqlite") as ledger:
+    with Ledger.open(folder / LEDGER) as ledger:
         return not ledger.has_begun()

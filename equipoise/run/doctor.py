@@ -15,6 +15,7 @@ from pathlib import Path
 
 from equipoise.errors import EquipoiseError
 from equipoise.locks import check_writable, lock
+from equipoise.machines import network_disk
 
 LIBRARIES = ("torch", "transformers", "peft", "accelerate", "datasets", "math-verify")
 
@@ -72,7 +73,14 @@ def _cores_and_memory() -> str:
 def _this_folder() -> str:
     """Raises RunError where the current folder cannot be written."""
     check_writable(Path())
-    return f"{Path.cwd()} can be written"
+    finding = f"{Path.cwd()} can be written"
+    if kind := network_disk(Path()):
+        finding += (
+            f"; it is on a network disk ({kind}): a run's ledger keeps a journal in "
+            "place of a WAL, and is safest on a disk of the machine that plays it "
+            "(--ledger)"
+        )
+    return finding
 
 
 def _locks() -> str:

@@ -16,8 +16,8 @@ def generation(run: RunStages, t: int) -> None:
     prompts = run.deal(t)
     matches = run.play(prompts, t)
     judgements = run.rate(matches, run.judge(matches, t), t)
-    for learner in run.turn(t):
-        run.learn(run.examples(matches, judgements, learner, t), learner, t)
+    examples = {who: run.examples(matches, judgements, who, t) for who in run.turn(t)}
+    run.learn(examples, t)
     run.measure(t + 1)
 
 

@@ -16,6 +16,7 @@ from equipoise.report.elements import Change, Headline
 from equipoise.report.html import render
 from equipoise.run.config import RunConfig
 from equipoise.run.directory import RunDirectory
+from equipoise.run.executors.base import workers
 from equipoise.run.loop import league
 from equipoise.run.monitor import Monitor, Silent
 from equipoise.run.page import changes, headlines, page
@@ -52,8 +53,8 @@ def play_out(run: RunDirectory, monitor: Monitor | None = None) -> Played:
     monitor = monitor or Silent()
     report = run.folder / "report.html"
     try:
-        with open_trackers(run) as trackers:
-            stages = RunStages.of(run, monitor, trackers)
+        with open_trackers(run) as trackers, workers(run.config.executor) as crew:
+            stages = RunStages.of(run, monitor, trackers, crew)
             league(stages, run.config.generations)
         monitor.stage("report")
         write_text(report, render(page(run)))

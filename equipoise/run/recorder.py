@@ -23,8 +23,9 @@ from equipoise.matches.base import Planned, Seatings
 from equipoise.matches.play import Act, play
 from equipoise.players.base import SampledElsewhere
 from equipoise.players.population import Population
-from equipoise.players.together import Request, act_together
+from equipoise.players.together import Request
 from equipoise.run.config import RunConfig
+from equipoise.run.executors.sharing import Sharing
 from equipoise.run.ledger import WITHIN, Ledger
 from equipoise.run.monitor import Monitor
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, record_id
@@ -49,7 +50,10 @@ class Recorder:
         ledger: Ledger,
         population: Population,
         monitor: Monitor,
+        sharing: Sharing | None = None,
     ) -> None:
+        """`sharing`: who does the judges' model work; None: this process."""
+        self._sharing = sharing or Sharing(None, config.unit_rows)
         self._config = config
         self._ledger = ledger
         self._population = population
@@ -149,7 +153,7 @@ class Recorder:
             if isinstance(actor, SampledElsewhere):
                 self._elsewhere[str(player)] = actor
             requests.append(Request(actor, views, dice))
-        return act_together(requests)
+        return self._sharing.act(requests)
 
     def _sampler_facts(self) -> dict[str, Any]:
         """Which engines answered for whom since the last stage."""
@@ -196,7 +200,7 @@ class Recorder:
         recorded = self._ledger.judgements_of([m.id for m in matches], judge.name)
         for chunk in chunks(matches, self._config.commit_every):
             if not all(match.id in recorded for match in chunk):
-                made = judge.judge_checked(chunk, prompts)
+                made = self._sharing.judge(judge, chunk, prompts)
                 self._ledger.add_judgements(zip(chunk, made, strict=True))
             self._monitor.advance(len(chunk))
 

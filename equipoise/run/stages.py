@@ -4,7 +4,7 @@ run is resumed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from equipoise import seeds
 from equipoise.evaluate.measures import Measures
@@ -17,6 +17,8 @@ from equipoise.run.benchmarks import set_criterion
 from equipoise.run.contexts import Contexts
 from equipoise.run.directory import RunDirectory
 from equipoise.run.duels import duels
+from equipoise.run.executors.crew import Crew
+from equipoise.run.executors.sharing import Sharing
 from equipoise.run.live_learners import LiveLearners
 from equipoise.run.memory import Memory
 from equipoise.run.model_card import write_cards
@@ -66,15 +68,20 @@ class RunStages:
 
     @classmethod
     def of(
-        cls, run: RunDirectory, monitor: Monitor, trackers: Trackers | None = None
+        cls,
+        run: RunDirectory,
+        monitor: Monitor,
+        trackers: Trackers | None = None,
+        crew: Crew | None = None,
     ) -> RunStages:
-        """The stages of an open run, with everything that they need; no trackers by
-        default.
+        """The stages of an open run, with everything that they need; by default no
+        trackers, and no workers.
         """
+        sharing = Sharing(crew, run.config.unit_rows)
         trackers = trackers or Trackers(run, [])
         config = run.config
         ledger = run.ledger
-        resources = Resources(ledger)
+        resources = Resources(ledger, config.unit_rows)
         roster = Roster(config, ledger)
         memory = Memory(config, ledger)
         live = LiveLearners(config, ledger, run.folder, resources)
@@ -83,9 +90,10 @@ class RunStages:
             run.folder / "players",
             resources=resources,
             live=live.actor,
+            opened=sharing.open,
         )
-        recorder = Recorder(config, ledger, population, monitor)
-        contexts = Contexts(config, ledger, roster, population, memory)
+        recorder = Recorder(config, ledger, population, monitor, sharing)
+        contexts = Contexts(config, ledger, roster, population, memory, sharing)
         parts = PromptParts(config, ledger, recorder, monitor)
         answers = OpponentsAnswers(config, roster, recorder, contexts, parts)
         return cls(
@@ -98,7 +106,9 @@ class RunStages:
             Teaching(
                 config, ledger, parts, memory, resources, recorder, monitor, answers
             ),
-            Training(run, roster, population, live, recorder, monitor, trackers),
+            Training(
+                run, roster, population, live, recorder, monitor, trackers, sharing
+            ),
             RunArena(config, ledger, roster, population, recorder, contexts, parts),
             BenchmarkMeasurement(run, population, recorder, contexts, monitor),
             monitor,
@@ -192,10 +202,11 @@ class RunStages:
         return self._teaching.examples(matches, judgements, learner, t)
 
     def learn(
-        self, examples: Sequence[Pair | Episode], learner: PlayerId, t: int
-    ) -> PlayerId:
-        """Train `learner` into its next generation."""
-        return self._training.learn(examples, learner, t)
+        self, examples: Mapping[PlayerId, Sequence[Pair | Episode]], t: int
+    ) -> list[PlayerId]:
+        """Train each of these learners, by what it is taught, into its next generation."""
+        self._training.begin(examples, t)
+        return [self._training.learn(of, who, t) for who, of in examples.items()]
 
     # -- measures
 

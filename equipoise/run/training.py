@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from equipoise.learners.hand_over import compare, has_probes
 from equipoise.players.base import TokenScorer
 from equipoise.players.population import Population
 from equipoise.run.directory import RunDirectory
+from equipoise.run.executors.sharing import Sharing, UnderWay
 from equipoise.run.live_learners import LiveLearners
 from equipoise.run.model_card import write_cards
 from equipoise.run.monitor import Monitor
@@ -54,6 +55,7 @@ class Training:
         recorder: Recorder,
         monitor: Monitor,
         trackers: Trackers,
+        sharing: Sharing,
     ) -> None:
         self._run = run
         self._config = run.config
@@ -64,10 +66,28 @@ class Training:
         self._recorder = recorder
         self._monitor = monitor
         self._trackers = trackers
+        self._sharing = sharing
+        self._under_way: dict[str, tuple[TrainingBatch, UnderWay]] = {}
         # the newest generations when this process began
         self._newest = {
             birth.player.name: birth.player for birth in run.ledger.players()
         }
+
+    def begin(
+        self, examples: Mapping[PlayerId, Sequence[Pair | Episode]], t: int
+    ) -> None:
+        """Have workers train, all at once, what needs nothing but its batch; `learn`
+        then waits for each.
+        """
+        for learner, taught in examples.items():
+            key = f"{t}/learn/{learner.name}"
+            newborn = PlayerId(learner.name, learner.generation + 1)
+            trainer = self._config.learner_at(learner.name, t)
+            done = self._ledger.finished(key) is not None
+            written = self._population.home(newborn).is_dir()
+            if not done and not written and self._sharing.teaches(trainer):
+                batch = self._training_batch(list(taught), learner, t, _unread)
+                self._under_way[key] = batch, self._sharing.learn(trainer, batch)
 
     def learn(
         self, examples: Sequence[Pair | Episode], learner: PlayerId, t: int
@@ -196,12 +216,17 @@ class Training:
             lines.append(line)
             log(line)
 
-        batch = self._training_batch(list(examples), learner, t, keep)
         trainer = self._config.learner_at(learner.name, t)
         title = self._recorder.title("learn", learner.name)
-        self._monitor.stage(title, trainer.steps(len(examples)), t)
-        self._release(trainer, learner.name)
-        facts = trainer.learn(batch)
+        if key in self._under_way:
+            self._monitor.stage(title, trainer.steps(len(examples)), t)
+            batch, training = self._under_way.pop(key)
+            facts = training.result(keep)
+        else:
+            batch = self._training_batch(list(examples), learner, t, keep)
+            self._monitor.stage(title, trainer.steps(len(examples)), t)
+            self._release(trainer, learner.name)
+            facts = trainer.learn(batch)
         with disk_errors(home):
             (batch.output / FACTS).write_text(json.dumps(facts))
             (batch.output / LOG).write_text(json.dumps(lines))
@@ -250,7 +275,7 @@ class Training:
         return facts
 
     def _training_batch(
-        self, pairs: list[Pair], learner: PlayerId, t: int, log: Log
+        self, pairs: Sequence[Any], learner: PlayerId, t: int, log: Log
     ) -> TrainingBatch:
         home = self._population.home(PlayerId(learner.name, learner.generation + 1))
         past = self._roster.past(learner)
@@ -265,7 +290,7 @@ class Training:
             seed=seeds.child(self._config.seed, "learn", learner),
             game=self._config.game,
             loss=self._config.loss_at(t),
-            pairs=pairs,
+            pairs=list(pairs),
             opponents=opponents,
             opponent_chosen_KB=chosen_KB,
             opponent_rejected_KB=rejected_KB,
@@ -321,6 +346,10 @@ class Training:
             for other in self._roster.players(t)
             if other.name != learner.name
         }
+
+
+def _unread(line: dict[str, Any]) -> None:
+    """A worker writes its lines into a file."""
 
 
 def _empty(folder: Path) -> Path:

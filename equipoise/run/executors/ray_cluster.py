@@ -1,0 +1,94 @@
+"""Workers on a Ray cluster: one that is up, or one on this machine.
+
+Every node needs the same packages and sees the run's folder and the models under the
+same paths.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from equipoise.errors import ConfigError
+from equipoise.run.executors.base import Executor
+from equipoise.run.executors.crew import Crew, WorkerLostError
+
+
+class RayCluster(Executor):
+    """Ray actors, which keep models open between units."""
+
+    kind: Literal["ray"] = "ray"
+    address: str | None = Field(
+        None,
+        description="of a cluster that is up, or auto; null: one is started on this "
+        "machine",
+    )
+    workers: int = Field(2, ge=1, description="actors over all nodes")
+    gpus: float = Field(0, ge=0, description="GPUs of a worker, for its placement")
+    cpus: float = Field(1, ge=0, description="CPUs of a worker, for its placement")
+
+    def open(self) -> Crew:
+        """The actors, which start with their first unit.
+
+        Raises ConfigError where Ray is not installed, no cluster answers, or the
+        cluster will never have room for them.
+        """
+        ray = _ray()
+        if not ray.is_initialized():
+            try:
+                ray.init(address=self.address, log_to_driver=False)
+            except (ConnectionError, RuntimeError) as error:
+                raise ConfigError(
+                    f"executor.address: no Ray cluster answers at '{self.address}' "
+                    f"({error})"
+                ) from error
+        self._check_room(ray)
+        return Crew(lambda i: _RayWorker(ray, self.cpus, self.gpus), self.workers)
+
+    def _check_room(self, ray: Any) -> None:
+        there = ray.cluster_resources()
+        for name, each in (("CPU", self.cpus), ("GPU", self.gpus)):
+            needed = each * self.workers
+            if there.get(name, 0) < needed:
+                raise ConfigError(
+                    f"executor: {self.workers} workers need {needed:g} {name}s, and "
+                    f"the Ray cluster has {there.get(name, 0):g}; lower "
+                    f"executor.workers or executor.{name.lower()}s"
+                )
+
+
+def _ray() -> Any:
+    try:
+        import ray  # pyright: ignore[reportMissingImports]
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "executor: 'ray' is not installed; pip install 'equipoise[ray]'"
+        ) from error
+    return ray
+
+
+class _RayWorker:
+    """One actor; another is started, wherever there is room, where it ended."""
+
+    def __init__(self, ray: Any, cpus: float, gpus: float) -> None:
+        from equipoise.run.executors.units import Workplace
+
+        self._ray = ray
+        self._make = ray.remote(num_cpus=cpus, num_gpus=gpus)(Workplace)
+        self._actor: Any = None
+
+    def do(self, order: bytes) -> bytes:
+        """Hand the order over, and wait for the result."""
+        if self._actor is None:
+            self._actor = self._make.remote()
+        try:
+            return self._ray.get(self._actor.do.remote(order))
+        except self._ray.exceptions.RayActorError as error:
+            self._actor = None
+            raise WorkerLostError(f"a Ray actor ended: {error}") from error
+
+    def close(self) -> None:
+        """End the actor."""
+        if self._actor is not None:
+            self._ray.kill(self._actor)

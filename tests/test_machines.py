@@ -1,0 +1,51 @@
+"""What is known of machines that share a disk."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from equipoise.learners.worker import wait_for_silence
+from equipoise.machines import machine, network_disk
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/home/a/run", ""),
+        ("/data/shared/run", "nfs4"),
+        ("/data/shared/local/run", ""),
+        ("/data/my disk/run", "fuse.sshfs"),
+        ("/data/sharedother", ""),
+    ],
+)
+def test_a_network_disk_is_known_by_its_mount(path, kind, tmp_path):
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        "/dev/vda / ext4 rw 0 0\n"
+        "server:/x /data/shared nfs4 rw 0 0\n"
+        "/dev/vdb /data/shared/local ext4 rw 0 0\n"
+        "host:/y /data/my\\040disk fuse.sshfs rw 0 0\n"
+    )
+    assert network_disk(Path(path), mounts) == kind
+    assert network_disk(Path(path), tmp_path / "absent") == ""
+
+
+def test_one_kernel_is_one_machine():
+    assert machine() == machine() != ""
+
+
+def test_a_beat_that_stops_ends_the_wait_and_one_that_goes_on_does_not(tmp_path):
+    beat = tmp_path / "beat"
+    ended = threading.Event()
+    waiting = threading.Thread(
+        target=lambda: (wait_for_silence(beat, 0.5), ended.set())
+    )
+    waiting.start()
+    for n in range(10):
+        beat.write_text(str(n))
+        time.sleep(0.1)
+        assert not ended.is_set()
+    waiting.join()
+    assert ended.is_set()
