@@ -9,6 +9,7 @@ SHORT: dict[str, list[str]] = {
     "nash_gap": ["--games", "6", "--rounds", "11"],
     "sampling": [],
     "engines": [],
+    "league": ["--shapes", "tiny", "--rounds", "2"],
     "preference_training": [],
     "wildguard": ["--seeds", "0", "--methods", "mnpo"],
     "pool": ["--seeds", "0", "--arms", "sparta"],

@@ -367,7 +367,7 @@ def arguments(
         math.ceil(settings.save_steps / settings.log_steps) * settings.log_steps
     )
     checkpointing: dict[str, Any] = {}
-    if settings.gradient_checkpointing:
+    if settings.gradient_checkpointing is True:
         checkpointing["activation_checkpointing"] = True
         checkpointing["activation_checkpointing_kwargs"] = {"use_reentrant": False}
     return TrainingArguments(

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -117,6 +117,10 @@ class Learner(Component):
         None: whatever the player's own settings say.
         """
         return None
+
+    def on(self, player: Player) -> Self:
+        """With nothing left to `auto`, for this player on its device."""
+        return self
 
     def shares(self, player: Player) -> Hashable | None:
         """The key of what it shares with those who play in this process, so that it is

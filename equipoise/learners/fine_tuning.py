@@ -48,6 +48,7 @@ def fine_tune_player(
     player that is no model in this process, ModelError, and what `fine_tune` raises.
     """
     player = local_player(learner_kind, batch.learner.name, batch.player)
+    settings = settings.on(player)
     encoding = player.encoding()
     with _model_of(settings, player, batch) as model:
         return fine_tune(
@@ -106,7 +107,8 @@ def base_of(
         return None
     if choose_device(player.device).index:  # the Trainer takes the first device
         return None
-    dtype: Dtype = "bfloat16" if settings.precision == "bf16" else "float32"
+    short = settings.on(player).precision == "bf16"
+    dtype: Dtype = "bfloat16" if short else "float32"
     return player.model, dtype, player.device, player.attention
 
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
 
 from equipoise import seeds
 from equipoise.component import Settings
-from equipoise.players.base import Precision
+from equipoise.learners import automatic
+from equipoise.players.base import Player, Precision
 
 # Small steps that are sorted by length together: little padding, and an order that is
 # still nearly random.
@@ -60,10 +61,10 @@ class FineTuningSettings(Settings):
         ge=0,
         description="gradients are scaled down to this norm; 0 leaves them alone",
     )
-    precision: Literal["fp32", "bf16"] = Field(
-        "fp32",
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        "auto",
         description="bf16: matrix products in bfloat16, weights that are trained in "
-        "float32",
+        "float32; auto: bf16 on an accelerator from a billion parameters on, else fp32",
     )
     rounding: Literal["none", "stochastic"] = Field(
         "none",
@@ -77,15 +78,11 @@ class FineTuningSettings(Settings):
         description="examples on which the player that plays is compared with the "
         "learner, after each training",
     )
-    max_disagreement: float = Field(
-        default_factory=lambda data: (
-            1e-3
-            if data.get("precision") == "fp32" and data.get("rounding") == "none"
-            else 0.25
-        ),
+    max_disagreement: float | None = Field(
+        None,
         gt=0,
         description="nats a token by which they may differ on average; more stops the "
-        "run",
+        "run. null: 0.001 in fp32, 0.25 in bf16 or where weights are rounded",
     )
     chunk: int | None = Field(
         None,
@@ -93,10 +90,10 @@ class FineTuningSettings(Settings):
         description="answer tokens projected to the vocabulary at a time, at 8 x "
         "vocabulary bytes each; null: 256 on a CPU, 2048 on an accelerator",
     )
-    gradient_checkpointing: bool = Field(
-        False,
+    gradient_checkpointing: bool | Literal["auto"] = Field(
+        "auto",
         description="compute activations again in the backward pass: less memory, "
-        "about a third slower",
+        "about a third slower; auto: where precision auto is bf16",
     )
     log_steps: int = Field(
         10, ge=1, description="optimizer steps between two lines of metrics"
@@ -108,9 +105,15 @@ class FineTuningSettings(Settings):
         "log_steps; 0 keeps none",
     )
 
+    def on(self, player: Player) -> Self:
+        """With nothing left to `auto`, for this player on its device."""
+        return automatic.on(self, player)
+
     def carried_precision(self) -> Precision:
-        """In which precision the player plays what was trained."""
-        return self.precision if self.rounding == "none" else "bf16_weights"
+        """In which precision the player plays what was trained; `auto` counts as fp32."""
+        if self.rounding != "none":
+            return "bf16_weights"
+        return "bf16" if self.precision == "bf16" else "fp32"
 
     def step_size(self, processes: int) -> int:
         """How many examples an optimizer step is of."""

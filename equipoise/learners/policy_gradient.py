@@ -46,8 +46,8 @@ class PolicyGradient(PolicyGradientSettings, Launchable):
         return self
 
     def carried_precision(self) -> Precision:
-        """That of its own products."""
-        return self.precision
+        """That of its own products; `auto` counts as fp32."""
+        return "bf16" if self.precision == "bf16" else "fp32"
 
     def steps(self, examples: int) -> int:
         """Optimizer steps of an update."""
@@ -57,7 +57,8 @@ class PolicyGradient(PolicyGradientSettings, Launchable):
         """The reference, unless it is an adapter, and a critic that is a model, with its
         gradients and moments.
         """
-        reference = 4 * parameters if self.kl and not adapter else 0
+        width = 2 if self.precision == "bf16" else 4
+        reference = width * parameters if self.kl and not adapter else 0
         critic = 16 * parameters if self.critic == "model" else 0
         return reference + critic
 

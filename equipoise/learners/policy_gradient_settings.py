@@ -7,15 +7,17 @@ may stand beside it, too, as in `estimator: gae` and `lam: 0.9`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from equipoise.component import Settings
+from equipoise.learners import automatic
 from equipoise.learners.estimators.base import Estimator
 from equipoise.learners.sampler_mismatch import Correction
 from equipoise.losses.policy_gradient import Over
+from equipoise.players.base import Player
 
 # Settings of estimators that may stand beside the estimator, and what they are by
 # default.
@@ -141,13 +143,15 @@ class PolicyGradientSettings(Settings):
         description="the loss is a mean over tokens, over answers, or a sum over a "
         "constant length",
     )
-    precision: Literal["fp32", "bf16"] = Field(
-        "fp32",
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        "auto",
         description="bf16: matrix products in bfloat16, weights that are trained in "
-        "float32",
+        "float32; auto: bf16 on an accelerator from a billion parameters on, else fp32",
     )
-    gradient_checkpointing: bool = Field(
-        False, description="compute activations again in the backward pass"
+    gradient_checkpointing: bool | Literal["auto"] = Field(
+        "auto",
+        description="compute activations again in the backward pass; auto: where "
+        "precision auto is bf16",
     )
     save_every: int = Field(
         20,
@@ -169,11 +173,11 @@ class PolicyGradientSettings(Settings):
         gt=1,
         description="the largest importance weight, and 1/it the least that `mask` keeps",
     )
-    max_disagreement: float = Field(
-        default_factory=lambda data: 0.25 if data.get("precision") == "bf16" else 1e-3,
+    max_disagreement: float | None = Field(
+        None,
         gt=0,
         description="nats a token by which they may differ on average; more stops the "
-        "run, unless an engine samples: its weights are compared when it gets them",
+        "run. null: 0.001 in fp32, 0.25 in bf16",
     )
 
     @model_validator(mode="before")
@@ -187,6 +191,10 @@ class PolicyGradientSettings(Settings):
             return value
         rest = {key: value[key] for key in value if key not in beside}
         return rest | {"estimator": _completed(value.get("estimator", "gae"), beside)}
+
+    def on(self, player: Player) -> Self:
+        """With nothing left to `auto`, for this player on its device."""
+        return automatic.on(self, player)
 
     @model_validator(mode="after")
     def _fit(self) -> PolicyGradientSettings:

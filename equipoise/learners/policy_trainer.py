@@ -75,6 +75,7 @@ class PolicyTrainer:
         folder of what an engine gets, where one samples. Raises ConfigError, ModelError.
         """
         player = local_player("policy_gradient", name, player)
+        settings = settings.on(player)
         self.settings, self.player, self.learner = settings, player, PlayerId(name)
         self.accelerator = _accelerator(player)
         several = self.accelerator.num_processes > 1
@@ -331,11 +332,13 @@ class PolicyTrainer:
         self._assert_small(sum(gaps) / len(gaps), "the probe")
 
     def _assert_small(self, gap: float, where: str) -> None:
-        if not gap <= self.settings.max_disagreement:
+        most = self.settings.max_disagreement
+        assert most is not None, "decided at the beginning"
+        if not gap <= most:
             raise EquipoiseError(
                 f"{self.learner}: sampler and learner differ by {gap:.3g} nats a "
                 f"token on {where}, more than learner.max_disagreement = "
-                f"{self.settings.max_disagreement:g}: they do not hold the same "
+                f"{most:g}: they do not hold the same "
                 "weights, compute in different precision, or the weights have grown "
                 "until rounding shows (lower learner.learning_rate, now "
                 f"{self.settings.learning_rate:g})"

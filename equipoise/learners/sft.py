@@ -110,6 +110,7 @@ def train_sft(
         "template": template,
     }
     player = Local.model_validate(model_settings)
+    settings = settings.on(player.model_copy(update={"device": device}))
     encoding = player.encoding()
     model = model_to_train(player, None, seed, settings.precision)
     out.mkdir(parents=True, exist_ok=True)

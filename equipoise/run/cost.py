@@ -98,7 +98,7 @@ def costs(
         player = config.playing[name]
         if not isinstance(player, Local):
             continue
-        trainer = config.learner_of(name)
+        trainer = config.learner_of(name).on(player)
         key = repr((player.model_dump(), trainer.model_dump()))
         if key not in tried:
             judge = config.judge_of(name)

@@ -264,7 +264,9 @@ class Training:
         hand_over = compare(home, before, after)
         # two generations of whole weights are one too many
         self._release(trainer, learner.name)
-        hand_over.check(newborn, trainer.max_disagreement)
+        most = trainer.on(self._config.players[learner.name]).max_disagreement
+        assert most is not None, "decided for a player"
+        hand_over.check(newborn, most)
         return hand_over.facts()
 
     def _not_compared(self, newborn: PlayerId, t: int, why: str) -> dict[str, Any]:
