@@ -79,7 +79,30 @@ def _without_times(value: Any) -> Any:
 
 def _weights(run: Path) -> dict[str, bytes]:
     paths = (run / "players").rglob("*")
-    return {str(p.relative_to(run)): p.read_bytes() for p in paths if p.name in WEIGHTS}
+    return {str(p.relative_to(run)): _content(p) for p in paths if p.name in WEIGHTS}
+
+
+def _content(path: Path) -> bytes:
+    """The file; of a state of training its values, for equal ones are pickled as other
+    bytes where the same object stands in it twice.
+    """
+    if path.name != "state.pt":
+        return path.read_bytes()
+    import torch
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            numbers = value.reshape(-1).view(torch.uint8).numpy().tobytes()
+            return str(value.dtype), list(value.shape), numbers
+        if isinstance(value, dict):
+            return {key: plain(inner) for key, inner in value.items()}
+        return (
+            [plain(each) for each in value]
+            if isinstance(value, list | tuple)
+            else value
+        )
+
+    return repr(plain(torch.load(path, weights_only=True))).encode()
 
 
 def _lines(run: Path) -> list[Any]:

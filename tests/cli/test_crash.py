@@ -47,7 +47,25 @@ def losses(run: Path) -> list:
 
 def weights(run: Path) -> dict[str, bytes]:
     found = [path for path in (run / "players").rglob("*") if path.name in WEIGHTS]
-    return {str(path.relative_to(run)): path.read_bytes() for path in found}
+    return {str(path.relative_to(run)): content(path) for path in found}
+
+
+def content(path: Path) -> bytes:
+    """The file; of a state of training its values, for equal ones are pickled as other
+    bytes where the same object stands in it twice.
+    """
+    if path.name != "state.pt":
+        return path.read_bytes()
+    import torch
+
+    def plain(value):
+        if isinstance(value, torch.Tensor):
+            return value.dtype, value.shape, value.numpy().tobytes()
+        if isinstance(value, dict):
+            return {key: plain(inner) for key, inner in value.items()}
+        return list(map(plain, value)) if isinstance(value, list | tuple) else value
+
+    return repr(plain(torch.load(path, weights_only=True))).encode()
 
 
 def check(tmp_path: Path, recipe: list[str], kills: int) -> None:
