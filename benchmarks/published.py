@@ -6,8 +6,9 @@
 
 The run stays as it is: its weights are copied into a run directory of their own, where
 everything answered and judged is recorded, and a second call, with more rows too, asks only what is missing. Answers
-are greedy. `--judge` is a local model that grades MT-Bench and compares AlpacaEval's
-answers with the start's; a small one is a weak judge, whose grades are worth little.
+are greedy. `--judge` is a local model that is asked whether an answer is good: P(Yes) is
+the score of MT-Bench's answers, from 0 to 1, and what compares AlpacaEval's with the
+start's. A small one is a weak judge, whose word is worth little.
 `--lm-eval` is an interpreter with lm-eval, whose own functions then score the answers
 to IFEval and GSM8K again. `--table` prints the results so far.
 """
@@ -56,14 +57,14 @@ SETS: dict[str, dict[str, Any]] = {
         "path": "benchmarks/mt_bench.jsonl",
         "reference_path": "benchmarks/mt_bench_reference.jsonl",
         "max_new_tokens": 128,
-        "judge": {"kind": "rubric", "text": "rubric_compact"},
+        "judged": "alone",
     },
     "alpaca_eval": {
         "kind": "alpaca_eval",
         "path": "benchmarks/alpaca_eval_reference.jsonl",
         "against": "start",
         "max_new_tokens": 128,
-        "judge": {"kind": "pairwise", "text": "pairwise_compact"},
+        "judged": "beside the start's",
     },
 }
 ROWS = {
@@ -83,17 +84,27 @@ def settings(name: str, o: argparse.Namespace) -> dict[str, Any]:
     for key in ("path", "reference_path"):
         if key in values:
             values[key] = str(o.data.resolve() / values[key])
-    if "judge" in values:
-        model = {
-            "kind": "local",
-            "model": o.judge,
-            "dtype": "float32",
-            "temperature": 0,
-            "max_new_tokens": 8,
-            "batch_size": 16,
-        }
-        values["judge"] = {**values["judge"], "model": model, "longest": 1500}
+    judged = values.pop("judged", "")
+    if judged:
+        alone = good_answer(o.judge)
+        beside = {"kind": "first_place", "judge_of_answers": alone, "temperature": 0.1}
+        values["judge"] = alone if judged == "alone" else beside
     return values
+
+
+def good_answer(model: str) -> dict[str, Any]:
+    """The judge: the probability of Yes against No of the next token, where a model is
+    asked whether an answer is good. Small models write no verdict that could be read.
+    """
+    question = Path(__file__).with_name("good_answer.txt").resolve()
+    return {
+        "kind": "guard",
+        "model": model,
+        "text": str(question),
+        "words": ["Yes", "No"],
+        "dtype": "float32",
+        "longest": 1500,
+    }
 
 
 def copied(o: argparse.Namespace) -> Path:
@@ -115,7 +126,7 @@ def measure_all(o: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Measure set after set; the results file is written after each."""
     folder = copied(o)
     for name in o.sets:
-        if "judge" in SETS[name] and not o.judge:
+        if "judged" in SETS[name] and not o.judge:
             console.print(f"{name} needs --judge")
             continue
         given = f"{name}={json.dumps(settings(name, o))}"
