@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from equipoise.run.benchmarks import STAGE
 from equipoise.run.counts import counts
 from equipoise.run.directory import RunDirectory
 from equipoise.run.history import history, stage_records
@@ -27,7 +28,7 @@ def progress(run: RunDirectory) -> dict[str, Any]:
         "name": run.config.name,
         "generation": generation,
         "generations": run.config.generations,
-        "finished": generation == run.config.generations,
+        "finished": generation == run.config.generations or _only_measured(run),
         "last_stage": stages[-1][0] if stages else None,
         **_turn(
             [facts["learn"] for _, _, stage, facts, _ in stages if stage == "turn"]
@@ -38,6 +39,11 @@ def progress(run: RunDirectory) -> dict[str, Any]:
         "headlines": [asdict(line) for line in headlines(run)],
         "measured": {} if last is None else last.measures.all_numbers(),
     }
+
+
+def _only_measured(run: RunDirectory) -> bool:
+    """Whether the run is one that was made to measure a model on named sets."""
+    return run.config.generations == 0 and bool(run.ledger.stages(STAGE))
 
 
 def _records(run: RunDirectory) -> dict[str, int | float]:

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from equipoise.errors import ConfigError
 from equipoise.evaluate.measures import Measures
+from equipoise.run.benchmarks import results
 from equipoise.run.directory import RunDirectory
 from equipoise.seeds import child
 
@@ -206,6 +207,10 @@ class Trackers:
             name, _, age = row.name.partition("@")
             if age in ("", str(measures.ages.get(name, generation))):
                 values[f"rating/{name}"] = row.value
+        for result in results(self._run.ledger):
+            name, _, age = result.player.partition("@")
+            if age == str(measures.ages.get(name, generation)):
+                values[f"set/{result.name}/{name}"] = result.score.mean
         rated = self._run.ledger.stages("rate")
         for row in rated[-1].facts["ratings"] if rated else ():
             values[f"training_rating/{row['name']}"] = row["value"]

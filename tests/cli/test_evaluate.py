@@ -28,7 +28,7 @@ def test_a_model_is_measured_and_its_results_are_shown(command, sums):
         result["n"] == 4 and result["judge"] == "shorter" and "answers" not in again.err
     )
     status = json.loads(command("status", "model", "--json").out)
-    assert status["finished"] is False and status["headlines"][-1]["label"] == (
+    assert status["finished"] and status["headlines"][-1]["label"] == (
         "sums (score) of model@0"
     )
     swept = command(
