@@ -66,3 +66,5 @@ def import_scores(
         typer.echo(f"{result.name} of {result.player}, by {result.source}")
         for metric, value in result.rows():
             typer.echo(f"  {metric}  {value}")
+        if result.note:
+            typer.echo(f"  note: {result.note}")

@@ -252,6 +252,18 @@ def test_an_inspect_log_that_did_not_end_or_is_compressed_is_refused(write):
         read_scores(write("log.eval", "PK"), "inspect")
 
 
+def test_prompts_that_did_not_fit_are_noted(write):
+    outputs = [{"choices": [{"stop_reason": end}]} for end in ("stop", "model_length")]
+    said = "1 of 2 prompts left no room"
+    log = {**LOG, "samples": [{"output": output} for output in outputs]}
+    assert said in read_scores(write("log.json", log), "inspect")[0].result.note
+    path = write("out/reports/policy@2/general_mcq.json", REPORT)
+    rows = [{"model_output": output} for output in outputs]
+    write("out/predictions/policy@2/general_mcq_colours.jsonl", rows)
+    assert said in read_scores(path, "evalscope")[0].result.note
+    assert not read_scores(write("fit.json", LOG), "inspect")[0].result.note
+
+
 # -- official judges
 
 

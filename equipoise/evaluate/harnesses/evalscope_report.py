@@ -21,6 +21,7 @@ from equipoise.evaluate.benchmarks.statistics import estimate
 from equipoise.evaluate.harnesses.score_files import (
     Scores,
     comparable,
+    misfits,
     number,
     read_json,
     read_lines,
@@ -100,6 +101,18 @@ class _SampleScore(msgspec.Struct):
     generation_index: int | None = None
 
 
+class _Choice(msgspec.Struct):
+    stop_reason: str | None = None
+
+
+class _Output(msgspec.Struct):
+    choices: list[_Choice] = []
+
+
+class _Prediction(msgspec.Struct):
+    model_output: _Output | None = None
+
+
 class _Review(msgspec.Struct):
     sample_score: _SampleScore
 
@@ -126,6 +139,7 @@ def read(path: Path, model: str = "") -> list[Scores]:
         n=max(metric.num for metric in report.metrics),
         lower_is_better=tuple(lower),
         settings={"model": report.model_name},
+        note=misfits(_ends(path, report)),
         key=_key(report, path, items) if items else "",
     )
     return [Scores(result, items)]
@@ -165,14 +179,30 @@ def _groups(
 
 def _items(path: Path, report: _Report) -> Iterator[ItemScores]:
     """The score of every sample, from the reviews of the same run; none without them."""
-    folder = path.parents[2] / "reviews" / path.parent.name if _in_place(path) else None
+    for subset, file in _beside(path, report, "reviews"):
+        reviews = read_lines(file, _Review, "reviews of EvalScope")
+        for review in sorted(reviews, key=_order):
+            yield _item(review.sample_score, subset, report)
+
+
+def _ends(path: Path, report: _Report) -> Iterator[str | None]:
+    """How each sample's answer ended, from the predictions of the same run."""
+    for _, file in _beside(path, report, "predictions"):
+        for row in read_lines(file, _Prediction, "predictions of EvalScope"):
+            if row.model_output is not None and row.model_output.choices:
+                yield row.model_output.choices[0].stop_reason
+
+
+def _beside(path: Path, report: _Report, kind: str) -> Iterator[tuple[str, Path]]:
+    """(subset, its file) below the folder of that kind beside the reports."""
+    if not _in_place(path):
+        return
+    folder = path.parents[2] / kind / path.parent.name
     subsets = {subset.name for metric in report.metrics for subset in metric.subsets}
     for subset in sorted(subsets):
-        file = folder and folder / f"{path.stem}_{subset}.jsonl"
-        if file and file.is_file():
-            reviews = read_lines(file, _Review, "reviews of EvalScope")
-            for review in sorted(reviews, key=_order):
-                yield _item(review.sample_score, subset, report)
+        file = folder / f"{path.stem}_{subset}.jsonl"
+        if file.is_file():
+            yield subset, file
 
 
 def _in_place(path: Path) -> bool:

@@ -16,6 +16,7 @@ from equipoise.evaluate.harnesses.score_files import (
     Scores,
     comparable,
     estimate_of,
+    misfits,
     number,
     read_json,
     summarised,
@@ -69,9 +70,29 @@ class _Reduction(msgspec.Struct):
     samples: list[_Reduced] = []
 
 
+class _Choice(msgspec.Struct):
+    stop_reason: str | None = None
+
+
+class _Output(msgspec.Struct):
+    choices: list[_Choice] = []
+
+
+class _Sample(msgspec.Struct):
+    output: _Output | None = None
+
+    @property
+    def end(self) -> str | None:
+        """How the answer ended."""
+        if self.output is None or not self.output.choices:
+            return None
+        return self.output.choices[0].stop_reason
+
+
 class _Log(msgspec.Struct):
     status: str
     eval: _Eval
+    samples: list[_Sample] | None = None
     results: _Results | None = None
     reductions: list[_Reduction] | None = None
 
@@ -123,6 +144,7 @@ def _result(
         answers=results.completed_samples,
         unscored=unscored,
         settings={name: value for name, value in settings.items() if value is not None},
+        note=misfits(sample.end for sample in log.samples or ()),
         key=comparable(log.eval.task, log.eval.task_version, asked) if items else "",
     )
 

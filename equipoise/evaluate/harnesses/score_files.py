@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -95,6 +95,23 @@ def number(value: Any) -> float | None:
 def summarised(items: Sequence[ItemScores]) -> dict[str, Estimate]:
     """Every metric's mean over items, each with its interval; items are the clusters."""
     return {metric: estimate(items, metric) for metric in metrics_of(items)}
+
+
+def misfits(ends: Iterable[str | None]) -> str:
+    """A note on samples that ended at the model's context, of all their ends; "" where
+    none did.
+
+    EvalScope and Inspect take a server's refusal of a prompt that does not fit for the
+    answer, and score its text.
+    """
+    every = list(ends)
+    n = every.count("model_length")
+    if not n:
+        return ""
+    return (
+        f"{n} of {len(every)} prompts left no room in the model's context; the harness "
+        "scored the server's refusal as the answer"
+    )
 
 
 def comparable(*parts: Any) -> str:
