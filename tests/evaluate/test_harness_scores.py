@@ -286,6 +286,7 @@ def test_annotations_of_alpaca_eval_with_the_leaderboard_beside(write):
     assert result.headline == "win_rate" and result.unscored == 1
     assert result.score.mean == pytest.approx((0 + 1 + 0.5 + 0.5 + 0.25) / 5)
     assert result.judge == "weighted_alpaca_eval_gpt4_turbo"
+    assert result.source == "alpaca_eval" and result.asks_a_model
     board = (
         ",win_rate,standard_error,n_total,length_controlled_winrate,lc_standard_error\n"
         "other,1,1,805,1,1\n"

@@ -125,6 +125,11 @@ def _lead(results: Sequence[AgainstStart]) -> str:
         sentences.append(
             f"Answers without a score, which count nowhere: {'; '.join(unscored)}."
         )
+    sentences += [
+        f"{result.name} of {result.player}: {result.note}."
+        for result, *_ in results
+        if result.note
+    ]
     return " ".join(sentences)
 
 

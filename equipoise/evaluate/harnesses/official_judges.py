@@ -96,14 +96,14 @@ def _alpaca_result(
     return BenchmarkResult(
         name="alpaca_eval",
         benchmark="alpaca_eval",
-        source="alpaca_eval" + (f", {judge}" if judge else ""),
+        source="alpaca_eval",
         headline=controlled if controlled in metrics else "win_rate",
         metrics=metrics,
         n=n,
         answers=n,
         unscored=unscored,
         judge=judge,
-        settings={"model": model},
+        settings={"answers": model, "judge": {"model": judge}},
         key=key,
     )
 
@@ -208,7 +208,7 @@ def arena_hard(path: Path, model: str = "") -> list[Scores]:
     result = BenchmarkResult(
         name="arena_hard",
         benchmark="arena_hard",
-        source=f"arena_hard, {own[0].judge}",
+        source="arena-hard-auto",
         headline="win_rate",
         metrics=summarised(items),
         groups=_by_category(items) if several else {},
@@ -216,7 +216,7 @@ def arena_hard(path: Path, model: str = "") -> list[Scores]:
         answers=len(own),
         unscored=sum(row.values["win_rate"] is None for row in items),
         judge=own[0].judge,
-        settings={"model": name},
+        settings={"answers": name, "judge": {"model": own[0].judge}},
         key=comparable("arena_hard", own[0].judge, sorted(names)),
     )
     return [Scores(result, items)]
@@ -331,14 +331,14 @@ def _mt_bench(items: list[ItemScores], judge: str, model: str, headline: str) ->
         BenchmarkResult(
             name="mt_bench",
             benchmark="mt_bench",
-            source=f"mt_bench, {judge}",
+            source="FastChat",
             headline=headline,
             metrics=summarised(items),
             n=len({row.item for row in items}),
             answers=len(items),
             unscored=sum(row.values[headline] is None for row in items),
             judge=judge,
-            settings={"model": model},
+            settings={"answers": model, "judge": {"model": judge}},
             key=comparable("mt_bench", judge, headline, asked),
         ),
         items,
