@@ -205,6 +205,8 @@ class AnswerHead:
         of the plain logits.
         """
         ids = input_ids[:1, :8]
+        if ids.shape[1] == 1:  # a lone token predicts none that could be compared
+            ids = ids.repeat(1, 2)
         was_training = model.training
         model.eval()
         try:

@@ -83,6 +83,8 @@ def test_prompts_are_as_likely_as_in_a_plain_forward(address, folder):
 
 def test_a_prompt_alone_is_scored_without_an_answer(address, folder):
     scored = {"echo": True, "logprobs": 0, "add_special_tokens": False}
+    lone = ask(address, prompt=[5], max_tokens=0, **scored)["choices"][0]
+    assert lone["logprobs"]["token_logprobs"] == [None]
     both = ask(address, prompt=TEXTS[:2], max_tokens=0, **scored)
     alone = ask(address, prompt=TEXTS[1], max_tokens=0, **scored)
     assert [choice["text"] for choice in both["choices"]] == TEXTS[:2]
