@@ -74,7 +74,8 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True):
     Local players give `token_ids` and `logprobs`, the end token included. These are
     nats under the distribution that was sampled from, so after temperature, top-k and
     top-p, renormalised; at temperature 0, which takes the most likely token, under the
-    model's own. Where top-k or top-p cut, `uncut` are those after temperature alone.
+    model's own. Where top-k or top-p cut, `uncut` are those after temperature alone; an
+    engine in another process may give only one of the two.
     `finish` is why the answer ended; on "error", `error` is what happened
     and `text` is empty. `completion_tokens` and `cost` (in the currency of the player's
     prices) are an endpoint's account of the move.

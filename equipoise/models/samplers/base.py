@@ -4,6 +4,7 @@ process and environment of its own.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar, Literal
 
 from equipoise.component import Component
@@ -26,9 +27,19 @@ class Sampler(Component):
     elsewhere: ClassVar[bool] = True
     takes_adapters: ClassVar[bool] = True
 
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """Where it samples, for messages."""
+
 
 class InProcess(Sampler):
     """The model in this process, in batches; the same tokens for a seed, always."""
 
     kind: Literal["local"] = "local"
     elsewhere: ClassVar[bool] = False
+
+    @property
+    def where(self) -> str:
+        """Here."""
+        return "in this process"

@@ -46,7 +46,7 @@ class ProbeResult:
 
     def check(self, engine: Engine, name: str, bound: float) -> None:
         """Raises ModelError where the engine does not give what the model here gives."""
-        where = f"sampler {engine.settings.base_url[0]}"
+        where = f"sampler {engine.settings.where}"
         if self.is_raw:
             raise ModelError(
                 f"{where}: its log-probabilities are raw ones, from before temperature "

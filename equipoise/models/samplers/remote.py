@@ -143,6 +143,11 @@ class RemoteSampler(Sampler):
             raise ValueError("base_url: names a server twice")
         return self
 
+    @property
+    def where(self) -> str:
+        """The servers' addresses."""
+        return ", ".join(self.base_url)
+
     def key(self) -> str | None:
         """The key itself, from the environment. Raises ConfigError where it is not set."""
         if self.api_key_env is None:
@@ -151,7 +156,7 @@ class RemoteSampler(Sampler):
         if not key:
             raise ConfigError(
                 f"the environment variable {self.api_key_env} is not set; it should "
-                f"hold the key for {self.base_url[0]}"
+                f"hold the key for {self.where}"
             )
         return key
 
