@@ -1,10 +1,12 @@
 """`equipoise evaluate` and sets in recipes: what is asked, recorded, shown and refused."""
 
 import json
+from pathlib import Path
 
 import counted_answers
 import pyarrow.parquet as pq
 import pytest
+from openai_server import Say
 
 import equipoise
 from equipoise.errors import ConfigError, DataError, NoSignal, RunError
@@ -372,3 +374,20 @@ def test_a_model_s_run_is_used_again_for_the_same_model_alone(sums):
         equipoise.evaluate("builtin", sums, "exact", out="model", progress=False)
     with pytest.raises(ConfigError, match="needs the model's name there"):
         equipoise.evaluate("http://127.0.0.1:9/v1", sums, "exact", progress=False)
+
+
+def test_an_endpoint_is_asked_once(sums, openai_server):
+    """Also where a set grows: what was answered is not paid for again."""
+    openai_server.script(*(Say(answer) for _, answer in SUMS), Say("9"))
+    player = {"model": "tiny", "concurrency": 1}
+    address = openai_server.url
+
+    def measured(on):
+        run = equipoise.evaluate(
+            address, on, "exact", out="paid", player_settings=player, progress=False
+        )
+        return run.beside_start()[-1].result.score.mean, len(openai_server.requests)
+
+    assert measured(sums) == measured(sums) == (1.0, 4)
+    write(Path("more.jsonl"), [*SUMS, ("4+5", "9")])
+    assert measured("more.jsonl") == (1.0, 5)
