@@ -12,6 +12,7 @@ from equipoise.options import Json, Recipe, Set, show
 
 if TYPE_CHECKING:
     from equipoise.run.cost import CostEstimate
+    from equipoise.run.phases import PhaseMemory
     from equipoise.run.plan import RunPlan
 
 STAGES = ("sampling", "scoring", "training", "judging")
@@ -33,6 +34,7 @@ def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B0
                 "configuration": planned.config.model_dump(mode="json"),
                 "counts": asdict(planned.counts),
                 "sets": [asdict(planned_set) for planned_set in planned.sets],
+                "phases": [asdict(phase) for phase in planned.phases],
                 "estimates": [
                     _estimate(cost) | _numbers(cost) for cost in planned.costs
                 ],
@@ -57,8 +59,18 @@ def _print(planned: RunPlan) -> None:
         )
     if planned.schedules:
         _print_table("settings by generation", planned.schedules)
+    if planned.phases:
+        _print_table(
+            "most memory, phase by phase",
+            {_phase(phase): _bytes(phase.bytes) for phase in planned.phases},
+        )
     for cost in planned.costs:
         _print_table("estimate, as if every player were like these", _estimate(cost))
+
+
+def _phase(phase: PhaseMemory) -> str:
+    """The phase, whom it is of, and where."""
+    return " ".join(filter(None, (phase.phase, phase.learner, "on", phase.device)))
 
 
 def _print_table(title: str, rows: Mapping[str, object]) -> None:

@@ -122,12 +122,12 @@ def _estimate(
     size = describe(player.model, player.lora)
     prompt = prompt_tokens(player, prompts)
     tokens = prompt + player.max_new_tokens
-    shape = _shape(player, trainer, prompt, work)
+    shape = work_shape(player, trainer, prompt, work)
     from equipoise.models.trial import try_model
 
     trial = try_model(player.model, player.lora, size, shape, player.device)
-    sampling = _sampling_bytes(player, size, tokens, device.type)
-    training = _training_bytes(player, trainer, size, shape, trial, device.type)
+    sampling = sampling_bytes(player, size, tokens, device.type)
+    training = training_bytes(player, trainer, size, shape, trial, device.type)
     processes = _processes(trainer)
     copies = processes if device.type == "cpu" else 1
     peak = max(program + sampling, copies * (program + training))
@@ -148,7 +148,7 @@ def _estimate(
     )
     if estimate.fits:
         return estimate
-    return replace(estimate, advice=_advice(player, trainer, training > sampling))
+    return replace(estimate, advice=advice(player, trainer, training > sampling))
 
 
 # -- what is passed through the model
@@ -182,7 +182,7 @@ def _prompts(source: Prompts, seed: int) -> tuple[list[Prompt], tuple[str, ...]]
     return [prompts[i] for i in chosen], ()
 
 
-def _shape(player: Local, trainer: Learner, prompt: float, work: Work) -> WorkShape:
+def work_shape(player: Local, trainer: Learner, prompt: float, work: Work) -> WorkShape:
     """The batches in which the player samples and the trainer learns."""
     rows = min(player.batch_size, max(1, work.answers // max(1, work.stages)))
     copies = max(1, work.answers // max(1, work.matches))
@@ -206,7 +206,7 @@ def _shape(player: Local, trainer: Learner, prompt: float, work: Work) -> WorkSh
 # -- memory
 
 
-def _sampling_bytes(
+def sampling_bytes(
     player: Local, size: Description, tokens: float, device: str
 ) -> float:
     """Weights, the keys and values of a batch of answers, and the numbers from which
@@ -220,7 +220,7 @@ def _sampling_bytes(
     return size.parameters * width + cache + logits
 
 
-def _training_bytes(
+def training_bytes(
     player: Local,
     trainer: Learner,
     size: Description,
@@ -272,7 +272,7 @@ def _divided(trainer: Learner, weights: float) -> float:
     return weights / launch.processes if divides else weights
 
 
-def _advice(player: Local, trainer: Learner, training: bool) -> str:
+def advice(player: Local, trainer: Learner, training: bool) -> str:
     """What to set, the cheapest first."""
     settings = []
     if not training:
@@ -284,6 +284,8 @@ def _advice(player: Local, trainer: Learner, training: bool) -> str:
             settings.append("learner.gradient_checkpointing=true")
         if batch > 1:
             settings.append(f"learner.batch_size={batch // 2}")
+        if getattr(trainer, "critic", None) == "model":
+            settings.append("learner.critic=head")
         if player.lora is None:
             settings.append("player_defaults.lora={r: 16}")
         elif getattr(trainer, "precision", "bf16") == "fp32":

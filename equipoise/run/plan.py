@@ -22,6 +22,7 @@ from equipoise.run.benchmark_plan import SetPlan, plan_sets
 from equipoise.run.checks import check_run
 from equipoise.run.config import RunConfig
 from equipoise.run.cost import CostEstimate, Work, costs
+from equipoise.run.phases import PhaseMemory, phases
 from equipoise.run.roster import expected_generations
 from equipoise.run.schedules import value_at
 from equipoise.types import PlayerId, Prompt
@@ -59,7 +60,8 @@ class RunPlan:
     """What a run would do.
 
     `costs`: one for each group of learners that cost the same; `notes` say what had to
-    be assumed; `sets` are the named sets that are measured, which `counts` leave out.
+    be assumed; `phases` is the memory of each phase on each device; `sets` are the
+    named sets that are measured, which `counts` leave out.
     """
 
     config: RunConfig
@@ -67,6 +69,7 @@ class RunPlan:
     costs: tuple[CostEstimate, ...]
     notes: tuple[str, ...]
     sets: tuple[SetPlan, ...] = ()
+    phases: tuple[PhaseMemory, ...] = ()
 
     @property
     def schedules(self) -> dict[str, str]:
@@ -102,7 +105,18 @@ def plan(config: RunConfig) -> RunPlan:
     )
     estimates, reading_notes = costs(config, work)
     notes = (*checked.notes, *reading_notes, *short_runs(config, counts))
-    return RunPlan(config, counts, estimates, notes, sets)
+    return RunPlan(config, counts, estimates, notes, sets, _phases(config, estimates))
+
+
+def _phases(
+    config: RunConfig, estimates: Sequence[CostEstimate]
+) -> tuple[PhaseMemory, ...]:
+    """The memory of each phase, where language models learn here."""
+    if not estimates:
+        return ()
+    prompt = max(estimate.mean_prompt_tokens for estimate in estimates)
+    accelerator = any(estimate.device != "cpu" for estimate in estimates)
+    return tuple(phases(config, prompt, accelerator=accelerator))
 
 
 def short_runs(config: RunConfig, counts: RunCounts) -> tuple[str, ...]:
