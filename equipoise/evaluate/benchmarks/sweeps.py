@@ -46,9 +46,9 @@ class Sweep:
         """The headline over the values, a line a player; None where more than one
         setting changed, or values are no numbers.
         """
-        if len(self.keys) > 1:
+        if len(self.keys) != 1:
             return None
-        key = self.keys[0]
+        [key] = self.keys
         points: dict[str, list[tuple[float, BenchmarkResult]]] = {}
         for result in self.results:
             try:
