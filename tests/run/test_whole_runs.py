@@ -16,6 +16,7 @@ from small import FINITE
 
 import equipoise
 from equipoise.errors import ConfigError, RunError
+from equipoise.run import recipes
 from equipoise.run.directory import RunDirectory
 from equipoise.run.ledger import Ledger
 from equipoise.run.training import Training
@@ -273,27 +274,21 @@ def test_a_killed_export_leaves_nothing_broken_under_its_name(
 # -- another place, another clock, another process
 
 
-def test_a_run_is_resumed_in_another_place(tmp_path, monkeypatch, command, rows):
-    """The folder that it was started in is gone, and with it the prompts' place."""
-    home = tmp_path / "home"
+def test_a_run_is_resumed_in_another_place(finished, tmp_path, command, monkeypatch):
+    """It was moved in the middle, and the folder that it was started in is gone."""
+    home, away = tmp_path / "home", tmp_path / "away"
     home.mkdir()
-    (home / "mine.py").write_text(
-        "from equipoise.ratings.elo import Elo\nclass Mine(Elo):\n    kind: str = 'mine'\n"
-    )
     monkeypatch.chdir(home)
-    settings = ["generations=1", "training_ratings=mine:Mine"]
-    begun = command("run", FINITE[0], *[p for s in settings for p in ("-s", s)])
-    monkeypatch.chdir(home)
-    assert command("run", FINITE[0], "-s", settings[0], "--out", "run").code == 0
-    del begun
-    away = tmp_path / "away"
+    with RunDirectory.create(recipes.load(FINITE[0], ["generations=3"]), Path("run")):
+        pass
     home.rename(away)
     monkeypatch.chdir(tmp_path)
     done = command("resume", away / "run")
-    assert done.code == 0 and "which is not here" in done.err
+    assert done.code == 0 and f"started in {home}, which is not here" in done.err
+    assert measured(away / "run") == measured(finished)
     done = command("resume", away / "run", "--directory", away)
     assert done.code == 0 and "not here" not in done.err
-    assert command("resume", away / "run").err == ""
+    assert command("resume", away / "run").err == ""  # it was noted
     done = command("resume", away / "run", "--directory", "nowhere")
     assert done.code == 2 and "is no folder" in done.err
 
