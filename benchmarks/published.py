@@ -6,7 +6,7 @@
 
 The run stays as it is: its weights are copied into a run directory of their own, where
 everything answered and judged is recorded, and a second call, with more rows too, asks only what is missing. Answers
-are greedy. `--judge` is a local model that is asked whether an answer is good: P(Yes) is
+are greedy. `--judge` is a local model that is asked whether an answer is good: P(yes) is
 the score of MT-Bench's answers, from 0 to 1, and what compares AlpacaEval's with the
 start's. A small one is a weak judge, whose word is worth little.
 `--lm-eval` is an interpreter with lm-eval, whose own functions then score the answers
@@ -93,7 +93,7 @@ def settings(name: str, o: argparse.Namespace) -> dict[str, Any]:
 
 
 def good_answer(model: str) -> dict[str, Any]:
-    """The judge: the probability of Yes against No of the next token, where a model is
+    """The judge: the probability of yes against no of the next token, where a model is
     asked whether an answer is good. Small models write no verdict that could be read.
     """
     question = Path(__file__).with_name("good_answer.txt").resolve()
@@ -101,7 +101,8 @@ def good_answer(model: str) -> dict[str, Any]:
         "kind": "guard",
         "model": model,
         "text": str(question),
-        "words": ["Yes", "No"],
+        "words": [" yes", " no"],
+        "opening": "Is this a good answer? The answer to that is",
         "dtype": "float32",
         "longest": 1500,
     }
