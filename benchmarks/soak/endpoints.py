@@ -34,8 +34,7 @@ ACCOUNT = "judge"
 
 
 def recipe(url: str, questions: int, calls: int | None) -> dict[str, Any]:
-    """Two scripted players and a judge behind the server: two questions a prompt."""
-    prompts = questions // 2
+    """Two scripted players and a judge behind the server: one question a prompt."""
     endpoint = {
         "kind": "endpoint",
         "base_url": url,
@@ -55,8 +54,8 @@ def recipe(url: str, questions: int, calls: int | None) -> dict[str, Any]:
         },
         "prompts": {
             "kind": "clerk_questions",
-            "count": prompts,
-            "per_generation": prompts,
+            "count": questions,
+            "per_generation": questions,
             "held_out": 1,
             "test": 0,
         },
@@ -174,7 +173,7 @@ def soak(size: int) -> Outcome:
         != budget,
         f"the key is in {with_key}": bool(with_key),
         f"{trap.calls} calls went elsewhere": trap.calls > 0,
-        f"{votes.total()} votes of {size}": votes.total() < size - size % 2,
+        f"{votes.total()} votes of {size}": votes.total() < size,
     }
     table = [{"what": what, "count": count} for what, count in facts.items()]
     return Outcome(table, [what for what, is_so in broken.items() if is_so])
