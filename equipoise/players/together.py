@@ -80,10 +80,11 @@ def _answered(requests: Sequence[Request]) -> list[list[Move]]:
         actor = request.actor
         if isinstance(actor, LocalActor) and isinstance(actor.adapted, AdaptedModel):
             members.append(_Member(actor, actor.adapted, request))
-    if len({member.model.adapter for member in members}) > 1:
+    if len(members) > 1:
         first, base = members[0].actor, members[0].model.base
+        names = [member.model.adapter for member in members]
         with first.in_memory(), first.products(base.model):
-            if base.mixes([member.model.adapter for member in members]):
+            if len(set(names)) == 1 or base.mixes(names):
                 return _sampled(members)
     return [request.actor.act(request.views, request.seeds) for request in requests]
 
@@ -109,9 +110,14 @@ def _sampled(members: Sequence[_Member]) -> list[list[Move]]:
         limits += actor.limits([*prompts.values()])
     if rows:
         first = members[0]
-        with first.model.base.lend_mixed(names) as lent:
-            adapters = RowAdapters(lent.adapters, of_row)
-            sampled = first.actor.sampled(lent.model, rows, seeds, limits, adapters)
+        base = first.model.base
+        if len(names) == 1:
+            with base.lend(names[0]) as model:
+                sampled = first.actor.sampled(model, rows, seeds, limits)
+        else:
+            with base.lend_mixed(names) as lent:
+                own = RowAdapters(lent.adapters, of_row)
+                sampled = first.actor.sampled(lent.model, rows, seeds, limits, own)
         for (n, row), move in zip(places, sampled, strict=True):
             moves[n][row] = move
     return [[own[row] for row in range(len(own))] for own in moves]

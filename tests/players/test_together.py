@@ -83,6 +83,18 @@ def test_others_answer_by_themselves_and_failures_stay_in_their_place(actors):
         assert of_one[1].token_ids
 
 
+def test_fresh_players_of_one_base_are_one_batch(actors, monkeypatch):
+    alone = actors[0].act(VIEWS, [1, 2, 3])
+    twin = actors[0].playing_as(actors[0].player)
+    sizes = watched(monkeypatch)
+    moves = act_together(
+        [Request(actors[0], VIEWS, [1, 2, 3]), Request(twin, VIEWS, [1, 2, 3])]
+    )
+    assert sizes == [6]
+    for of_one in moves:
+        assert [m.token_ids for m in of_one] == [m.token_ids for m in alone]
+
+
 def test_other_settings_of_sampling_are_another_batch(actors, monkeypatch):
     greedy = actors[1].playing_as(
         actors[1].player.model_copy(update={"temperature": 0})
