@@ -117,7 +117,8 @@ def length_controlled_interval(
     seed: int = 0,
 ) -> Interval:
     """The length-controlled win rate with a 95 % percentile interval, by fitting anew
-    on `resamples` draws of the prompts; the penalty is that of the whole data.
+    on `resamples` draws of the prompts; the penalty is that of the whole data. NaN bounds
+    where the penalty leaves no weight at all, and so a rate of ½ whatever the data say.
 
     Arguments and errors as for `length_controlled`.
     """
@@ -125,6 +126,8 @@ def length_controlled_interval(
     whole = length_controlled(
         *arguments, difficulty_B=difficulty_B, anchors=anchors, folds=folds
     )
+    if not (whole.model or whole.length or whole.difficulty):
+        return Interval(whole.win_rate, np.nan, np.nan, len(whole.prediction_B))
     columns = [np.asarray(column, float) for column in arguments]
     hard_B = None if difficulty_B is None else np.asarray(difficulty_B, float)
 

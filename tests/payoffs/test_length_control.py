@@ -75,6 +75,12 @@ def test_answers_of_equal_lengths_keep_their_rate():
     assert result.win_rate == pytest.approx(result.raw, abs=0.01)
 
 
+def test_a_penalty_that_leaves_no_weight_has_no_interval():
+    won = np.array([0.5, 0.49, 0.5, 0.51, 0.5, 0.5])
+    interval = length_controlled_interval(won, np.arange(6), np.full(6, 2))
+    assert interval.mean == 0.5 and np.isnan(interval.low)
+
+
 @pytest.mark.parametrize(
     ("preference", "message"),
     [([0.5] * 3, "needs 5 prompts"), ([2.0] * 9, r"must lie in \[0, 1\]")],
