@@ -66,8 +66,8 @@ def write(
                     "kl": 0.1 * t,
                     "policy_loss": 1e-8,
                 }
-                run.ledger.finish(f"{t}/learn/{learner}", t, "learn", logged, 0.1)
                 run.metric(f"{t}/learn/{learner}", **logged)
+                run.ledger.finish(f"{t}/learn/{learner}", t, "learn", logged, 0.1)
     return folder
 
 

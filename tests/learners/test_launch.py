@@ -309,7 +309,7 @@ def test_a_training_batch_is_read_as_it_was_written(tmp_path):
             np.testing.assert_array_equal(one, two)
         elif field.name == "past_weights":
             assert two == [Path("a").absolute(), None]
-        else:
+        elif field.name != "resources":  # each process has its own
             assert one == two and type(one) is type(two), field.name
 
 

@@ -136,6 +136,7 @@ def update(trainer, seed=0):
     return trainer.learn(episodes, turns, 5, lambda line: None)
 
 
+@pytest.mark.long
 def test_a_learner_through_an_engine_learns_what_it_learns_here(
     vllm_server, trainer, tmp_path
 ):

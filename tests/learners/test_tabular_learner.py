@@ -309,6 +309,7 @@ def test_newton_agrees_with_scipy(kind):
     np.testing.assert_allclose(softmax(found_A), softmax(other.x), atol=1e-5)
 
 
+@pytest.mark.long
 def test_gradient_descent_goes_to_the_same_place(tmp_path):
     game, settings = random_game(10), {"kind": "mnpo", "eta": 1.0}
     _, exact_A, facts = learn(tmp_path / "exact", settings, game)

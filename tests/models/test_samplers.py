@@ -130,6 +130,7 @@ def test_players_share_the_engine_and_move_at_the_same_time(
     assert list(map(ids, moves)) == list(map(ids, alone))
 
 
+@pytest.mark.long
 def test_a_restarted_server_gets_its_adapters_again(
     vllm_server, player, adapter_folder
 ):
@@ -218,6 +219,7 @@ def test_what_is_recorded_of_an_engine(vllm_server, player):
     }
 
 
+@pytest.mark.long
 def test_a_server_sleeps_while_a_learner_needs_the_memory(vllm_server, player):
     server = vllm_server("llama")
     actor = player(server, sampler={"sleep": True}).open(None, Resources())

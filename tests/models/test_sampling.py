@@ -261,6 +261,7 @@ def test_finished_rows_leave_the_batch(model, monkeypatch):
     )
 
 
+@pytest.mark.long
 def test_others_take_the_places_of_finished_rows(model, monkeypatch):
     """On mixed lengths it takes hardly more steps than full batches would."""
     dice = np.random.default_rng(5)

@@ -118,6 +118,7 @@ def test_a_part_may_be_given_as_itself_or_its_class():
     assert by_class.judge.kind == f"{__name__}:Polite"
 
 
+@pytest.mark.long
 def test_the_run_says_what_it_is(run):
     assert repr(run).startswith("Run 'quickstart' in ")
     assert "finished, 1 of 1 generations; policy@1 scores" in repr(run)
@@ -129,6 +130,7 @@ def test_the_run_says_what_it_is(run):
         equipoise.open_run(run.path / "players")
 
 
+@pytest.mark.long
 def test_the_frames_agree_with_each_other_and_with_what_was_measured(run):
     pytest.importorskip("pandas")
     measures, judgements = run.measures(), run.judgements("held_out")
@@ -152,6 +154,7 @@ def test_the_frames_agree_with_each_other_and_with_what_was_measured(run):
     assert set(ratings.player) == {"policy@0", "policy@1"}
 
 
+@pytest.mark.long
 def test_without_pandas_they_are_tables_and_without_both_one_message(run, monkeypatch):
     absent = {"pandas"}
     monkeypatch.setattr(
@@ -166,6 +169,7 @@ def test_without_pandas_they_are_tables_and_without_both_one_message(run, monkey
         run.pairs()
 
 
+@pytest.mark.long
 def test_an_own_judge_and_an_own_rating_look_anew(run):
     rejudgement = run.rejudge(Polite, generation=1, progress=False)
     assert rejudgement.matches == 8 and set(rejudgement.scores) == {"policy@1"}
@@ -180,6 +184,7 @@ def test_an_own_judge_and_an_own_rating_look_anew(run):
         run.rejudge("clerk", part="some")
 
 
+@pytest.mark.long
 def test_reading_runs_no_code_of_the_configuration(run, tmp_path):
     foreign = tmp_path / "run"
     foreign.mkdir()

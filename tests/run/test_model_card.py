@@ -18,6 +18,7 @@ from equipoise.types import PlayerId
 FIRST = PlayerId("policy", 1)
 
 
+@pytest.mark.long
 def test_a_card_says_what_the_run_knows(adapter_run):
     card = ModelCard.load(adapter_run / "players" / "policy" / "1" / "README.md")
     with RunDirectory.read(adapter_run) as run:

@@ -60,6 +60,7 @@ def expected(actor, settings: Local, seeds) -> list[tuple[str, str, int]]:
 CUT = {"top_p": 0.8, "top_k": 40, "temperature": 0.7}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("family", "cut"),
     [

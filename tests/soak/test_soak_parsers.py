@@ -28,6 +28,7 @@ def test_many_fuzzed_texts_and_the_growth_of_work():
     assert too_steep == []
 
 
+@pytest.mark.long
 def test_what_took_the_square_of_its_length_is_read_at_once():
     """Each of these took minutes at a megabyte; a ratio of work needs no clock there."""
     many = 200_000

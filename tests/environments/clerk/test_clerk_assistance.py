@@ -115,6 +115,7 @@ def test_a_right_trace_is_well_formed_right_and_short():
         assert len(text.split()) < 30
 
 
+@pytest.mark.long
 def test_faults_come_in_the_shares_asked():
     faults = build_assistance.SPOILT
     seen = Counter[str]()
@@ -168,6 +169,7 @@ def test_a_response_brings_about_the_cell_that_was_chosen():
             )
 
 
+@pytest.mark.long
 def test_the_teacher_is_right_and_varies_in_quality():
     player = Scripted.model_validate(
         {

@@ -17,6 +17,7 @@ def lines(path) -> list[dict]:
     ]
 
 
+@pytest.mark.long
 def test_every_answered_attack_is_a_line(command, red_team_run, tmp_path):
     done = command("export", "attacks", red_team_run, "--to", "attacks.jsonl", "--json")
     assert done.code == 0, done.err
