@@ -105,6 +105,7 @@ def measured(t: int, ages: dict[str, int], league: dict[str, list[str]]) -> dict
             "defenders": list(league["defender"]),
             "success": success,
             "prompts": 64,
+            "judged": [[64] * n for _ in league["adversary"]],
         },
         "forgetting": 0.0,
         "cycling": 0.25,

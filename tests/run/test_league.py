@@ -156,8 +156,10 @@ def test_the_best_of_all_generations_is_tested_once(played):
     assert tested == {found["chosen"], found["start"]} == set(found["test"])
 
 
-def test_a_schedule_knows_what_was_measured_and_rated(played):
-    match_context = RunArena.of(played, Silent()).contexts.match(1)
+def test_a_schedule_knows_what_was_measured_and_rated(played, tmp_path):
+    shutil.copytree(played.folder, tmp_path / "run")
+    with RunDirectory.open(tmp_path / "run") as run:  # whose turn it is, is recorded
+        match_context = RunArena.of(run, Silent()).contexts.match(1)
     assert match_context.learners == [PlayerId("alice", 1), PlayerId("bob", 1)]
     assert match_context.players[-1] == PlayerId("carol")
     assert match_context.ratings.keys() >= {"alice", "bob"}

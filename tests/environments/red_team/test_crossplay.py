@@ -10,6 +10,7 @@ import yaml
 from small import FINITE
 
 from equipoise.run.ledger import Ledger
+from equipoise.run.unchanged import SETTINGS
 
 pytestmark = pytest.mark.long  # they share a whole run
 
@@ -20,9 +21,12 @@ def counts(folder):
 
 
 def edited(folder, **changes):
-    """Put settings into a run's configuration."""
+    """Put settings into a run's configuration, as if it had begun with them."""
     path = folder / "config.yaml"
-    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | changes))
+    settings = yaml.safe_load(path.read_text()) | changes
+    path.write_text(yaml.safe_dump(settings))
+    with Ledger.open(folder / "ledger.sqlite") as ledger:
+        ledger.note(SETTINGS, json.dumps(settings))
 
 
 def test_one_run_gives_what_it_measured(command, red_team_copy):
