@@ -49,7 +49,7 @@ def league(o: argparse.Namespace, executor: Any) -> dict[str, Any]:
         "kind": "local",
         "model": o.model,
         "learns": True,
-        "max_length": 512,
+        "max_length": 256,
         "max_new_tokens": o.tokens,
         "lora": {"r": 8, "alpha": 16},
     }

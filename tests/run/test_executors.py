@@ -9,16 +9,17 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from small import wait_for_record
+from small import is_recorded, wait_for_record
 
 from equipoise.errors import ConfigError, EquipoiseError, ModelError
 from equipoise.run import recipes
 from equipoise.run.directory import RunDirectory
-from equipoise.run.executors.crew import TRIES, Crew, WorkerLostError
+from equipoise.run.executors.crew import TRIES, Crew, NoRoomError, WorkerLostError
 from equipoise.run.executors.units import (
     Act,
     Part,
@@ -115,14 +116,22 @@ def test_a_ray_cluster_of_two_nodes_that_loses_one_records_the_same(here, tmp_pa
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     second = cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
-    timer = threading.Timer(20, cluster.remove_node, [second])
+    removed: list[bool] = []
+
+    def remove() -> None:
+        while not is_recorded(tmp_path / "run", "0/play"):
+            time.sleep(0.05)
+        cluster.remove_node(second)
+        removed.append(is_recorded(tmp_path / "run", "1/play"))
+
+    remover = threading.Thread(target=remove, daemon=True)
     try:
         ray.init(address=cluster.address, log_to_driver=False)
-        timer.start()
+        remover.start()
         executor = {"kind": "ray", "address": cluster.address, "workers": 2}
         assert records(played(tmp_path / "run", executor)) == here
+        assert removed == [False], "the node was there until the end"
     finally:
-        timer.cancel()
         ray.shutdown()
         cluster.shutdown()
 
@@ -173,6 +182,19 @@ def test_a_unit_whose_worker_was_lost_is_done_again():
     assert [crew.submit(UNIT).result() for _ in range(2)] == [b"2", b"4"]
     crew.close()
     assert worker.closed
+
+
+def test_a_worker_without_a_place_leaves_its_unit_to_others():
+    class Waiting(Scripted):
+        def do(self, order: bytes) -> bytes:
+            time.sleep(0.01)
+            raise NoRoomError
+
+    workers = [Waiting(set()), Scripted(set())]
+    crew = Crew(lambda i: workers[i], 2)
+    results = [crew.submit(UNIT) for _ in range(5)]
+    assert {future.result() for future in results} == {b"1", b"2", b"3", b"4", b"5"}
+    crew.close()
 
 
 def test_a_unit_that_ends_every_worker_is_given_up_and_the_next_is_done():

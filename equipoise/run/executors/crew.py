@@ -16,6 +16,7 @@ import msgspec
 from equipoise.errors import EquipoiseError
 from equipoise.run.executors.units import RESULTS, Done, Order, Unit
 
+ASIDE = 0.5  # seconds in which a worker without a place leaves its unit to others
 TRIES = 3  # a unit whose worker is lost so often is given up
 
 
@@ -23,12 +24,18 @@ class WorkerLostError(Exception):
     """The worker ended before it answered."""
 
 
+class NoRoomError(Exception):
+    """The worker waits for a place to start at; others may do what it was given."""
+
+
 class Worker(Protocol):
     """One who does units, started at its first one."""
 
     def do(self, order: bytes) -> bytes:
-        """The encoded result; raises WorkerLostError where the worker ended, and the next
-        call starts another.
+        """The encoded result.
+
+        Raises WorkerLostError where the worker ended, and the next call starts another;
+        NoRoomError where it has not started yet.
         """
         ...
 
@@ -52,7 +59,7 @@ class Crew:
         self.count = count
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._epoch = 0
-        self._closing = False
+        self._closed = threading.Event()
         self._workers = [make(i) for i in range(count)]
         self._threads = [
             threading.Thread(target=self._serve, args=(worker,), daemon=True)
@@ -80,7 +87,7 @@ class Crew:
 
     def close(self) -> None:
         """End the workers; what they were doing is lost."""
-        self._closing = True
+        self._closed.set()
         for _ in self._threads:
             self._jobs.put(None)
         for worker in self._workers:
@@ -92,6 +99,9 @@ class Crew:
         while (job := self._jobs.get()) is not None:
             try:
                 result = worker.do(job.order)
+            except NoRoomError:
+                self._jobs.put(job)
+                self._closed.wait(ASIDE)  # or it would take it again at once
             except WorkerLostError as error:
                 self._again(job, error)
             except BaseException as error:  # noqa: BLE001  (raised where it is awaited)
@@ -101,7 +111,7 @@ class Crew:
 
     def _again(self, job: _Job, error: WorkerLostError) -> None:
         job.lost += 1
-        if self._closing or job.lost >= TRIES:
+        if self._closed.is_set() or job.lost >= TRIES:
             text = f"a unit of work was given up: {job.lost} workers ended over it"
             job.result.set_exception(EquipoiseError(f"{text} ({error})"))
         else:

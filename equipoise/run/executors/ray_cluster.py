@@ -6,13 +6,17 @@ same paths.
 
 from __future__ import annotations
 
+import time
 from typing import Any, Literal
 
 from pydantic import Field
 
 from equipoise.errors import ConfigError
 from equipoise.run.executors.base import Executor
-from equipoise.run.executors.crew import Crew, WorkerLostError
+from equipoise.run.executors.crew import Crew, NoRoomError, WorkerLostError
+
+LOOK = 2.0  # seconds that a unit stays with a worker that has no place yet
+PATIENCE = 600.0  # seconds without a place, three times over, that end the run
 
 
 class RayCluster(Executor):
@@ -77,16 +81,32 @@ class _RayWorker:
         self._ray = ray
         self._make = ray.remote(num_cpus=cpus, num_gpus=gpus)(Workplace)
         self._actor: Any = None
+        self._started: Any = None
+        self._since = 0.0
 
     def do(self, order: bytes) -> bytes:
         """Hand the order over, and wait for the result."""
-        if self._actor is None:
-            self._actor = self._make.remote()
         try:
+            self._wait_for_room()
             return self._ray.get(self._actor.do.remote(order))
         except self._ray.exceptions.RayActorError as error:
             self._actor = None
             raise WorkerLostError(f"a Ray actor ended: {error}") from error
+
+    def _wait_for_room(self) -> None:
+        """Return when the actor has started; a cluster that lost a node may have no
+        place for it. Raises NoRoomError for now, WorkerLostError after `PATIENCE`.
+        """
+        if self._actor is None:
+            self._actor = self._make.remote()
+            self._started = self._actor.started.remote()
+            self._since = time.monotonic()
+        if not self._ray.wait([self._started], timeout=LOOK)[0]:
+            if time.monotonic() - self._since > PATIENCE:
+                self._since = time.monotonic()
+                raise WorkerLostError(f"the cluster had no room for {PATIENCE:g} s")
+            raise NoRoomError
+        self._ray.get(self._started)
 
     def close(self) -> None:
         """End the actor."""

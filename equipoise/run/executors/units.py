@@ -172,6 +172,10 @@ class Workplace:
         self._actors: dict[str, Actor] = {}
         self._epoch = 0
 
+    def started(self) -> bool:
+        """That there is such a place."""
+        return True
+
     def do(self, order: bytes) -> bytes:
         """The result of an encoded `Order`, as an encoded `Done`."""
         try:
