@@ -58,6 +58,11 @@ def nearest(name: str, known: list[str]) -> str:
     return f"known: {', '.join(sorted(known))}"
 
 
+def import_path(kind: type) -> str:
+    """Where `imported` finds the class."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
 def imported(path: str) -> Any:
     """The object at the import path `package.module:name`; of a user's part that is only
     read about, what stands in its place.

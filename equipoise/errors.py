@@ -70,6 +70,21 @@ class NoSignal(UserError):  # noqa: N818
     """A stage left nothing to learn from: only ties, or no judgements."""
 
 
+def sent(error: BaseException) -> tuple[str, str]:
+    """The error as another process can raise it again: the nearest class of ours that
+    it belongs to, "" where none, and its message.
+    """
+    for kind in type(error).__mro__:
+        if kind.__module__ == __name__:
+            return kind.__name__, str(error)
+    return "", f"{type(error).__name__}: {error}"
+
+
+def received(kind: str, message: str) -> EquipoiseError:
+    """The error that `sent` told of, where it is of a class of ours."""
+    return globals()[kind](message)
+
+
 def first_line(error: BaseException) -> str:
     """The first line of a library's error message, with the second where the first is
     only a heading; the error's class where it has no message.

@@ -19,6 +19,7 @@ FOUNDATION = {
     "locks",
     "user_parts",
     "machines",
+    "addresses",
     "hub",
     "interrupts",
     "packaged_recipes",

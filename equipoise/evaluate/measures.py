@@ -25,6 +25,24 @@ from equipoise.report.section import Section
 from equipoise.report.selection import shown
 from equipoise.types import Judgement, Match, PlayerId, Prompt
 
+Record = TypeVar("Record", bound=msgspec.Struct)
+
+
+def read_record(kind: type[Record], facts: Mapping[str, Any], what: str) -> Record:
+    """The record of this kind from the JSON of its stage; `what` names it in a message.
+
+    Raises RunError for one that this version cannot read.
+    """
+    try:
+        return msgspec.convert(facts, kind)
+    except msgspec.ValidationError as error:
+        raise RunError(
+            f"{what} cannot be read as {kind.__name__} ({error}); it was recorded by "
+            "another version of equipoise or of the evaluation: read the run with that "
+            "one"
+        ) from None
+
+
 MANY = 3  # learners, above which the headlines sum up
 
 
@@ -101,14 +119,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         Raises RunError for one that this version cannot read.
         """
-        try:
-            return msgspec.convert(facts, cls)
-        except msgspec.ValidationError as error:
-            raise RunError(
-                f"a measurement cannot be read as {cls.__name__} ({error}); it was "
-                "recorded by another version of equipoise or of the evaluation: read "
-                "the run with that one"
-            ) from None
+        return read_record(cls, facts, "a measurement")
 
     def facts(self, ages: Mapping[str, int]) -> dict[str, Any]:
         """Plain JSON values for the stage's record, with the learners' ages."""

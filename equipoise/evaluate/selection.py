@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from equipoise.errors import RunError
-from equipoise.evaluate.measures import Estimate
+from equipoise.evaluate.measures import Estimate, read_record
 from equipoise.payoffs.intervals import Interval
 from equipoise.report.elements import Headline
 from equipoise.report.selection import Selection, shown
@@ -85,13 +84,7 @@ class SelectionRecord(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises RunError for one that this version cannot read.
         """
-        try:
-            return msgspec.convert(facts, cls)
-        except msgspec.ValidationError as error:
-            raise RunError(
-                f"the last test cannot be read ({error}); it was recorded by another "
-                "version of equipoise: read the run with that one"
-            ) from None
+        return read_record(cls, facts, "the last test")
 
     def facts(self) -> dict[str, Any]:
         """Plain JSON values for the stage's record."""

@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 import msgspec
 import numpy as np
 
-from equipoise.component import Component, imported
+from equipoise.component import Component, import_path, imported
 from equipoise.learners.base import Learner, TrainingBatch
 
 TEXT = "training_batch.json"
@@ -30,11 +30,7 @@ def write(folder: Path, learner: Learner, training_batch: TrainingBatch) -> None
 
     def plain(value: Any) -> Any:
         if isinstance(value, Component):
-            kind = type(value)
-            return {
-                "class": f"{kind.__module__}:{kind.__qualname__}",
-                "settings": value.settings(),
-            }
+            return {"class": import_path(type(value)), "settings": value.settings()}
         if isinstance(value, Path):
             return str(value.absolute())
         if isinstance(value, np.ndarray):

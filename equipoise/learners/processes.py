@@ -23,8 +23,7 @@ from typing import Any
 import yaml
 from pydantic import Field
 
-from equipoise import errors
-from equipoise.errors import EquipoiseError
+from equipoise.errors import EquipoiseError, received
 from equipoise.games.base import Game
 from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.batch_files import write
@@ -198,7 +197,7 @@ def _outcome(folder: Path, code: int) -> dict[str, float]:
     failures = [json.loads(file.read_text()) for file in files]
     for failure in failures:
         if failure["kind"]:
-            raise vars(errors)[failure["kind"]](failure["message"])
+            raise received(failure["kind"], failure["message"])
     if failures:
         raise EquipoiseError(
             f"a process of the training failed: {failures[0]['message']} ({log})"

@@ -12,8 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from equipoise import errors
-from equipoise.errors import ConfigError
+from equipoise.errors import ConfigError, sent
 from equipoise.learners.batch_files import read
 from equipoise.learners.launch import world_size
 from equipoise.learners.processes import BEAT, HOST, PARENT, Launchable
@@ -34,18 +33,11 @@ def main(folder: Path) -> None:
     try:
         facts = _learn(folder)
     except Exception as error:
-        _write(folder / f"error-{rank}.json", _failure(error))
+        kind, message = sent(error)
+        _write(folder / f"error-{rank}.json", {"kind": kind, "message": message})
         raise
     if rank == 0:
         _write(folder / "result.json", facts)
-
-
-def _failure(error: Exception) -> dict[str, Any]:
-    """The nearest class of ours that the error belongs to, if any, and its message."""
-    ours = [kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__]
-    if ours:
-        return {"kind": ours[0].__name__, "message": str(error)}
-    return {"kind": None, "message": f"{type(error).__name__}: {error}"}
 
 
 def _learn(folder: Path) -> dict[str, float]:

@@ -5,14 +5,13 @@ can be without asking the server.
 from __future__ import annotations
 
 import json
-import os
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from equipoise.addresses import KeyVariable, checked_address, key_of
 from equipoise.component import Settings
 from equipoise.errors import ConfigError
 from equipoise.players.base import Player
@@ -79,11 +78,7 @@ class EndpointSettings(Player):
         "all, equal ones go to one, and to the next where that fails",
     )
     model: str = Field(min_length=1, description="the model's name there")
-    api_key_env: str | None = Field(
-        None,
-        description="the environment variable that holds the key, not the key; null: "
-        "the server asks for none",
-    )
+    api_key_env: KeyVariable = None
     temperature: float | None = Field(
         1.0, ge=0, allow_inf_nan=False, description="of sampling; null: not sent"
     )
@@ -179,14 +174,7 @@ class EndpointSettings(Player):
 
     @staticmethod
     def _address(url: str) -> str:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise ValueError("must begin with http:// or https:// and name a host")
-        if "@" in parts.netloc or parts.query:
-            raise ValueError(
-                "must hold no key or password; name the key's variable in api_key_env"
-            )
-        return url.rstrip("/").removesuffix("/chat/completions")
+        return checked_address(url).removesuffix("/chat/completions")
 
     @field_validator("proxy")
     @classmethod
@@ -200,18 +188,6 @@ class EndpointSettings(Player):
                 "trust_env: true"
             )
         return url
-
-    @field_validator("api_key_env")
-    @classmethod
-    def _is_a_name(cls, name: str | None) -> str | None:
-        # Capitals are asked for because a key pasted here by mistake has small letters:
-        # it must not go further.
-        if name is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", name):
-            raise ValueError(
-                "must be an environment variable's name, in capitals, such as "
-                "MY_API_KEY; never the key"
-            )
-        return name
 
     @field_validator("extra_body")
     @classmethod
@@ -247,17 +223,4 @@ class EndpointSettings(Player):
 
         Raises ConfigError when it is not set, or could be no key.
         """
-        if self.api_key_env is None:
-            return None
-        key = os.environ.get(self.api_key_env, "").strip()
-        if not key:
-            raise ConfigError(
-                f"the environment variable {self.api_key_env} is not set; it should "
-                f"hold the key for {self.base_url}"
-            )
-        if not (key.isascii() and key.isprintable()):
-            raise ConfigError(
-                f"the environment variable {self.api_key_env} holds a character that no "
-                "key has; was it copied whole, and nothing else with it?"
-            )
-        return key
+        return key_of(self.api_key_env, self.base_url)

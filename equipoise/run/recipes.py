@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from equipoise.component import Component, nearest
+from equipoise.component import Component, import_path, nearest
 from equipoise.errors import ConfigError
 from equipoise.packaged_recipes import packaged, recipe_folder
 from equipoise.run.config import RunConfig
@@ -222,20 +222,16 @@ def plain(value: Any) -> Any:
     settings.
     """
     if isinstance(value, type) and issubclass(value, Component):
-        return _import_path(value)
+        return import_path(value)
     if isinstance(value, Component):
         known = value.kind in type(value).known_kinds()
-        kind = value.kind if known else _import_path(type(value))
+        kind = value.kind if known else import_path(type(value))
         return {**value.settings(), "kind": kind}
     if isinstance(value, Mapping):
         return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [plain(inner) for inner in value]
     return str(value) if isinstance(value, Path) else value
-
-
-def _import_path(part: type[Component]) -> str:
-    return f"{part.__module__}:{part.__qualname__}"
 
 
 # -- overrides

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,7 +34,7 @@ class Answer:
         return "".join(self.texts)
 
 
-class Completion:
+class Completion(ABC):
     """The answers to one request."""
 
     kind, event_kind, prefix = "", "", ""
@@ -89,9 +90,9 @@ class Completion:
             "usage": self._usage(),
         }
 
+    @abstractmethod
     def _choice(self, number: int, answer: Answer) -> dict[str, Any]:
         """A whole answer."""
-        raise NotImplementedError
 
     def _event(
         self, number: int, content: dict[str, Any], logprobs: Any, finish: str | None

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from equipoise.errors import RunError
-from equipoise.evaluate.measures import Estimate
+from equipoise.evaluate.measures import Estimate, read_record
 from equipoise.types import Message, Move, Prompt, View, record_id, user
 
 ASKING = {"model", "models", "judges"}  # settings of judges that ask models
@@ -167,13 +166,7 @@ class BenchmarkResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
         Raises RunError for one that this version cannot read.
         """
-        try:
-            return msgspec.convert(facts, cls)
-        except msgspec.ValidationError as error:
-            raise RunError(
-                f"a benchmark's result cannot be read ({error}); it was recorded by "
-                "another version of equipoise: read the run with that one"
-            ) from None
+        return read_record(cls, facts, "a benchmark's result")
 
     def facts(self) -> dict[str, Any]:
         """Plain JSON values for the stage's record."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
-from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from equipoise.errors import ConfigError
+from equipoise.addresses import KeyVariable, checked_address, key_of
 from equipoise.models.samplers.adapter import EngineAdapter
 from equipoise.models.samplers.answer import SampledAnswer
 from equipoise.models.samplers.base import Sampler
@@ -64,11 +61,7 @@ class RemoteSampler(Sampler):
     model: str | None = Field(
         None, description="the base model's name there; null: the only one it serves"
     )
-    api_key_env: str | None = Field(
-        None,
-        description="the environment variable that holds the key, not the key; null: "
-        "the server asks for none",
-    )
+    api_key_env: KeyVariable = None
     concurrency: int = Field(
         256, ge=1, description="requests in flight at most, at each server"
     )
@@ -114,28 +107,7 @@ class RemoteSampler(Sampler):
     @field_validator("base_url")
     @classmethod
     def _are_addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
-        for url in urls:
-            parts = urlsplit(url)
-            if parts.scheme not in ("http", "https") or not parts.netloc:
-                raise ValueError(
-                    f"'{url}' must begin with http:// or https:// and name a host"
-                )
-            if "@" in parts.netloc or parts.query:
-                raise ValueError(
-                    "must hold no key or password; name the key's variable in "
-                    "api_key_env"
-                )
-        return tuple(url.rstrip("/").removesuffix("/v1") for url in urls)
-
-    @field_validator("api_key_env")
-    @classmethod
-    def _is_a_name(cls, name: str | None) -> str | None:
-        if name is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", name):
-            raise ValueError(
-                "must be an environment variable's name, in capitals, such as "
-                "MY_API_KEY; never the key"
-            )
-        return name
+        return tuple(checked_address(url).removesuffix("/v1") for url in urls)
 
     @model_validator(mode="after")
     def _are_different(self) -> Self:
@@ -150,15 +122,7 @@ class RemoteSampler(Sampler):
 
     def key(self) -> str | None:
         """The key itself, from the environment. Raises ConfigError where it is not set."""
-        if self.api_key_env is None:
-            return None
-        key = os.environ.get(self.api_key_env, "").strip()
-        if not key:
-            raise ConfigError(
-                f"the environment variable {self.api_key_env} is not set; it should "
-                f"hold the key for {self.where}"
-            )
-        return key
+        return key_of(self.api_key_env, self.where)
 
     # -- the protocol
 

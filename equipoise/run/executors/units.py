@@ -15,9 +15,8 @@ from typing import Any, cast
 
 import msgspec
 
-from equipoise import errors
-from equipoise.component import Component, imported
-from equipoise.errors import EquipoiseError
+from equipoise.component import Component, import_path, imported
+from equipoise.errors import EquipoiseError, received, sent
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.learners.batch_files import read
@@ -36,8 +35,7 @@ class Part(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, component: Component) -> Part:
         """The part that `built` turns into this component."""
-        kind = type(component)
-        return cls(f"{kind.__module__}:{kind.__qualname__}", component.settings())
+        return cls(import_path(type(component)), component.settings())
 
     def built(self) -> Any:
         """The component."""
@@ -158,7 +156,7 @@ class Done(msgspec.Struct, frozen=True):
     def value(self, kind: Any) -> Any:
         """The result, read as `kind`; raises the error that there was."""
         if self.kind:
-            raise vars(errors)[self.kind](self.error)
+            raise received(self.kind, self.error)
         if self.error:
             raise EquipoiseError(f"a worker failed: {self.error}")
         return msgspec.msgpack.decode(self.result, type=kind)
@@ -257,11 +255,9 @@ def _nobody(player: Player | PlayerId) -> Actor:
 
 
 def failure(error: Exception) -> Done:
-    """The nearest class of ours that the error belongs to, if any, and its message."""
-    for kind in type(error).__mro__:
-        if kind.__module__ == errors.__name__:
-            return Done(kind=kind.__name__, error=str(error))
-    return Done(error=f"{type(error).__name__}: {error}")
+    """That the unit failed, and how."""
+    kind, message = sent(error)
+    return Done(kind=kind, error=message)
 
 
 RESULTS: Mapping[type, Any] = {
