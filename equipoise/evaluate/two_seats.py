@@ -19,7 +19,7 @@ from equipoise.games.base import Bimatrix, Game
 from equipoise.report.elements import Headline
 from equipoise.report.section import Section
 from equipoise.solvers.exploitability import nash_conv
-from equipoise.solvers.zero_sum import nash
+from equipoise.solvers.zero_sum import is_constant_sum, nash
 from equipoise.types import PlayerId
 
 
@@ -138,8 +138,7 @@ def _zero_sum(game: Game) -> Bimatrix:
             "evaluate: 'bimatrix' needs a finite game of two seats; "
             f"'{game.kind}' is not one"
         )
-    total_AM = payoffs.first_AM + payoffs.second_AM
-    if np.ptp(total_AM) > 1e-9 * max(1.0, float(np.abs(payoffs.first_AM).max())):
+    if not is_constant_sum(payoffs.first_AM, payoffs.second_AM):
         raise ConfigError(
             "evaluate: 'bimatrix' needs a constant-sum game, both seats' pay-offs "
             "adding up to the same everywhere: only there does the duality gap say "

@@ -8,12 +8,13 @@ component that runs it on the game of a population against itself.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from equipoise.component import Component
-from equipoise.errors import DataError
+from equipoise.errors import ConfigError, DataError
 
 IterateName = Literal["average", "last"]
 
@@ -28,11 +29,27 @@ class Solver(Component):
         "fictitious": "equipoise.solvers.fictitious:Fictitious",
         "mirror": "equipoise.solvers.mirror:Mirror",
         "gpo": "equipoise.solvers.gpo:GPO",
+        "projected_replicator": (
+            "equipoise.solvers.projected_replicator:ProjectedReplicator"
+        ),
+        "alpha_rank": "equipoise.solvers.alpha_rank:AlphaRank",
     }
 
     @abstractmethod
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
         """mixture_N, non-negative and summing to one."""
+
+    def solve_roles(self, payoffs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """A mixture for each role of a game in which every role has players of its own.
+
+        payoffs[r][i_1, …, i_R] is what role r gets. Raises ConfigError where this
+        solver knows populations that meet themselves only.
+        """
+        raise ConfigError(
+            f"solver '{self.kind}' solves a population against itself; for roles with "
+            "players of their own choose 'zero_sum', 'projected_replicator' or "
+            "'alpha_rank'"
+        )
 
 
 class Profile(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.optimize import linprog
 from equipoise.errors import ConfigError, EquipoiseError
 from equipoise.solvers.base import Solver, checked_payoff, span
 from equipoise.solvers.exploitability import nash_conv
+from equipoise.solvers.role_game import checked_role_payoffs
 
 
 def nash(payoff_AM: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
@@ -70,11 +72,32 @@ class ZeroSum(Solver):
         Raises ConfigError when the game is not constant-sum.
         """
         payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
-        largest = float(np.abs(payoff_NN).max())
-        if np.ptp(payoff_NN + payoff_NN.T) > 1e-9 * max(1.0, largest):
+        if not is_constant_sum(payoff_NN, payoff_NN.T):
             raise ConfigError(
                 "solver 'zero_sum' needs a constant-sum game, with payoff[i, j] + "
                 "payoff[j, i] the same for every pair; for other games choose 'replicator' "
                 "or 'multiplicative'"
             )
         return nash(payoff_NN)[0]
+
+    def solve_roles(self, payoffs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Both roles' mixtures at equilibrium.
+
+        Raises ConfigError unless there are two roles and what they get always adds up
+        to the same.
+        """
+        tensors = checked_role_payoffs(payoffs)
+        if len(tensors) != 2 or not is_constant_sum(tensors[0], tensors[1]):
+            raise ConfigError(
+                "solver 'zero_sum' needs two roles whose pay-offs always add up to the "
+                f"same (there are {len(tensors)} roles); for other games choose "
+                "'projected_replicator' or 'alpha_rank'"
+            )
+        row_A, column_M, _ = nash(tensors[0])
+        return [row_A, column_M]
+
+
+def is_constant_sum(first_AM: np.ndarray, second_AM: np.ndarray) -> bool:
+    """Whether both sides' pay-offs add up to the same in every cell."""
+    largest = max(float(np.abs(first_AM).max()), 1.0)
+    return bool(np.ptp(first_AM + second_AM) <= 1e-9 * largest)

@@ -47,13 +47,19 @@ FUNCTIONS = {
     ),
     "gpo with entropy": (lambda payoff_AM: gpo_with_entropy(payoff_AM, 4000), 0.06),
 }
-COMPONENTS = {kind: 1e-9 if kind == "zero_sum" else 0.025 for kind in Solver.KINDS}
+RANKINGS = {"alpha_rank"}  # no equilibria; tests/solvers/test_role_solvers.py
+COMPONENTS = {
+    kind: 1e-9 if kind == "zero_sum" else 0.025
+    for kind in Solver.KINDS
+    if kind not in RANKINGS
+}
 
 SHORT = {  # enough where a result is only compared with itself
     "multiplicative": {"steps": 500},
     "replicator": {"time": 50.0},
     "mirror": {"steps": 500},
     "gpo": {"rounds": 500},
+    "projected_replicator": {"steps": 500},
 }
 
 ROCK_PAPER_SCISSORS = np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]])

@@ -1,0 +1,166 @@
+"""α-rank: how much of the time evolution spends with each player, when now and then a
+mutant enters a population and either takes it over or dies out.
+
+It ranks the players of any game, with any number of roles, and is unique, where there
+may be many equilibria; it is no equilibrium: of rock, paper, scissors with unequal
+stakes each gets a third.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from equipoise.solvers.base import Solver, checked_payoff, checked_positive
+from equipoise.solvers.role_game import Mixtures, checked_role_payoffs
+
+POPULATION = 50
+"""Members of each population, as published."""
+EQUAL = 1e-14
+"""A difference of pay-offs up to which neither is better."""
+
+
+def fixation(
+    advantage: np.ndarray, alpha: float | None, members: int, epsilon: float
+) -> np.ndarray:
+    """The probability that one mutant takes over its population, element by element.
+
+    advantage: the mutant's pay-off less the residents'. With u = alpha·advantage it is
+    (1 − e^−u) / (1 − e^(−members·u)), and 1/members at u = 0. alpha None is the limit
+    of an infinite alpha, made irreducible: 1 − epsilon for an advantage, ½ for none,
+    epsilon for a disadvantage. Source: Omidshafiei et al. 2019, arXiv 1903.01373, the
+    fixation probability of its model of several populations.
+    """
+    advantage = np.asarray(advantage, float)
+    equal = np.abs(advantage) <= EQUAL
+    if alpha is None:
+        better = np.where(advantage > 0, 1 - epsilon, epsilon)
+        return np.where(equal, 0.5, better)
+    u = alpha * np.where(equal, 1.0, advantage)
+    size = np.abs(u)
+    # Of −u the same in powers of e^−|u|, which cannot overflow.
+    downwards = np.exp(-(members - 1) * size)
+    ratio = np.expm1(-size) / np.expm1(-members * size)
+    return np.where(equal, 1 / members, np.where(u > 0, ratio, ratio * downwards))
+
+
+def stationary(chain_SS: np.ndarray) -> np.ndarray:
+    """The stationary distribution, [S], of an irreducible chain; the diagonal of
+    chain_SS[from, to] is not read.
+
+    By the elimination of states without a subtraction, which keeps the digits of
+    probabilities however small. Raises ValueError where a state cannot be left towards
+    those before it (the chain is not irreducible, or a probability is below the
+    smallest number). Source: Grassmann, Taksar and Heyman 1985, Operations Research 33.
+    """
+    rates_SS = np.array(chain_SS, float)
+    for last in range(len(rates_SS) - 1, 0, -1):
+        leaving = rates_SS[last, :last].sum()
+        if not leaving > 0:
+            raise ValueError(
+                "the chain is not irreducible: some player is never replaced; choose a "
+                "smaller alpha"
+            )
+        rates_SS[:last, last] /= leaving
+        rates_SS[:last, :last] += np.outer(rates_SS[:last, last], rates_SS[last, :last])
+    weight_S = np.ones(len(rates_SS))
+    for state in range(1, len(rates_SS)):
+        weight_S[state] = weight_S[:state] @ rates_SS[:state, state]
+    return weight_S / weight_S.sum()
+
+
+def alpha_rank(
+    payoff_NN: np.ndarray,
+    *,
+    alpha: float | None = None,
+    members: int = POPULATION,
+    epsilon: float = 1e-6,
+) -> np.ndarray:
+    """The share of time, [N], with each player of one population that meets itself.
+
+    From s to r ≠ s with probability fixation(payoff[r, s] − payoff[s, r]) / (N − 1).
+    Args: alpha: strength of selection in 1/pay-off, None: its infinite limit; epsilon:
+    of that limit, the chance of a player that does worse. Raises ValueError for
+    pay-offs that are not square or not finite. Source: Omidshafiei et al. 2019, arXiv
+    1903.01373, with the local model of selection.
+    """
+    payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
+    checked_positive(alpha=alpha, members=members, epsilon=epsilon)
+    advantage_NN = payoff_NN.T - payoff_NN
+    return stationary(fixation(advantage_NN, alpha, members, epsilon))
+
+
+def alpha_rank_roles(
+    payoffs: Sequence[np.ndarray],
+    *,
+    alpha: float | None = None,
+    members: int = POPULATION,
+    epsilon: float = 1e-6,
+) -> np.ndarray:
+    """The share of time with each profile, [N_1, …, N_R], where each role has a
+    population of its own.
+
+    From one profile to another that differs in role r alone with probability
+    fixation(the gain of role r) / Σ_r (N_r − 1). payoffs: a tensor [N_1, …, N_R] for
+    each role; other args, and the source, as `alpha_rank`. Raises ValueError for
+    pay-offs that do not fit.
+    """
+    tensors = checked_role_payoffs(payoffs)
+    checked_positive(alpha=alpha, members=members, epsilon=epsilon)
+    shape = tensors[0].shape
+    chain_SS = np.zeros((tensors[0].size, tensors[0].size))
+    for profile in product(*map(range, shape)):
+        here = np.ravel_multi_index(profile, shape)
+        for role, tensor in enumerate(tensors):
+            line = (*profile[:role], slice(None), *profile[role + 1 :])
+            chance_N = fixation(tensor[line] - tensor[profile], alpha, members, epsilon)
+            there_N = np.arange(tensor.size).reshape(shape)[line]
+            moved_N = there_N != here
+            chain_SS[here, there_N[moved_N]] = chance_N[moved_N]
+    return stationary(chain_SS).reshape(shape)
+
+
+class AlphaRank(Solver):
+    """Mixtures by α-rank, for any pay-offs and any number of roles; a ranking, and no
+    equilibrium.
+    """
+
+    kind: Literal["alpha_rank"] = "alpha_rank"
+    alpha: float | None = Field(
+        None, gt=0, description="strength of selection, in 1/pay-off; null: infinite"
+    )
+    members: int = Field(
+        POPULATION, ge=2, description="of each population; read with an alpha"
+    )
+    epsilon: float = Field(
+        1e-6,
+        gt=0,
+        lt=0.5,
+        description="without an alpha: the chance that a player takes over which does "
+        "worse",
+    )
+
+    def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
+        """mixture_N of a population against itself.
+
+        Raises ValueError for pay-offs that are not square or not finite.
+        """
+        return alpha_rank(
+            payoff_NN, alpha=self.alpha, members=self.members, epsilon=self.epsilon
+        )
+
+    def solve_roles(self, payoffs: Sequence[np.ndarray]) -> Mixtures:
+        """For each role the share of time with each of its players, whatever the others
+        play. Raises ValueError for pay-offs that do not fit.
+        """
+        shares = alpha_rank_roles(
+            payoffs, alpha=self.alpha, members=self.members, epsilon=self.epsilon
+        )
+        roles = range(shares.ndim)
+        return [
+            shares.sum(tuple(other for other in roles if other != r)) for r in roles
+        ]
