@@ -1,0 +1,194 @@
+"""Games of OpenSpiel in text: dealt by their prompt, refereed and paid by the library."""
+
+from __future__ import annotations
+
+import pytest
+from judge_context import TestContext
+
+from equipoise.environments.text_games.answer_form import FORMS, named
+from equipoise.environments.text_games.deals import Deals
+from equipoise.environments.text_games.judge import GameOutcome
+from equipoise.environments.text_games.open_spiel import OpenSpiel
+from equipoise.environments.text_games.scripts import any_legal_move
+from equipoise.errors import ConfigError, DataError
+from equipoise.games.answers import Answers
+from equipoise.matches.base import Planned
+from equipoise.matches.play import play
+from equipoise.types import Match, Move, PlayerId
+
+pytest.importorskip("pyspiel")
+DEALS = Deals(count=40, held_out=0).load().training
+
+
+def played(game: OpenSpiel, answer, deals=DEALS) -> list[Match]:
+    """A match on each deal; `answer(view, seed)` is everybody's."""
+    player = PlayerId("policy")
+    planned = [
+        Planned(f"m{n}", 0, "train", deal, dict.fromkeys(game.seats, player), n)
+        for n, deal in enumerate(deals)
+    ]
+
+    def act(who, views, seeds):
+        texts = [answer(view, seed) for view, seed in zip(views, seeds, strict=True)]
+        return [text if isinstance(text, Move) else Move(text) for text in texts]
+
+    return play(planned, game, act)
+
+
+def judged(game: OpenSpiel, matches: list[Match], deals=DEALS) -> list:
+    judge = GameOutcome().at(TestContext(game))
+    return judge.judge(matches, {deal.id: deal for deal in deals})
+
+
+@pytest.mark.parametrize(
+    ("game", "total"),
+    [
+        (OpenSpiel(name="kuhn_poker"), 0),
+        (OpenSpiel(name="kuhn_poker", players=3), 0),
+        (OpenSpiel(name="leduc_poker"), 0),
+        (OpenSpiel(name="tic_tac_toe"), 0),
+        (OpenSpiel(name="matrix_rps"), 0),
+        (OpenSpiel(name="matrix_pd"), None),
+        (
+            OpenSpiel(name="repeated_game(stage_game=matrix_pd(),num_repetitions=3)"),
+            None,
+        ),
+        (OpenSpiel(name="goofspiel", parameters={"num_cards": 3}), 0),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_games_are_played_to_their_end_and_paid_by_the_library(game, total):
+    game.check()
+    matches = played(game, any_legal_move)
+    assert len({tuple(t.move.text for t in match.turns) for match in matches}) > 1
+    for judgement in judged(game, matches):
+        score = judgement.by_seat("score")
+        assert list(score) == list(game.seats)
+        assert total is None or sum(score.values()) == pytest.approx(total)
+        assert judgement.by_seat("illegal") == dict.fromkeys(game.seats, 0)
+        assert sum(judgement.by_seat("win").values()) == pytest.approx(1)
+
+
+def test_a_deal_is_the_same_for_everybody_and_deals_differ():
+    game = OpenSpiel()
+    first, again = played(game, any_legal_move), played(game, any_legal_move)
+    assert first == again
+    cards = {match.turns[0].view.messages[-1].content for match in first}
+    assert len(cards) == 3, "each of the three cards is dealt to player 0"
+    other = played(OpenSpiel(dice=1), any_legal_move)
+    assert [m.turns[0].view for m in other] != [m.turns[0].view for m in first]
+
+
+def test_kuhn_poker_pays_the_winner_of_the_showdown():
+    game = OpenSpiel()
+    [match] = played(game, lambda view, seed: "bet", DEALS[:1])
+    [judgement] = judged(game, [match], DEALS[:1])
+    texts = [turn.view.messages[0].content for turn in match.turns]
+    order = ["jack", "queen", "king"]
+    cards = [next(c for c in order if f"card: {c}" in text) for text in texts]
+    first_wins = order.index(cards[0]) > order.index(cards[1])
+    assert judgement.score("player 0", "score") == (2 if first_wins else -2)
+
+
+def test_moves_of_others_stay_hidden_where_all_move_at_once():
+    game = OpenSpiel(name="matrix_rps")
+    [match] = played(game, lambda view, seed: "paper", DEALS[:1])
+    assert [turn.seat for turn in match.turns] == ["player 0", "player 1"]
+    first, second = (turn.view.messages[0].content for turn in match.turns)
+    assert first.replace("player 0.", "player 1.") == second
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_an_illegal_move_is_asked_again_and_then_loses(retries):
+    game = OpenSpiel(retries=retries)
+    [match] = played(game, lambda view, seed: "I fold", DEALS[:1])
+    assert len(match.turns) == 1 + retries
+    if retries:
+        last = match.turns[-1].view.messages
+        assert last[-2].content == "I fold"
+        assert "no legal move" in last[-1].content
+    [judgement] = judged(game, [match], DEALS[:1])
+    assert judgement.by_seat("score") == {"player 0": -2, "player 1": 2}
+    assert judgement.by_seat("illegal") == {"player 0": 1 + retries, "player 1": 0}
+
+
+def test_an_illegal_move_may_be_replaced_by_a_random_one():
+    game = OpenSpiel(illegal="random")
+    matches = played(game, lambda view, seed: "hm")
+    assert {len(match.turns) for match in matches} == {2, 3}
+    judgements = judged(game, matches)
+    assert {sum(j.by_seat("illegal").values()) for j in judgements} == {2, 3}
+
+
+def test_a_failed_move_ends_the_match_and_pays_nobody():
+    game = OpenSpiel()
+    failed = Move("", "error", error="no room")
+    [match] = played(game, lambda view, seed: failed, DEALS[:1])
+    [judgement] = judged(game, [match], DEALS[:1])
+    assert judgement.scores is None
+    assert judgement.reason == "player 0 did not move: no room"
+
+
+def test_a_match_that_another_version_recorded_is_not_paid():
+    game = OpenSpiel()
+    matches = played(game, any_legal_move)
+    [judgement] = judged(OpenSpiel(rules="Other rules."), matches[:1])
+    assert judgement.scores is None
+    assert "recorded with another version" in judgement.reason
+
+
+@pytest.mark.parametrize(
+    ("form", "answer", "move"),
+    [
+        ("whole", " Bet. ", "Bet."),
+        ("whole", "  ", None),
+        ("bracket", "I [pass]? No: [bet]", "[bet]"),
+        ("bracket", "bet", None),
+        ("tagged", "<move>pass</move> or <move> bet </move>", "bet"),
+        ("boxed", "so \\boxed{bet}", "bet"),
+        ("boxed", "\\boxed{", None),
+    ],
+)
+def test_moves_are_read_from_answers(form, answer, move):
+    assert FORMS[form].read(answer) == move
+    if move is not None:
+        assert named(move, ["pass", "bet"]) == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_written_move_is_read_again(form):
+    game = OpenSpiel(form=form)
+    write = game.answer_form.write
+    matches = played(game, lambda view, seed: write(any_legal_move(view, seed)))
+    for judgement in judged(game, matches):
+        assert sum(judgement.by_seat("illegal").values()) == 0
+    assert game.answer_form.instruction in matches[0].turns[0].view.messages[0].content
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"name": "kuhn"}, "did you mean 'kuhn_poker'?"),
+        ({"players": 11}, "kuhn_poker is played by 2 to 10, not by 11"),
+        ({"name": "tic_tac_toe", "players": 3}, "played by 2, not by 3"),
+        ({"parameters": {"plyers": 3}}, "no setting 'plyers'; did you mean 'players'?"),
+        ({"name": "nfg_game"}, "nfg_game"),
+        ({"name": "mfg_garnet", "players": 1}, "no game of single players"),
+    ],
+)
+def test_a_game_that_cannot_be_played_is_refused(settings, message):
+    with pytest.raises(ConfigError) as error:
+        OpenSpiel(**settings).check()
+    assert message in str(error.value)
+
+
+def test_a_template_must_state_the_moves(tmp_path):
+    template = tmp_path / "asked.txt"
+    template.write_text("{{ state }}")
+    with pytest.raises(DataError, match="the placeholder 'moves' is missing"):
+        OpenSpiel(text=str(template)).check()
+
+
+def test_the_judge_refuses_other_games():
+    with pytest.raises(ConfigError, match="judges the games open_spiel and textarena"):
+        GameOutcome().at(TestContext(Answers()))
