@@ -243,7 +243,10 @@ class Component(Settings):
         """
         kinds = cls.known_kinds()
         if kind not in kinds and ":" not in kind:
+            module, dot, name = kind.rpartition(".")
             hint = nearest(kind, list(kinds))
+            if dot and module and name:
+                hint = f"a part of your own is named as '{module}:{name}'"
             raise PydanticCustomError(
                 "unknown_kind",
                 "unknown kind '{kind}'; {hint}",

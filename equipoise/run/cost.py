@@ -20,7 +20,7 @@ from equipoise.learners.fine_tuning_settings import FineTuningSettings
 from equipoise.learners.launch import Launch
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.models.encoding import NoRoom
-from equipoise.models.loading import Description, describe
+from equipoise.models.loading import LONGEST, Description, describe
 from equipoise.models.machine import machine_memory, program_memory
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
@@ -93,6 +93,7 @@ def costs(
     """
     prompts, notes = _prompts(config.prompts, config.seed)
     estimates: list[CostEstimate] = []
+    cut: dict[str, str] = {}
     tried: dict[str, CostEstimate] = {}
     for name in config.learning:
         player = config.playing[name]
@@ -103,13 +104,19 @@ def costs(
         if key not in tried:
             judge = config.judge_of(name)
             tried[key] = _estimate(player, trainer, judge, prompts, work)
+        room = (player.max_length or LONGEST) - tried[key].mean_prompt_tokens
+        if room < player.max_new_tokens:
+            cut[name] = (
+                f"players.{name}: max_new_tokens is {player.max_new_tokens}, but "
+                f"max_length leaves {room:.0f} tokens behind a prompt of mean length"
+            )
         estimates.append(replace(tried[key], learners=(name,)))
     grouped: dict[CostEstimate, tuple[str, ...]] = {}
     for estimate in estimates:
         alike = replace(estimate, learners=())
         grouped[alike] = (*grouped.get(alike, ()), *estimate.learners)
     merged = (replace(cost, learners=names) for cost, names in grouped.items())
-    return tuple(merged), notes
+    return tuple(merged), (*notes, *cut.values())
 
 
 def _estimate(
@@ -121,6 +128,7 @@ def _estimate(
     program = program_memory() if device.type == "cpu" else 0
     size = describe(player.model, player.lora)
     prompt = prompt_tokens(player, prompts)
+    player = bounded(player, prompt)
     tokens = prompt + player.max_new_tokens
     shape = work_shape(player, trainer, prompt, work)
     from equipoise.models.trial import try_model
@@ -180,6 +188,13 @@ def _prompts(source: Prompts, seed: int) -> tuple[list[Prompt], tuple[str, ...]]
     dice = seeds.generator(seed, "plan")
     chosen = dice.permutation(len(prompts))[:SAMPLE].tolist()
     return [prompts[i] for i in chosen], ()
+
+
+def bounded(player: Local, prompt: float) -> Local:
+    """The player with no more new tokens than its context has behind `prompt` tokens."""
+    room = (player.max_length or LONGEST) - round(prompt)
+    most = max(1, min(player.max_new_tokens, room))
+    return player.model_copy(update={"max_new_tokens": most})
 
 
 def work_shape(player: Local, trainer: Learner, prompt: float, work: Work) -> WorkShape:

@@ -21,10 +21,17 @@ from equipoise.learners.base import Learner
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.models.adapters import Lora
-from equipoise.models.loading import LONGEST, Description, describe
+from equipoise.models.loading import Description, describe
 from equipoise.players.local import Local
 from equipoise.run.config import RunConfig
-from equipoise.run.cost import Work, advice, sampling_bytes, training_bytes, work_shape
+from equipoise.run.cost import (
+    Work,
+    advice,
+    bounded,
+    sampling_bytes,
+    training_bytes,
+    work_shape,
+)
 
 READING = 16  # bytes for each hidden number of a token of a prompt that is read
 NOTHING = Work(1, 1, 1, 1, 1, 1, 1)
@@ -72,7 +79,7 @@ class _Estimate:
                     carried = self._trainer(name, player).carried_precision()
                     self._players[name] = player.carrying(carried)
             if name in self._players:
-                self._players[name] = self._bounded(self._players[name])
+                self._players[name] = bounded(self._players[name], prompt)
 
     def play(self) -> Iterator[PhaseMemory]:
         """Of playing, on each device."""
@@ -158,12 +165,6 @@ class _Estimate:
         size, trainer = self._size(player), self._trainer(name, player)
         kept = trainer.kept(size.parameters, player.lora is not None)
         return kept + 12.0 * size.trainable
-
-    def _bounded(self, player: Local) -> Local:
-        """The player with no more new tokens than fit behind a prompt."""
-        longest = player.max_length or LONGEST
-        most = max(1, min(player.max_new_tokens, longest - round(self._prompt)))
-        return player.model_copy(update={"max_new_tokens": most})
 
     def _trainer(self, name: str, player: Local) -> Learner:
         trainer = self._config.learner_of(name)

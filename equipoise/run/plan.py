@@ -14,6 +14,7 @@ from equipoise import seeds
 from equipoise.evaluate.base import EvaluationPlan, Workload
 from equipoise.learners.base import Learner
 from equipoise.matches.base import MatchContext, Seatings
+from equipoise.models.loading import LONGEST
 from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
@@ -337,4 +338,6 @@ def _past(learner: PlayerId) -> list[PlayerId]:
 
 def _new_tokens(player: Player) -> int:
     """The longest answer of a language model in tokens; 0 for other players."""
-    return player.max_new_tokens if isinstance(player, Local | Endpoint) else 0
+    if isinstance(player, Local):
+        return min(player.max_new_tokens, player.max_length or LONGEST)
+    return player.max_new_tokens if isinstance(player, Endpoint) else 0

@@ -59,6 +59,7 @@ def on(path: object, *further: str) -> list[str]:
         ("loss={kind: dpo, eta: 1}", ["loss", "unknown key 'eta'"]),
         ("learner.learning_rate=1/3", ["learner", "learning_rate", "number", "'1/3'"]),
         ("generations=-1", ["generations", "greater than or equal to 0"]),
+        ("judge=my_module.MyJudge", ["judge", "'my_module:MyJudge'"]),
         ("judge=no.such.module:Judge", ["judge", "cannot import"]),
         ("judge=equipoise.games.answers:Answers", ["judge", "not a Judge"]),
         ("loss=null", ["loss", "needs one"]),

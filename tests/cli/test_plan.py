@@ -94,6 +94,18 @@ def test_a_plan_reads_the_prompts(command):
     assert done.code == 2 and "none.jsonl: no such file" in done.err
 
 
+def test_answers_are_counted_no_longer_than_the_context(command):
+    tiny = settings(policy__max_new_tokens=4000)
+    done = command("plan", "quickstart", *QUICK, *tiny, "--json")
+    assert done.code == 0, done.err
+    facts = done.facts
+    context = 128  # the recipe's max_length
+    assert facts["counts"]["sampled_tokens_at_most"] == (
+        context * facts["counts"]["answers"]
+    )
+    assert "players.policy: max_new_tokens is 4000" in done.err
+
+
 @pytest.mark.parametrize(("most", "ages"), [(1, [2, 2]), (3, [3, 1])])
 def test_best_responses_are_foreseen_at_their_longest(most, ages):
     turns = BestResponse(
