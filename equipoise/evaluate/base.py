@@ -123,6 +123,11 @@ class Arena(Protocol):
         """
         ...
 
+    @property
+    def player_of_role(self) -> Mapping[str, str]:
+        """role -> the name of the player that has it, where the schedule says so."""
+        ...
+
     def past(self, player: PlayerId) -> list[PlayerId]:
         """The generations of `player` up to itself that were measured, newest first."""
         ...
@@ -201,6 +206,7 @@ class Evaluation(Component):
         "held_out": "equipoise.evaluate.held_out:HeldOut",
         "finite": "equipoise.evaluate.finite:Finite",
         "bimatrix": "equipoise.evaluate.two_seats:TwoSeats",
+        "meta_game": "equipoise.evaluate.meta_game:MetaGame",
         "sets": "equipoise.evaluate.sets_only:SetsOnly",
     }
 
@@ -233,6 +239,12 @@ class Evaluation(Component):
 
     def meets_the_past(self, game: Game) -> bool:
         """Whether it lets past generations play anew, so that their weights have to stay."""
+        return False
+
+    def solves(self, game: Game) -> bool:
+        """Whether it finds the league's mixture at equilibrium in this game, or one for
+        each role.
+        """
         return False
 
     def check(

@@ -82,6 +82,10 @@ class HeldOut(Evaluation):
         """Where the game's seats differ; else recorded answers are compared."""
         return has_roles(game)
 
+    def solves(self, game: Game) -> bool:
+        """Where all seats are of one league."""
+        return not has_roles(game)
+
     def check(
         self,
         game: Game,

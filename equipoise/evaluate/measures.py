@@ -96,7 +96,8 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     generation; the run fills it in), `scores` (player -> its mean held-out score), the
     watched numbers `score`, `best_score`, `win_rate` and `exploitability`, and of the
     league of all `players` its `payoff` table [N, N], the share of its
-    `cyclic_triples`, and its equilibrium `mixture`.
+    `cyclic_triples`, and its equilibrium `mixture`; where each role has a league of its
+    own, `role_mixtures`: role -> its mixture.
     """
 
     card_note: ClassVar[str] = ""
@@ -111,6 +112,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     exploitability: float | None = None
     payoff: list[list[float]] = []
     mixture: dict[str, float] = {}
+    role_mixtures: dict[str, dict[str, float]] = {}
     cyclic_triples: float | None = None
 
     @classmethod

@@ -48,6 +48,8 @@ class TrainingBatch:
     other_players: the run's other players by name, as they were when this generation
         of the loop began, even if they have learned since.
     player_of_role: role -> the player that has it, where the schedule says so.
+    met: role -> whom the learner may meet in it, with weights, where the schedule draws
+        opponents from a mixture.
     episodes, turns: what the learner's moves were paid, and the moves.
     state: the folder of a policy trainer's state, where other processes update it.
     resources: what is open in this process, to share a base with those who play.
@@ -69,6 +71,7 @@ class TrainingBatch:
     past_weights: list[Path | None] = field(default_factory=list)
     other_players: dict[str, OtherPlayer] = field(default_factory=dict)
     player_of_role: dict[str, str] = field(default_factory=dict)
+    met: dict[str, list[tuple[OtherPlayer, float]]] = field(default_factory=dict)
     episodes: list[Episode] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     state: Path | None = None
@@ -90,6 +93,7 @@ class Learner(Component):
     KINDS: ClassVar = {
         "tabular": "equipoise.learners.tabular:TabularLearner",
         "proximal": "equipoise.learners.proximal:Proximal",
+        "best_reply": "equipoise.learners.best_reply:BestReply",
         "sft": "equipoise.learners.sft:SFT",
         "preference": "equipoise.learners.preference:Preference",
         "policy_gradient": "equipoise.learners.policy_gradient:PolicyGradient",

@@ -13,6 +13,7 @@ from equipoise.games.base import Game
 from equipoise.types import PlayerId, Prompt
 
 Seatings = list[tuple[Prompt, dict[str, PlayerId]]]
+Weighted = list[tuple[PlayerId, float]]  # players with weights that add up to one
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,11 @@ class Schedule(Component):
         "mixture": "equipoise.matches.league:Mixture",
         "prioritised": "equipoise.matches.league:Prioritised",
         "roles": "equipoise.matches.roles:Roles",
+        "psro": "equipoise.matches.psro:PSRO",
     }
+
+    by_mixture: ClassVar[bool] = False
+    """Whether it needs the mixture that the evaluation makes of the league."""
 
     @property
     def remembers(self) -> bool:
@@ -102,6 +107,14 @@ class Schedule(Component):
         by_name = {player.name: player for player in players}
         self.check(game, list(by_name))
         return {role: by_name[name] for role, name in self.player_of_role.items()}
+
+    def opponents(
+        self, learner: PlayerId, match_context: MatchContext
+    ) -> Mapping[str, Weighted]:
+        """role -> the mixture of players that `learner` meets in it, for learners that
+        answer a mixture exactly; empty where the schedule draws from none.
+        """
+        return {}
 
     @abstractmethod
     def seatings(

@@ -146,6 +146,11 @@ class RunArena:
         """The generations of `player` up to itself that were measured, newest first."""
         return self._roster.measured(player)
 
+    @property
+    def player_of_role(self) -> Mapping[str, str]:
+        """role -> the name of the player that has it, where the schedule says so."""
+        return self._config.schedule.player_of_role
+
     def seated(self, t: int) -> Mapping[str, PlayerId]:
         """role -> the player that has it in generation t.
 

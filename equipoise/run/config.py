@@ -148,6 +148,12 @@ class RunConfig(RunFields):
             [self.judge_of(name) for name in self.measured],
             tests=self.prompts.test > 0,
         )
+        if self.schedule.by_mixture and not evaluation.solves(self.game):
+            raise ValueError(
+                f"schedule: '{self.schedule.kind}' draws from the league's mixture, and "
+                f"evaluate: {evaluation.kind} finds none in game '{self.game.kind}'; "
+                "set evaluate: meta_game"
+            )
         self._check_sets()
 
     def _check_sets(self) -> None:
@@ -257,6 +263,11 @@ class RunConfig(RunFields):
                 f"keep: evaluate: {self.evaluate.kind}, as it is set, lets measured "
                 "generations play again, "
                 "so all must be kept"
+            )
+        if self.schedule.by_mixture:
+            raise ValueError(
+                f"keep: schedule: {self.schedule.kind} lets measured generations play "
+                "again, so all must be kept"
             )
         if self.loss is not None and self.loss.memory > self.keep:
             raise ValueError(

@@ -85,8 +85,11 @@ class Contexts:
 
 
 def _mixture(measures: Measures) -> dict[PlayerId, float]:
-    weights = measures.mixture.items()
-    return {PlayerId.parse(name): weight for name, weight in weights}
+    """Of one league, or of each role's, whose players have different names."""
+    weights = dict(measures.mixture)
+    for mixture in measures.role_mixtures.values():
+        weights |= mixture
+    return {PlayerId.parse(name): weight for name, weight in weights.items()}
 
 
 def _win_rates(measures: Measures) -> dict[tuple[PlayerId, PlayerId], float]:

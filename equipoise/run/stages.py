@@ -107,7 +107,15 @@ class RunStages:
                 config, ledger, parts, memory, resources, recorder, monitor, answers
             ),
             Training(
-                run, roster, population, live, recorder, monitor, trackers, sharing
+                run,
+                roster,
+                population,
+                contexts,
+                live,
+                recorder,
+                monitor,
+                trackers,
+                sharing,
             ),
             RunArena(config, ledger, roster, population, recorder, contexts, parts),
             BenchmarkMeasurement(run, population, recorder, contexts, monitor),

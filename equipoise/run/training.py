@@ -26,6 +26,7 @@ from equipoise.learners.fine_tuning_settings import FineTuningSettings
 from equipoise.learners.hand_over import compare, has_probes
 from equipoise.players.base import TokenScorer
 from equipoise.players.population import Population
+from equipoise.run.contexts import Contexts
 from equipoise.run.directory import RunDirectory
 from equipoise.run.executors.sharing import Sharing, UnderWay
 from equipoise.run.live_learners import LiveLearners
@@ -51,6 +52,7 @@ class Training:
         run: RunDirectory,
         roster: Roster,
         population: Population,
+        contexts: Contexts,
         live: LiveLearners,
         recorder: Recorder,
         monitor: Monitor,
@@ -62,6 +64,7 @@ class Training:
         self._ledger = run.ledger
         self._roster = roster
         self._population = population
+        self._contexts = contexts
         self._live = live
         self._recorder = recorder
         self._monitor = monitor
@@ -298,6 +301,7 @@ class Training:
             opponent_rejected_KB=rejected_KB,
             other_players=self._other_players(learner, t),
             player_of_role=dict(self._config.schedule.player_of_role),
+            met=self._met(learner, t),
             past_weights=[
                 self._population.home(old) if old.generation else None for old in past
             ],
@@ -342,12 +346,30 @@ class Training:
         if self._config.learner_of(learner.name).needs != "game":
             return {}
         return {
-            other.name: OtherPlayer(
-                self._config.players[other.name], self._population.weights(other)
-            )
+            other.name: self._other_player(other)
             for other in self._roster.players(t)
             if other.name != learner.name
         }
+
+    def _met(
+        self, learner: PlayerId, t: int
+    ) -> dict[str, list[tuple[OtherPlayer, float]]]:
+        """role -> whom the schedule's mixture seats there in generation t, for learners
+        that learn from the game itself.
+        """
+        if self._config.learner_of(learner.name).needs != "game":
+            return {}
+        schedule = self._config.schedule
+        opponents = schedule.opponents(learner, self._contexts.match(t))
+        return {
+            role: [(self._other_player(player), weight) for player, weight in mixture]
+            for role, mixture in opponents.items()
+        }
+
+    def _other_player(self, player: PlayerId) -> OtherPlayer:
+        return OtherPlayer(
+            self._config.players[player.name], self._population.weights(player)
+        )
 
 
 def _unread(line: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 from pydantic import Field
 
-from equipoise.environments.red_team.cross_play_table import cross_play
+from equipoise.environments.red_team.cross_play_table import MetaGame, cross_play
 from equipoise.environments.red_team.game import ADVERSARY, DEFENDER
 from equipoise.environments.red_team.held_out_matches import (
     HeldOutMatches,
@@ -71,6 +71,10 @@ class RedTeaming(Evaluation):
         return workload(run_plan, self.crossplay, self.transfer, self.judge)
 
     def meets_the_past(self, game: Game) -> bool:
+        """Where there is cross-play."""
+        return self.crossplay > 0
+
+    def solves(self, game: Game) -> bool:
         """Where there is cross-play."""
         return self.crossplay > 0
 
@@ -167,6 +171,7 @@ class RedTeaming(Evaluation):
                 forgetting=result.forgetting,
                 cycling=result.cycling,
                 meta_game=result.meta_game,
+                role_mixtures=_mixtures(result.meta_game),
             )
         transfer = {
             player.name: _success(matches.attacks(adversary, player, self.crossplay))
@@ -183,6 +188,13 @@ class RedTeaming(Evaluation):
                     f"evaluate.transfer: there is no player '{name}' that does not learn"
                 )
         return [by_name[name] for name in self.transfer]
+
+
+def _mixtures(game: MetaGame | None) -> dict[str, dict[str, float]]:
+    """role -> the equilibrium mixture over its generations."""
+    if game is None:
+        return {}
+    return {ADVERSARY: game.adversary, DEFENDER: game.defender}
 
 
 def _success(matches: Sequence[JudgedMatch]) -> Estimate:

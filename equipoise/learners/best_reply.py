@@ -1,0 +1,100 @@
+"""The exact best response of a finite game: the move that gains most against whom the
+schedule's mixture seats opposite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from equipoise.errors import ConfigError
+from equipoise.games.base import Game
+from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
+from equipoise.players.base import Player
+from equipoise.players.tabular import Tabular, log_softmax, write_policy
+
+NEVER = -1000.0
+"""Nats of a move that is never made: a double rounds its probability to 0."""
+
+
+class BestReply(Learner):
+    """One generation: the pure best reply to the mixture that the schedule lets the
+    learner meet, the first of several that gain the same.
+
+    For tabular players of a game of two seats. Without roles the game is the
+    symmetrised one, in which a player takes either seat half of the time. Needs a
+    schedule with a mixture, such as psro. Source: the oracle of Lanctot et al. 2017,
+    arXiv 1711.00832; with an exact solver the double oracle of McMahan, Gordon and Blum
+    2003, ICML.
+    """
+
+    kind: Literal["best_reply"] = "best_reply"
+    needs: ClassVar = "game"
+    by_loss: ClassVar[bool] = False
+
+    def faults(self, player: Player, game: Game) -> Iterator[str]:
+        """That the player is not tabular, or the game has no two matrices."""
+        if not isinstance(player, Tabular):
+            yield f"'best_reply' trains tabular players, not '{player.kind}'"
+        if game.bimatrix() is None:
+            yield f"'best_reply' needs a finite game of two seats; '{game.kind}' is none"
+
+    def learn(self, batch: TrainingBatch) -> dict[str, float]:
+        """Write the next policy; returns `value`, what it gets against the mixture, and
+        `gain`, how much more than the policy before, in units of pay-off.
+
+        Raises ConfigError for a schedule, players or a game that do not fit.
+        """
+        reward_A = rewards(batch)
+        start = batch.player
+        assert isinstance(start, Tabular), "`faults` said so"
+        before_A = start.logits_A(batch.weights, len(reward_A))
+        best = int(reward_A.argmax())
+        logits_A = np.full(len(reward_A), NEVER)
+        logits_A[best] = 0.0
+        write_policy(batch.output, logits_A)
+        before = float(np.exp(log_softmax(before_A)) @ reward_A)
+        facts = {"value": float(reward_A[best]), "gain": float(reward_A[best]) - before}
+        batch.log({"steps": 1, **facts})
+        return facts
+
+
+def rewards(batch: TrainingBatch) -> np.ndarray:
+    """What each of the learner's moves gets on average against whom it may meet, [A]."""
+    game = batch.game.bimatrix()
+    if game is None or not batch.met:
+        raise ConfigError(
+            "learner: 'best_reply' answers the mixture of a finite game's league; set "
+            "schedule: psro"
+        )
+    first, second = (batch.game.role(seat) for seat in batch.game.seats)
+    own_AM = {first: game.first_AM, second: game.second_AM.T}
+    sizes = {first: len(game.actions[0]), second: len(game.actions[1])}
+    opposite = {first: second, second: first}
+    own = [role for role in own_AM if opposite[role] in batch.met]
+    rows = [
+        own_AM[role] @ mean_policy(batch.met, opposite[role], sizes[opposite[role]])
+        for role in own
+    ]
+    if len({len(row) for row in rows}) > 1:
+        raise ConfigError(
+            "learner: 'best_reply' of one league needs seats with the same moves; give "
+            "each role a player (schedule.roles)"
+        )
+    return np.mean(rows, axis=0)
+
+
+def mean_policy(
+    met: Mapping[str, Sequence[tuple[OtherPlayer, float]]], role: str, size: int
+) -> np.ndarray:
+    """The mixture over moves, [size], that a mixture over tabular players comes to."""
+    policy_M = np.zeros(size)
+    for (player, weights), weight in met[role]:
+        if not isinstance(player, Tabular):
+            raise ConfigError(
+                f"learner: 'best_reply' answers tabular players, not '{player.kind}'"
+            )
+        policy_M += weight * np.exp(log_softmax(player.logits_A(weights, size)))
+    return policy_M

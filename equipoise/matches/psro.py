@@ -1,0 +1,157 @@
+"""Policy-space response oracles: whoever learns meets the mixture that the solver made
+of the others' leagues, so that what it becomes is a best response to it.
+
+The league of a player are its generations that were measured; between two measurements
+the mixture stays as it is, and `evaluate.every` generations are the budget of a best
+response, which begins from the newest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from equipoise import seeds
+from equipoise.games.base import Game
+from equipoise.matches.base import MatchContext, Seatings, Weighted
+from equipoise.matches.roles import Roles
+from equipoise.types import PlayerId, Prompt
+
+
+class PSRO(Roles):
+    """Every learner whose turn it is meets, on each prompt, opponents drawn from the
+    mixture at equilibrium of the league as it was last measured.
+
+    With `roles` each role has a player and a league of its own, and a learner meets the
+    mixtures of the other roles; `raw` and `replay` are as in `roles`. Without, all
+    players are one league whose members may take any seat: in a game of several roles a
+    learner takes each in turn, in a game of one role half of the seats. A role without
+    a known mixture is played by its newest player. Source: policy-space response
+    oracles, Lanctot et al. 2017, arXiv 1711.00832, algorithm 1.
+    """
+
+    kind: Literal["psro"] = "psro"  # pyright: ignore[reportIncompatibleVariableOverride]
+    roles: dict[str, str] = Field(
+        default_factory=dict,
+        description="role -> the player that plays it; empty: one league of all "
+        "players, who take any seat",
+    )
+
+    by_mixture: ClassVar[bool] = True
+
+    @model_validator(mode="after")
+    def _own_leagues(self) -> PSRO:
+        if self.shared:
+            raise ValueError(
+                "shared: each role has a league of its own; for one league that takes "
+                "every seat leave roles empty"
+            )
+        if not self.roles and (self.raw or self.replay):
+            raise ValueError("raw and replay: are read with roles only")
+        return self
+
+    def opponents(
+        self, learner: PlayerId, match_context: MatchContext
+    ) -> Mapping[str, Weighted]:
+        """role -> whom `learner` may meet in it, with weights that add up to one."""
+        if not self.roles:
+            league = (*match_context.players, *match_context.history)
+            mixture = _weighted(league, match_context) or [(learner, 1.0)]
+            return dict.fromkeys(match_context.game.roles, mixture)
+        by_name = {player.name: player for player in match_context.players}
+        mixtures = {}
+        for role, name in self.roles.items():
+            if name == learner.name:
+                continue
+            everyone = (*match_context.players, *match_context.history)
+            league = [player for player in everyone if player.name == name]
+            newest = [(by_name[name], 1.0)]
+            mixtures[role] = _weighted(league, match_context) or newest
+        return mixtures
+
+    def seatings(
+        self, prompts: Sequence[Prompt], match_context: MatchContext
+    ) -> Seatings:
+        """`samples` matches for each prompt and learner.
+
+        Raises ConfigError for roles or players that there are not.
+        """
+        turn = match_context.turn or [p.name for p in match_context.learning]
+        learners = [p for p in match_context.learning if p.name in turn]
+        seatings: Seatings = []
+        for learner in learners:
+            if self.roles and learner.name not in self.roles.values():
+                continue
+            alone = replace(match_context, turn=[learner.name])
+            if self.roles:
+                matches = super().seatings(prompts, alone)
+            else:
+                matches = self._anywhere(prompts, learner, match_context)
+            seatings += self._met(matches, learner, match_context)
+        return seatings
+
+    def _anywhere(
+        self, prompts: Sequence[Prompt], learner: PlayerId, match_context: MatchContext
+    ) -> Seatings:
+        """The learner's seats alone, in turn."""
+        game = match_context.game
+        return [
+            (prompt, dict.fromkeys(_own_seats(game, prompt, i), learner))
+            for i, prompt in enumerate(list(prompts) * self.samples)
+        ]
+
+    def _met(
+        self, matches: Seatings, learner: PlayerId, match_context: MatchContext
+    ) -> Seatings:
+        """The matches with everybody but `learner` drawn from the mixtures, one draw a
+        role.
+        """
+        game = match_context.game
+        draws = {
+            role: _drawn(mixture, len(matches), match_context.seed, learner, role)
+            for role, mixture in self.opponents(learner, match_context).items()
+        }
+        return [
+            (
+                prompt,
+                {
+                    seat: learner
+                    if seats.get(seat) == learner
+                    else draws[game.role(seat)][i]
+                    for seat in game.seats_for(prompt)
+                },
+            )
+            for i, (prompt, seats) in enumerate(matches)
+        ]
+
+
+def _weighted(league: Sequence[PlayerId], match_context: MatchContext) -> Weighted:
+    """Those of the league that the mixture holds, their weights adding up to one."""
+    weights = {player: match_context.mixture.get(player, 0.0) for player in league}
+    total = sum(weights.values())
+    return [(player, w / total) for player, w in weights.items() if w > 0]
+
+
+def _drawn(
+    mixture: Weighted, size: int, seed: int, learner: PlayerId, role: str
+) -> list[PlayerId]:
+    players = [player for player, _ in mixture]
+    weight_N = np.array([weight for _, weight in mixture])
+    rng = seeds.generator(seed, "psro", learner, role)
+    draws = rng.choice(len(players), size=size, p=weight_N / weight_N.sum())
+    return [players[draw] for draw in draws]
+
+
+def _own_seats(game: Game, prompt: Prompt, i: int) -> Sequence[str]:
+    """The learner's seats in the i-th match: one of them in turn, or half of them where
+    all have the same role.
+    """
+    seats = game.seats_for(prompt)
+    if len(game.roles) > 1:
+        return [seats[i % len(seats)]]
+    half = (len(seats) + 1) // 2
+    return seats[half:] if i % 2 and len(seats) > 1 else seats[:half]
