@@ -12,7 +12,7 @@ RUNS := $(VENV)/.runs#   set up to run
 TESTS := $(VENV)/.tests# set up to test
 DOCS := $(VENV)/.docs#   set up to build the site
 
-.PHONY: quickstart smollm2 test long live recipes slow check bench soak docs world clean
+.PHONY: quickstart smollm2 test long live recipes slow check mutants bench soak docs world clean
 
 quickstart: $(RUNS)  ## train the built-in tiny model against its own past, and report
 	$(BIN)/equipoise run quickstart --out runs/quickstart --overwrite
@@ -45,6 +45,9 @@ check: $(TESTS)       ## style, types, the import law and plain names
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/python -m pytest tests/test_import_law.py tests/test_words.py
+
+mutants: $(TESTS)     ## planted bugs, and which of them the tests notice: half an hour on two cores
+	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants.py
 
 bench: $(TESTS)       ## every benchmark, short settings (see docs/lab.md for the long ones)
 	$(BIN)/python -m benchmarks

@@ -9,8 +9,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+import hypothesis
 import pytest
 
+# Nothing is timed: an example that is first to import scipy, or meets a busy machine,
+# is as good as any other.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 os.environ.setdefault(
     "OMP_NUM_THREADS", "1"
 )  # the tests run side by side; threads that spin would slow all of them

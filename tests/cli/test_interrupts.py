@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from small import FINITE, SMALL, settings, start
+from small import FINITE, SMALL, settings, start, wait_for_record
 
 PROC = Path("/proc")
 RUNS = {
@@ -80,8 +80,7 @@ def test_what_was_recorded_can_be_resumed_after_two(tmp_path, command):
         *["run", FINITE[0], *settings(generations=9000), "--out", "run"],
         cwd=tmp_path,
     )
-    while process.poll() is None and not (tmp_path / "run/players/policy/4").exists():
-        time.sleep(0.02)
+    wait_for_record(process, tmp_path / "run", "3/measure")
     for _ in range(2):
         process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
