@@ -136,7 +136,7 @@ class OpenSpiel(TextGame):
 
     def moves(self, prompt: Prompt) -> dict[str, int]:
         """As many as the longest match has, with every retry."""
-        most = self.spiel.max_game_length() * (1 + self.retries)
+        most: int = self.spiel.max_game_length() * (1 + self.retries)
         return dict.fromkeys(self.seats, most)
 
     def table(self, prompt: Prompt) -> SpielTable:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 KINDS: Mapping[str, Mapping[str, str]] = {
     "Game": {
         "open_spiel": "equipoise.environments.text_games.open_spiel:OpenSpiel",
+        "textarena": "equipoise.environments.text_games.text_arena:TextArena",
     },
     "Judge": {
         "game_outcome": "equipoise.environments.text_games.judge:GameOutcome",
