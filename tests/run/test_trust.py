@@ -106,7 +106,14 @@ def test_the_current_folder_is_not_on_the_import_path(begun, monkeypatch, how):
 def test_a_strangers_run_is_played_with_consent_alone(begun, command, monkeypatch):
     run = as_a_stranger(begun, monkeypatch)
     shutil.rmtree(begun.parent)
-    for verb in (["resume", run, "--directory", "."], ["judge", run, "--with", "gold"]):
+    for verb in (
+        ["resume", run, "--directory", "."],
+        ["judge", run, "--with", "gold"],
+        ["serve", run, "--port", "0"],
+        ["chat", run],
+        ["evaluate", run, "--on", "gsm8k"],
+        ["crossplay", run, run],
+    ):
         done = command(*verb)
         assert done.code == 2 and "--trust" in done.err
         for named in ("mine:Mine", "mine:answer", "the key in A_KEY to 127.0.0.1:9"):
