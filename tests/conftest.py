@@ -55,12 +55,21 @@ def pytest_runtest_setup(item):
 
 
 LOADED = pytest.StashKey[int]()  # how many modules were loaded at the last freeze
+ORACLES = Path(__file__).parent / "oracles"
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
 @pytest.fixture(scope="session")
-def golden():
-    """golden("name.json") -> the parsed vectors."""
+def oracle():
+    """oracle("name.json") -> what an oracle of this repository computed."""
+    return lambda name: json.loads((ORACLES / name).read_text())
+
+
+@pytest.fixture(scope="session", params=["own", "shared"])
+def golden(request, oracle):
+    """golden("name.json") -> vectors from a published formula: of this repository's own
+    oracles, and of a second source in the same form where that lies beside the checkout.
+    """
 
     def load(name: str):
         path = SHARED / "golden" / name
@@ -68,7 +77,7 @@ def golden():
             pytest.skip(f"golden vectors are absent: {path}")
         return json.loads(path.read_text())
 
-    return load
+    return oracle if request.param == "own" else load
 
 
 @pytest.fixture(scope="session")

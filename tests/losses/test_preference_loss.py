@@ -101,6 +101,80 @@ def test_distances():
     assert torch.isfinite(sigmoid(torch.tensor([-1e4, 1e4]), 1.0)).all()
 
 
+# -- every member by its paper
+
+
+def test_every_member_is_its_papers_formula(oracle):
+    given = oracle("preference_losses.json")
+
+    def column(pairs, side):
+        return torch.tensor([pair[side] for pair in pairs], dtype=torch.float64)
+
+    for case in given["losses"]:
+        loss = PreferenceLoss.build(case["settings"])
+        opponents = loss.opponents(PAST)
+        past = [given["past"][str(player.generation)] for player, _ in opponents]
+        none_KB = torch.zeros(0, len(given["policy"]), dtype=torch.float64)
+        chosen_KB, rejected_KB = (
+            torch.stack([column(pairs, side) for pairs in past]) if past else none_KB
+            for side in (0, 1)
+        )
+        batch = PairBatch(
+            column(given["policy"], 0),
+            column(given["policy"], 1),
+            chosen_KB,
+            rejected_KB,
+            column(given["tokens"], 0),
+            column(given["tokens"], 1),
+            column(given["scores"], 0),
+            column(given["scores"], 1),
+            torch.tensor([weight for _, weight in opponents], dtype=torch.float64),
+        )
+        expected_B = torch.tensor(case["rows"], dtype=torch.float64)
+        message = str(case["settings"])
+        torch.testing.assert_close(
+            loss.rows(batch), expected_B, msg=lambda m, of=message: f"{of}: {m}"
+        )
+    kinds = {case["settings"]["kind"] for case in given["losses"]}
+    assert kinds == set(PreferenceLoss.KINDS)
+
+
+def test_what_a_reward_is_worth_and_when_a_pair_is_right():
+    """Logged, and learned by nobody; a pair at margin 0 is not yet right."""
+    one_B = torch.ones(2, dtype=torch.float64)
+    loss = PreferenceLoss.build({"kind": "dpo", "beta": 0.5})
+    logged = loss.logged(
+        make_batch(
+            loss,
+            2,
+            policy_chosen_B=torch.tensor([-1.0, -3.0], dtype=torch.float64),
+            policy_rejected_B=torch.tensor([-2.0, -3.0], dtype=torch.float64),
+            opponent_chosen_KB=-4 * one_B[None],
+            opponent_rejected_KB=-4 * one_B[None],
+        )
+    )
+    assert logged["chosen_reward"].tolist() == [1.5, 0.5]
+    assert logged["rejected_reward"].tolist() == [1.0, 0.5]
+    assert logged["accuracy"].tolist() == [1.0, 0.0]
+
+
+def test_the_released_member_scales_its_rewards_and_nothing_else():
+    settings = {"kind": "mnpo_released", "length": "sum"}
+    loss, louder = (PreferenceLoss.build({**settings, "beta": b}) for b in (1.0, 3.0))
+    batch = make_batch(loss)
+    assert torch.equal(loss.rows(batch), louder.rows(batch))
+    for name in ("chosen_reward", "rejected_reward"):
+        torch.testing.assert_close(
+            3 * loss.logged(batch)[name], louder.logged(batch)[name]
+        )
+
+
+def test_a_history_has_as_many_generations_as_are_set():
+    settings = {"kind": "mnpo_released", "weights": [1, 1, 1], "max_history": 2}
+    loss = PreferenceLoss.build({**settings, "ratio": 0.2})
+    assert [player.generation for player, _ in loss.opponents(PAST)] == [0, 3, 2]
+
+
 # -- the released loss
 
 
@@ -203,6 +277,10 @@ def test_released_loss_normalises_over_the_histories_present():
     assert released_mnpo(policy_B, reference_B, history_KB[:0], **shares).tolist() == [
         1.0
     ]
+    # Without a history its share falls away; the reference does not get it.
+    halved = {**shares, "ratio": 0.5}
+    far_B = torch.tensor([8.0])
+    assert released_mnpo(policy_B, far_B, history_KB[:0], **halved).tolist() == [25.0]
 
 
 def test_released_loss_refuses_missing_and_empty_weights():
