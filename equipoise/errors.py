@@ -9,7 +9,8 @@
         ├── ConfigError             a key, kind or value of the configuration
         ├── DataError               a file or a row of it
         ├── ModelError              a model or tokenizer that cannot be used
-        ├── RunError                a run directory: missing, busy, of another version
+        ├── RunError                a run directory: missing, of another version
+        │   └── RunBusy             another process holds its lock
         └── NoSignal                nothing to learn from: all ties, all unjudged
 
 A message names what is wrong, where, and what to do. The command line prints the
@@ -64,6 +65,10 @@ class ModelError(UserError):
 
 class RunError(UserError):
     """A run directory that is missing, busy, or of another version."""
+
+
+class RunBusy(RunError):  # noqa: N818
+    """Another process holds a run's lock."""
 
 
 class NoSignal(UserError):  # noqa: N818

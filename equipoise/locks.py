@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from equipoise.errors import RunError
 
@@ -17,7 +17,7 @@ UNSUPPORTED = (
 )
 
 
-def lock(file: IO[str], *, shared: bool = False, wait: bool = True) -> None:
+def lock(file: IO[Any], *, shared: bool = False, wait: bool = True) -> None:
     """Lock an open file, alone or `shared` with others.
 
     Raises BlockingIOError where another process holds it and `wait` is false, RunError

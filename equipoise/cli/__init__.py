@@ -51,6 +51,7 @@ VERBS = (
     "traces",
     "serve",
     "chat",
+    "vote",
     "sampler",
     "doctor",
 )

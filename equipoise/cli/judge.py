@@ -27,7 +27,8 @@ def judge(
         ),
     ],
     part: Annotated[
-        Literal["train", "held_out", "test"], typer.Option(help="which matches")
+        Literal["train", "held_out", "test", "people"],
+        typer.Option(help="which matches; people: what they voted on"),
     ] = "held_out",
     generation: Annotated[
         int | None,

@@ -25,17 +25,19 @@ def rate(
         ),
     ] = "",
     of: Annotated[
-        Literal["matches", "league"] | None,
+        Literal["matches", "league", "votes"] | None,
         typer.Option(
             help="matches: the players, by their training matches; league: every "
-            "generation, by held-out pay-offs",
-            show_default="matches, where several players met in training",
+            "generation, by held-out pay-offs; votes: every generation, by people's",
+            show_default="votes, for --judge human; matches, where several players met "
+            "in training",
         ),
     ] = None,
     judge: Annotated[
         str,
         typer.Option(
-            help="whose judgements count, as the ledger names the judge",
+            help="whose judgements count, as the ledger names the judge; human: "
+            "people's votes",
             show_default="the run's",
         ),
     ] = "",
@@ -65,9 +67,11 @@ def rate(
 
 def _print(rerating: Rerating) -> None:
     for t, rated in enumerate(rerating.ratings):
-        when = f"after generation {t}"
-        if rerating.rated_by == "league":
-            when = "of the league"
+        when = {
+            "matches": f"after generation {t}",
+            "league": "of the league",
+            "votes": "by people's votes",
+        }[rerating.rated_by]
         _print_table(f"{rerating.kind} {when}", rated)
     if rerating.warning:
         typer.echo(f"warning: {rerating.warning}")

@@ -54,7 +54,7 @@ class BradleyTerry(Ratings):
             return []
         if self.prior == 0:
             _finite_or_raise(counts)
-        strength_N = _fit(counts, self.prior)
+        strength_N = fit(counts, self.prior)
         se_N = _standard_error(counts, self.prior, strength_N)
         points = self.scale / np.log(10)
         value_N = self.mean + points * (strength_N - strength_N.mean())
@@ -62,7 +62,7 @@ class BradleyTerry(Ratings):
         return ranked(counts.names, value_N, value_N - half_N, value_N + half_N)
 
 
-def _fit(counts: Counts, prior: float) -> np.ndarray:
+def fit(counts: Counts, prior: float) -> np.ndarray:
     """strength_N in nats relative to the prior's average player (any origin when prior is 0)."""
     import evalica  # here, since it imports pandas, which takes a second
     import pandas
@@ -91,16 +91,26 @@ def _fit(counts: Counts, prior: float) -> np.ndarray:
     return strength[:players] - (strength[players] if prior else 0.0)
 
 
+def fisher_information(
+    counts: Counts, prior: float, strength_N: np.ndarray
+) -> np.ndarray:
+    """The information [N, N] on the strengths, of the games and of the prior's, per nat²."""
+    wins_NN = counts.win_NN + counts.tie_NN / 2
+    chance_NN = expit(strength_N[:, None] - strength_N[None, :])
+    # Against the prior's average player, whose strength is 0.
+    chance_N = expit(strength_N)
+    shared_NN = (wins_NN + wins_NN.T) * chance_NN * (1 - chance_NN)
+    own_N = shared_NN.sum(1) + prior * chance_N * (1 - chance_N)
+    return np.diag(own_N) - shared_NN
+
+
 def _standard_error(counts: Counts, prior: float, strength_N: np.ndarray) -> np.ndarray:
     """Standard errors, in nats, of the strengths relative to their mean."""
     wins_NN = counts.win_NN + counts.tie_NN / 2
     games_NN = wins_NN + wins_NN.T
     chance_NN = expit(strength_N[:, None] - strength_N[None, :])
-    # Against the prior's average player, whose strength is 0.
     chance_N = expit(strength_N)
-    shared_NN = games_NN * chance_NN * (1 - chance_NN)
-    own_N = shared_NN.sum(1) + prior * chance_N * (1 - chance_N)
-    information_NN = np.diag(own_N) - shared_NN
+    information_NN = fisher_information(counts, prior, strength_N)
     covariance_NN = np.linalg.pinv(information_NN, hermitian=True)
     gradient_N = (wins_NN - games_NN * chance_NN).sum(1) + prior * (0.5 - chance_N)
     centre_NN = np.eye(len(strength_N)) - 1 / len(strength_N)

@@ -21,7 +21,7 @@ from equipoise.ratings.base import Ratings
 from equipoise.run.config import RunConfig
 from equipoise.run.contexts import Contexts
 from equipoise.run.directory import RunDirectory
-from equipoise.run.ledger import Ledger
+from equipoise.run.ledger import MEETING, Ledger
 from equipoise.run.memory import Memory
 from equipoise.run.monitor import Monitor
 from equipoise.run.prompt_parts import MADE, PromptParts
@@ -29,8 +29,6 @@ from equipoise.run.recorder import Recorder
 from equipoise.run.roster import Roster
 from equipoise.solvers.base import Solver
 from equipoise.types import Match, PlayerId, Prompt, Turn, record_id
-
-MEETING = "meeting"  # the `game` of matches that set recorded answers beside each other
 
 PlayerScores = dict[str, list[float | None]]
 

@@ -23,13 +23,13 @@ from equipoise.evaluate.benchmarks.records import (
 )
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.players.population import Population
-from equipoise.run.arena import MEETING
 from equipoise.run.benchmark_answers import PART
 from equipoise.run.benchmark_asking import BenchmarkAsking
 from equipoise.run.benchmarks import SOURCE, STAGE, log, stage_key
 from equipoise.run.contexts import Contexts
 from equipoise.run.database import to_json
 from equipoise.run.directory import RunDirectory
+from equipoise.run.ledger import MEETING
 from equipoise.run.monitor import Monitor
 from equipoise.run.recorder import Recorder, most_common
 from equipoise.types import (

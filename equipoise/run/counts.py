@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from equipoise.evaluate.records import StageRecord
-from equipoise.run.arena import MEETING
 from equipoise.run.directory import RunDirectory
+from equipoise.run.ledger import MEETING
 from equipoise.run.stage_times import stage_times, total_seconds
 
 # The game's name stands before the turns of a record, so that these stay unread.
@@ -18,7 +18,7 @@ def counts(run: RunDirectory, stages: Sequence[StageRecord]) -> dict[str, int | 
     """What was played, judged and learned from; a name that ends in "share" is a share."""
     records = run.ledger.counts()
     ((side_by_side,),) = run.ledger.rows(
-        "SELECT count(*) FROM matches WHERE split IN ('held_out', 'benchmark') "
+        "SELECT count(*) FROM matches WHERE split IN ('held_out', 'benchmark', 'people') "
         f"AND {IS_MEETING}"
     )
     judged = [stage.facts for stage in stages if stage.stage == "judge"]

@@ -8,6 +8,7 @@ metrics.jsonl   one line a measurement, each with the stage that wrote it; for t
                 watch: the ledger has the lines of finished stages
 report.html     written when the run ends, or by `equipoise report`
 logs/           what went wrong, with tracebacks; the files of trackers
+people/         what people said of answers, and how they played (docs/people.md)
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import yaml
 
 from equipoise import __version__
 from equipoise.component import FREE
-from equipoise.errors import ConfigError, RunError, UserError
+from equipoise.errors import ConfigError, RunBusy, RunError, UserError
 from equipoise.files import make_folder, replace, sync_tree, write_text
 from equipoise.locks import check_locks, check_writable, lock
 from equipoise.run import consent, recipes
@@ -35,6 +36,7 @@ from equipoise.run.consent import Reach
 from equipoise.run.database import damaged_records
 from equipoise.run.ledger import Ledger
 from equipoise.run.ledger_place import LEDGER, delete, ledger_elsewhere
+from equipoise.run.people.adopting import adopt_votes
 from equipoise.run.renamed import renamed
 from equipoise.run.unchanged import SETTINGS, check_unchanged
 from equipoise.user_parts import only_reading
@@ -201,6 +203,7 @@ class RunDirectory:
             run.agree(trust, announce)
             consent.record_parts(run.ledger, run.config)
             run._restore_metrics()
+            adopt_votes(folder, run.ledger, run.config.utility)
             yield run
 
     @classmethod
@@ -249,7 +252,7 @@ class RunDirectory:
             except BlockingIOError as error:
                 file.seek(0)
                 holder = file.read().strip() or "unknown"
-                raise RunError(
+                raise RunBusy(
                     f"{folder}: in use by another process ({holder})"
                 ) from error
             file.truncate(0)

@@ -11,9 +11,8 @@ from statistics import fmean
 
 import msgspec
 
-from equipoise.run.arena import MEETING
 from equipoise.run.directory import RunDirectory
-from equipoise.run.ledger import Ledger
+from equipoise.run.ledger import MEETING, Ledger
 from equipoise.run.tables import Row
 from equipoise.types import Judgement, Match, Pair, PlayerId, Prompt
 

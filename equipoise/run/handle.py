@@ -37,7 +37,7 @@ from equipoise.run.page import page
 from equipoise.run.playing import Played, explain_devices, play_out
 from equipoise.run.progress import progress as progress_of
 from equipoise.run.publishing import hub_repository
-from equipoise.run.rejudge import Rejudgement, rejudge
+from equipoise.run.rejudge import JudgedPart, Rejudgement, rejudge
 from equipoise.run.rerate import RatedBy, Rerating, rerate
 from equipoise.run.summary import Summary, summary
 from equipoise.run.tables import Frame, frame
@@ -233,11 +233,11 @@ class Run:
         """Rate the players anew, from the records alone; nothing is written.
 
         Args: by: a kind of rating or its settings, None: the run's; settings: of the
-        rating, `{"k": 8}`; of: "matches" (the players, by training matches) or "league"
-        (every generation, by held-out pay-offs), None: matches where several players
-        met; judge: whose judgements of matches count, "" for the run's own.
+        rating, `{"k": 8}`; of: "matches" (the players, by training matches), "league"
+        (every generation, by held-out pay-offs) or "votes" (by people's), None: matches
+        where several players met; judge: whose judgements count, "" for the run's own.
         """
-        _one_of(of, ("matches", "league"), "of")
+        _one_of(of, get_args(RatedBy), "of")
         ratings = (
             None if by is None else recipes.component(Ratings, by, settings, "--by")
         )
@@ -249,7 +249,7 @@ class Run:
         judge: str | Mapping[str, Any] | Judge | type[Judge],
         settings: recipes.Overrides = (),
         *,
-        part: Part = "held_out",
+        part: JudgedPart = "held_out",
         generation: int | None = None,
         progress: bool = True,
     ) -> Rejudgement:
@@ -261,7 +261,7 @@ class Run:
         """
         from equipoise.report.terminal import Display, show_notes
 
-        _one_of(part, PARTS, "part")
+        _one_of(part, get_args(JudgedPart), "part")
         other = recipes.component(Judge, judge, settings, "--with")
         with (
             RunDirectory.open(self.path, self.trust, show_notes) as run,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ COUNTED = (
 )
 
 
+MEETING = "meeting"  # the `game` of matches that set recorded answers beside each other
 WITHIN = "within"  # the fact that names the stage around one that is inside another
 
 
@@ -106,6 +107,15 @@ class Ledger(Database):
             for match, judgement in judgements
         )
         self._insert("judgements", 7, rows)
+
+    def grow_judgements(self, judgements: Iterable[tuple[Match, Judgement]]) -> None:
+        """Record judgements in place of those of the same id, which have fewer votes."""
+        made = list(judgements)
+        self.add_judgements(made)
+        query = "UPDATE judgements SET judged = ?, record = ? WHERE id = ?"
+        rows = [(j.scores is not None, to_json(j), j.id) for _, j in made]
+        with self.transaction() as db:
+            db.executemany(query, rows)
 
     def add_pairs(self, pairs: Iterable[Pair], learner: PlayerId) -> None:
         """Record what `learner` is taught this generation."""
@@ -279,14 +289,18 @@ class Ledger(Database):
         """The judgements of these matches, by match id: of the judge of that name, or
         the newest one.
         """
-        query = "SELECT record FROM judgements WHERE match IN ({ids}) ORDER BY rowid"
-        decode = msgspec.json.Decoder(Judgement).decode
-        judgements = (decode(record) for (record,) in self._rows_among(query, matches))
         return {
             judgement.match: judgement
-            for judgement in judgements
+            for judgement in self.every_judgement_of(matches)
             if judge is None or judgement.judge == judge
         }
+
+    def every_judgement_of(self, matches: Iterable[str]) -> Iterator[Judgement]:
+        """The judgements of these matches by all judges, in order of writing."""
+        query = "SELECT record FROM judgements WHERE match IN ({ids}) ORDER BY rowid"
+        decode = msgspec.json.Decoder(Judgement).decode
+        for (record,) in self._rows_among(query, matches):
+            yield decode(record)
 
     def unjudged(self) -> int:
         """How many judgements have no scores."""

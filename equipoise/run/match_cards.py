@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from equipoise.evaluate.measures import History, Measures
 from equipoise.evaluate.records import StageRecord
 from equipoise.report.cards import CardAnswer, MatchCard
-from equipoise.run.arena import MEETING
 from equipoise.run.directory import RunDirectory
 from equipoise.run.history import measures_type, prompts
+from equipoise.run.ledger import MEETING
 from equipoise.types import Judgement, Match
 
 CARDS = 400  # matches shown, unless a caller wants fewer

@@ -39,13 +39,14 @@ from equipoise.report.training_ratings import (
     training_ratings_section,
 )
 from equipoise.run import sampled_matches
-from equipoise.run.arena import MEETING
 from equipoise.run.benchmarks import against_start
 from equipoise.run.counts import counts, dropped
 from equipoise.run.directory import RunDirectory
 from equipoise.run.history import SAMPLE, history, measures_type, records
+from equipoise.run.ledger import MEETING
 from equipoise.run.losses import losses
 from equipoise.run.match_cards import CARDS, match_cards
+from equipoise.run.people.standing import people_sections
 from equipoise.run.stage_times import stage_times
 
 UNJUDGED = 0.02  # share of the answers above which the page says so first
@@ -76,6 +77,7 @@ def page(
         benchmarks_section(list(against_start(run.ledger))),
         *_training(run, measured, recorded, size),
         *_judges(run, recorded, size),
+        *people_sections(run),
         losses_section(list(losses(run))),
         counts_section(totals, dropped(recorded.stages)),
         cost_section(

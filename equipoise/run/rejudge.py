@@ -13,11 +13,15 @@ from equipoise.errors import RunError
 from equipoise.evaluate.agreement import Agreement, agreement_between
 from equipoise.evaluate.judge_report import JudgeReport, judge_report
 from equipoise.judges.base import Judge
-from equipoise.run.arena import MEETING, RunArena
+from equipoise.run.arena import RunArena
 from equipoise.run.directory import RunDirectory
+from equipoise.run.history import prompts as prompts_of
+from equipoise.run.ledger import MEETING
 from equipoise.run.monitor import Monitor, Silent
-from equipoise.run.prompt_parts import MADE
+from equipoise.run.people.votes import PEOPLE
 from equipoise.types import Judgement, Match
+
+JudgedPart = Literal["train", "held_out", "test", "people"]
 
 
 @dataclass(frozen=True)
@@ -42,15 +46,17 @@ class Rejudgement:
 def rejudge(
     run: RunDirectory,
     judge: Judge,
-    split: Literal["train", "held_out", "test"] = "held_out",
+    split: JudgedPart = "held_out",
     generation: int | None = None,
     monitor: Monitor | None = None,
 ) -> Rejudgement:
     """Have `judge` judge a run's matches; nothing is played, and the judgements are
     recorded beside the run's.
 
-    Args: generation: of one generation only, None: of all. Raises RunError where there
-    are no such matches, NoSignal where too few of them could be judged.
+    Args: split: whose matches; "people": what people voted on, two answers at a time,
+    so that `agreement` is with people; generation: of one generation only, None: of
+    all. Raises RunError where there are no such matches, NoSignal where too few of them
+    could be judged.
     """
     matches = _matches(run, split, generation)
     judgements = _judged(run, judge, split, matches, monitor or Silent())
@@ -71,12 +77,16 @@ def rejudge(
 
 
 def _matches(run: RunDirectory, split: str, generation: int | None) -> list[Match]:
-    """The matches that were played, oldest generation first."""
+    """The matches that were played, oldest generation first; of those that people
+    decided, the answers side by side.
+    """
     played = [
         match
         for match in run.ledger.matches(split, generation)
-        if match.game != MEETING
+        if (match.game == MEETING) == (split == PEOPLE)
     ]
+    if not played and split == PEOPLE:
+        raise RunError(f"{run.folder}: nobody has voted yet")
     if not played:
         where = "" if generation is None else f" in generation {generation}"
         raise RunError(f"{run.folder}: no {split.replace('_', '-')} matches{where}")
@@ -92,11 +102,7 @@ def _judged(
 ) -> list[Judgement]:
     """The judge's judgement of each match, recorded as they come."""
     arena = RunArena.of(run, monitor)
-    prompts = {
-        prompt.id: prompt
-        for part in (split, MADE)
-        for prompt in run.ledger.prompts(part)
-    }
+    prompts = prompts_of(run, {match.prompt for match in matches})
     judgements: list[Judgement] = []
     for t in sorted({match.generation for match in matches}):
         of_generation = [match for match in matches if match.generation == t]

@@ -20,8 +20,10 @@ from equipoise.run.arena import RunArena
 from equipoise.run.directory import RunDirectory
 from equipoise.run.duels import duels
 from equipoise.run.monitor import Silent
+from equipoise.run.people.standing import people_votes
+from equipoise.run.people.votes import HUMAN
 
-RatedBy = Literal["matches", "league"]
+RatedBy = Literal["matches", "league", "votes"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class Rerating:
 
     `rated_by` "matches": `ratings` holds the players' ratings after each generation's
     training matches; "league": one list, of every generation of every player, by
-    held-out pay-offs. `warning` is empty, or says why a single number misleads.
+    held-out pay-offs; "votes": one list, of every generation that people voted on.
+    `warning` is empty, or says why a single number misleads.
     """
 
     rated_by: RatedBy
@@ -47,13 +50,16 @@ def rerate(
 ) -> Rerating:
     """Rate a run's players anew.
 
-    Args: ratings: how, None: as the run does; rated_by: None: by matches where several
+    Args: ratings: how, None: as the run does, and by Bradley–Terry where people voted;
+    rated_by: None: by people's votes for the judge `human`, by matches where several
     players met in training, else the league; judge: whose judgements of the matches,
     by its name in the ledger, "" for the run's own.
 
     Raises RunError where nothing is there to rate by, ConfigError for a judge of the
     league, or an evaluation that keeps no held-out matches.
     """
+    if rated_by == "votes" or (rated_by is None and judge == HUMAN):
+        return _by_votes(run, ratings, judge)
     if rated_by is None:
         several = len(run.config.players) > 1
         rated_by = "matches" if several and run.ledger.stages("rate") else "league"
@@ -64,6 +70,20 @@ def rerate(
             "--judge: the league is rated by the judge that measured it; use --of matches"
         )
     return _league(run, ratings or run.config.league_ratings)
+
+
+def _by_votes(run: RunDirectory, ratings: Ratings | None, judge: str) -> Rerating:
+    """The ratings of every generation of a player that people voted on."""
+    if judge not in ("", HUMAN):
+        raise ConfigError(f"--of votes: people voted, not '{judge}'")
+    votes = people_votes(run, ratings)
+    if votes is None:
+        raise RunError(
+            f"{run.folder}: nobody has voted yet; `equipoise vote {run.folder}` asks people"
+        )
+    kind = "bradley_terry" if ratings is None else ratings.kind
+    warning = "" if votes.ratings else "every vote is on two answers of one player"
+    return Rerating("votes", kind, (tuple(votes.ratings),), warning)
 
 
 def _by_matches(run: RunDirectory, ratings: Ratings, judge: str) -> Rerating:

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -84,28 +85,37 @@ def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette
                 methods=["GET"],
             ),
         ],
-        middleware=[Middleware(AccessCheck, token=token)],
-        exception_handlers={
-            Problem: _problem,
-            HTTPException: _http,
-            Exception: _failure,
-        },
         lifespan=lifespan,
+        **guarded(token, frozenset({"/health"})),
     )
     app.router.redirect_slashes = False
     return app
 
 
+def guarded(token: str | None, free: frozenset[str]) -> dict[str, Any]:
+    """What every application has: its access check, which the paths in `free` do
+    without, and errors in the protocol's shape.
+    """
+    return {
+        "middleware": [Middleware(AccessCheck, token=token, free=free)],
+        "exception_handlers": {
+            Problem: _problem,
+            HTTPException: _http,
+            Exception: _failure,
+        },
+    }
+
+
 class AccessCheck:
     """Lets requests in that carry the token; where there is none, those from this machine."""
 
-    def __init__(self, app: ASGIApp, token: str | None) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, token: str | None, free: frozenset[str]) -> None:
+        self._app, self._free = app, free
         self._expected = None if token is None else f"bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer it with an error."""
-        if scope["type"] == "http" and scope["path"] != "/health":
+        if scope["type"] == "http" and scope["path"] not in self._free:
             try:
                 self._check(Request(scope))
             except Problem as problem:
@@ -122,7 +132,7 @@ class AccessCheck:
             raise Problem(
                 401,
                 "wrong or missing token: send Authorization: Bearer TOKEN, "
-                "with the token that `equipoise serve` printed",
+                "with the token that the server printed when it was started",
                 "invalid_api_key",
                 None,
                 {"www-authenticate": "Bearer"},

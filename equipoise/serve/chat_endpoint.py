@@ -8,12 +8,12 @@ from contextlib import aclosing
 from equipoise.serve.answers import answers
 from equipoise.serve.chat_request import ChatRequest, read_request
 from equipoise.serve.completion import ChatCompletion
-from equipoise.serve.endpoint import Endpoint
+from equipoise.serve.endpoint import ModelEndpoint
 from equipoise.serve.engine import Piece
 from equipoise.serve.protocol import Reply
 
 
-class ChatEndpoint(Endpoint):
+class ChatEndpoint(ModelEndpoint):
     """Answers chats."""
 
     async def _reply(self, body: bytes, reply: Reply) -> None:

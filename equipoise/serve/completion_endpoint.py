@@ -11,12 +11,12 @@ from equipoise.serve.completion_request import (
     CompletionRequest,
     read_completion_request,
 )
-from equipoise.serve.endpoint import Endpoint
+from equipoise.serve.endpoint import ModelEndpoint
 from equipoise.serve.engine import Piece
 from equipoise.serve.protocol import Reply
 
 
-class CompletionEndpoint(Endpoint):
+class CompletionEndpoint(ModelEndpoint):
     """Goes on with texts, or says how likely they are."""
 
     async def _reply(self, body: bytes, reply: Reply) -> None:

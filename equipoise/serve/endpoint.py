@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 class Endpoint(ABC):
     """An ASGI application that answers requests to one path."""
 
-    def __init__(self, catalogue: Catalogue, limits: Limits, gate: Gate) -> None:
-        self._catalogue, self._limits, self._gate = catalogue, limits, gate
+    def __init__(self, limits: Limits, gate: Gate) -> None:
+        self._limits, self._gate = limits, gate
 
     @abstractmethod
     async def _reply(self, body: bytes, reply: Reply) -> None:
@@ -78,6 +78,14 @@ class Endpoint(ABC):
         raise Problem(
             413, f"a request has at most {most} bytes here", "request_too_large"
         )
+
+
+class ModelEndpoint(Endpoint):
+    """An endpoint that asks a model."""
+
+    def __init__(self, catalogue: Catalogue, limits: Limits, gate: Gate) -> None:
+        super().__init__(limits, gate)
+        self._catalogue = catalogue
 
 
 def _timed_out(message: str) -> Problem:

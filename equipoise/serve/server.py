@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import uvicorn
+from starlette.applications import Starlette
 
 from equipoise.errors import ConfigError
 from equipoise.serve.app import create, is_loopback
@@ -55,17 +56,31 @@ def listen(host: str, port: int) -> socket.socket:
 
 def url(host: str, listening: socket.socket) -> str:
     """The base URL that clients are given."""
+    return f"{_address(host, listening)}/v1"
+
+
+def page_url(host: str, listening: socket.socket, token: str | None) -> str:
+    """The address of a page, with the token where it is not sent along: after a #."""
+    return f"{_address(host, listening)}/{f'#{token}' if token else ''}"
+
+
+def _address(host: str, listening: socket.socket) -> str:
     name = f"[{host}]" if ":" in host else host
-    return f"http://{name}:{listening.getsockname()[1]}/v1"
+    return f"http://{name}:{listening.getsockname()[1]}"
 
 
 def configured(
     catalogue: Catalogue, limits: Limits, token: str | None, grace: int
 ) -> uvicorn.Config:
     """The HTTP server's settings; arguments as of `serve`."""
+    return bounded(create(catalogue, limits, token), limits, grace)
+
+
+def bounded(app: Starlette, limits: Limits, grace: int) -> uvicorn.Config:
+    """The HTTP server's settings for an application of ours."""
     connection: Any = partial(BoundedConnection, limits)
     return uvicorn.Config(
-        create(catalogue, limits, token),
+        app,
         http=connection,
         ws="none",
         log_level="warning",
@@ -83,9 +98,13 @@ def serve(
     grace: int,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM; what is under way then has `grace` seconds."""
-    server = uvicorn.Server(configured(catalogue, limits, token, grace))
+    run(configured(catalogue, limits, token, grace), listening)
+
+
+def run(config: uvicorn.Config, listening: socket.socket) -> None:
+    """Serve until Ctrl-C or SIGTERM."""
     try:
-        server.run(sockets=[listening])
+        uvicorn.Server(config).run(sockets=[listening])
     except KeyboardInterrupt:
         # uvicorn has finished what was under way, and passes on the signal.
         return

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from equipoise.serve.endpoint import Endpoint
+from equipoise.serve.endpoint import ModelEndpoint
 from equipoise.serve.engine import TextEngine
 from equipoise.serve.protocol import Reply
 from equipoise.serve.request_body import Body, read_object, validated
@@ -27,7 +27,7 @@ class DetokenizeRequest(Body):
     tokens: list[int] = Field(fail_fast=True)
 
 
-class TokenizerEndpoint(Endpoint):
+class TokenizerEndpoint(ModelEndpoint):
     """An endpoint that needs a model's tokenizer alone."""
 
     async def _engine(self, model: str | None) -> TextEngine:

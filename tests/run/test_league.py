@@ -12,9 +12,10 @@ from equipoise.cli.rate import rate
 from equipoise.errors import ConfigError, UserError
 from equipoise.players.population import Population
 from equipoise.run import recipes
-from equipoise.run.arena import MEETING, RunArena
+from equipoise.run.arena import RunArena
 from equipoise.run.directory import RunDirectory
 from equipoise.run.duels import duels
+from equipoise.run.ledger import MEETING
 from equipoise.run.loop import league
 from equipoise.run.monitor import Silent
 from equipoise.run.stages import RunStages

@@ -9,10 +9,10 @@ from equipoise.evaluate.records import Records
 from equipoise.report.html import render
 from equipoise.report.section import Cards, Figure, Table, Tiles
 from equipoise.run import recipes, sampled_matches
-from equipoise.run.arena import MEETING
 from equipoise.run.counts import counts
 from equipoise.run.directory import RunDirectory
 from equipoise.run.history import history, records
+from equipoise.run.ledger import MEETING
 from equipoise.run.match_cards import match_cards
 from equipoise.run.page import headlines, page
 

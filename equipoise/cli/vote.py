@@ -1,0 +1,54 @@
+"""`equipoise vote RUN`: people compare the players' answers, on a page."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from equipoise.cli.page_options import Host, NoToken, Port, TokenEnv, opened_at
+from equipoise.options import Json, RunFolder, Trust
+
+
+def vote(
+    folder: RunFolder,
+    part: Annotated[
+        Literal["held_out", "train", "test"] | None,
+        typer.Option(
+            help="whose answers are shown",
+            show_default="the first part in which two players answered one prompt",
+        ),
+    ] = None,
+    overlap: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="share of questions that somebody else has decided already",
+        ),
+    ] = 0.1,
+    host: Host = "127.0.0.1",
+    port: Port = 8010,
+    token_env: TokenEnv = "",
+    no_token: NoToken = False,
+    trust: Trust = False,
+    json: Json = False,
+) -> None:
+    """Let people vote on answers of a run's players.
+
+    A page shows two answers to a prompt, blind and in random order. Votes are kept as
+    judgements by `human`; `equipoise rate RUN --judge human` ranks the players by them.
+    """
+    from equipoise.serve import people_server
+    from equipoise.serve.server import choose_token
+
+    people_server.vote(
+        folder,
+        part=part or "",
+        overlap=overlap,
+        host=host,
+        port=port,
+        token=choose_token(token_env, no_token, host),
+        trust=trust,
+        announce=lambda address: opened_at(address, token_env, json),
+    )

@@ -1,0 +1,96 @@
+"""The page on which people vote: what its script asks, and what it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from pydantic import Field
+from starlette.applications import Starlette
+
+from equipoise.report.section import clean
+from equipoise.run.people.ballot import Ballot
+from equipoise.run.people.votes import AnswerRef, Choice
+from equipoise.serve.gate import Limits
+from equipoise.serve.page_app import page_app
+from equipoise.serve.request_body import Body, validated
+
+
+class AnswerPlace(Body):
+    """The answer of one seat of a recorded match."""
+
+    match: str = Field(max_length=100)
+    seat: str = Field(max_length=100)
+
+    @property
+    def ref(self) -> AnswerRef:
+        """As the records have it."""
+        return AnswerRef(self.match, self.seat)
+
+
+class QuestionRequest(Body):
+    """Who wants to be asked, and the ids of pairs that this voter would not decide."""
+
+    voter: str = Field(max_length=1000)
+    skipped: list[str] = Field([], max_length=1000)
+
+
+class VoteRequest(Body):
+    """A vote, as the page sends it."""
+
+    voter: str = Field(max_length=1000)
+    left: AnswerPlace
+    right: AnswerPlace
+    choice: Choice
+    reason: str = Field("", max_length=20_000)
+
+
+NAMES = frozenset({"match", "seat"})
+
+
+def vote_app(ballot: Ballot, limits: Limits, token: str | None) -> Starlette:
+    """The application on which people vote."""
+    one_at_a_time = asyncio.Lock()
+
+    async def question(values: dict[str, Any]) -> Any:
+        request = validated(QuestionRequest, values, NAMES)
+        async with one_at_a_time:
+            shown = await asyncio.to_thread(
+                ballot.question, request.voter, request.skipped
+            )
+        counts = {"votes": ballot.count(request.voter.strip()), "all": ballot.count()}
+        if shown is None:
+            return {**counts, "question": None}
+        left = {**_place(shown.left), "text": clean(shown.left_text)}
+        right = {**_place(shown.right), "text": clean(shown.right_text)}
+        chat = [
+            {"role": clean(message.role), "text": clean(message.content)}
+            for message in shown.messages
+        ]
+        content = {
+            "id": shown.pair,
+            "chat": chat,
+            "left": left,
+            "right": right,
+            "warning": shown.warning,
+        }
+        return {**counts, "question": content}
+
+    async def vote(values: dict[str, Any]) -> Any:
+        request = validated(VoteRequest, values, NAMES)
+        async with one_at_a_time:
+            kept = await asyncio.to_thread(
+                ballot.vote,
+                request.voter,
+                request.left.ref,
+                request.right.ref,
+                request.choice,
+                request.reason,
+            )
+        return {"choice": kept.choice, "votes": ballot.count(kept.voter)}
+
+    return page_app("vote", {"question": question, "vote": vote}, limits, token)
+
+
+def _place(ref: AnswerRef) -> dict[str, str]:
+    return {"match": ref.match, "seat": ref.seat}
