@@ -93,13 +93,10 @@ def _by_gain(
     known = set(names)
     among = [each for each in outcomes if {each.first, each.second} <= known]
     gain_NN = information_gain(among, names)
-    i_n, j_n = np.triu_indices(len(names), 1)
+    pairs = [(i, j) for j in range(len(names)) for i in range(j)]
     # Gains that differ by rounding alone are equal, and chance decides.
-    rounded_n = np.round(gain_NN[i_n, j_n], 9)
-    order_n = np.lexsort((dice.random(len(i_n)), -rounded_n))
-    return [
-        (names[i], names[j]) for i, j in zip(i_n[order_n], j_n[order_n], strict=True)
-    ]
+    key = {(i, j): (-round(gain_NN[i, j], 9), dice.random()) for i, j in pairs}
+    return [(names[i], names[j]) for i, j in sorted(pairs, key=key.__getitem__)]
 
 
 def _least_seen(
