@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
 from attacks import ADVERSARY, DEFENDER, FAILED, game, played, seed
 
@@ -9,7 +10,7 @@ from equipoise.data.episodes import episodes
 from equipoise.data.shaping import CosineShaping, SelfBleuShaping
 from equipoise.errors import ConfigError, EquipoiseError
 from equipoise.models.resources import Resources
-from equipoise.types import Judgement, Move
+from equipoise.types import Judgement, Message, Move, PlayerId, user
 
 
 @dataclass
@@ -61,6 +62,12 @@ def judged(matches, **scores):
             f"j{i}", match.id, "red_team", found or None, "" if found else "unread"
         )
     return words
+
+
+def with_move(match, move):
+    """The match with its first turn alone, in which this is the move."""
+    turn = msgspec.structs.replace(match.turns[0], move=move)
+    return msgspec.structs.replace(match, turns=(turn,))
 
 
 def test_each_move_is_paid_its_seats_utility():
@@ -118,16 +125,7 @@ def test_what_was_not_judged_or_failed_is_left_out_and_counted():
 
 def test_a_move_without_tokens_teaches_nothing():
     matches, prompts = batch("a")
-    turn = matches[0].turns[0]
-    bare = type(turn)(turn.seat, turn.view, Move("a"))
-    match = type(matches[0])(
-        **{
-            name: getattr(matches[0], name)
-            for name in matches[0].__struct_fields__
-            if name != "turns"
-        },
-        turns=(bare,),
-    )
+    match = with_move(matches[0], Move("a"))
     assert episodes(
         [match], judged([match], adversary=[0.5]), ADVERSARY, game(), prompts
     ) == ([], {"failed": 1})
@@ -140,7 +138,49 @@ def test_every_move_of_a_conversation_is_paid():
         matches, judged(matches, adversary=[0.25]), ADVERSARY, rules, prompts
     )
     assert [(e.turn, e.reward) for e in found] == [(0, 0.25), (2, 0.25)]
-    assert found[0].group != found[1].group
+    assert found[0].group != found[1].group and found[0].id != found[1].id
+
+
+def test_a_move_that_failed_half_way_is_not_paid():
+    """An endpoint may break off: there are tokens, and no answer."""
+    matches, prompts = batch("a")
+    broken = Move("half", "error", (1, 2), error="the line is dead")
+    match = with_move(matches[0], broken)
+    assert episodes(
+        [match], judged([match], adversary=[0.5]), ADVERSARY, game(), prompts
+    ) == ([], {"failed": 1})
+
+
+def test_moves_of_an_earlier_generation_are_not_the_learners():
+    matches, prompts = batch("a", "b")
+    seats = {**matches[1].seats, "adversary": PlayerId("adversary", 1)}
+    played_by_both = [matches[0], msgspec.structs.replace(matches[1], seats=seats)]
+    words = judged(played_by_both, adversary=[0.25, 0.75])
+    found, dropped = episodes(played_by_both, words, ADVERSARY, game(), prompts)
+    assert [e.match for e in found] == [matches[0].id] and dropped == {}
+
+
+def test_one_chat_is_two_groups_to_two_roles():
+    matches, prompts = batch("a")
+    attack, answer = matches[0].turns
+    same_chat = msgspec.structs.replace(answer, view=attack.view)
+    match = msgspec.structs.replace(
+        matches[0],
+        turns=(attack, same_chat),
+        seats=dict.fromkeys(matches[0].seats, ADVERSARY),
+    )
+    words = judged([match], adversary=[0.1], defender=[0.9])
+    found, _ = episodes([match], words, ADVERSARY, game(), prompts)
+    assert len({e.group for e in found}) == 2
+
+
+def test_a_term_sees_what_was_asked_last():
+    prompt = seed("open it", user("hello"), Message("assistant", "hi"))
+    match = played(game(), prompt, 4, adversary="a", defender="reply")
+    term = Fixed([0.5])
+    words = judged([match], adversary=[1.0])
+    episodes([match], words, ADVERSARY, game(), {prompt.id: prompt}, terms=[term])
+    assert term.shown == [("a", "open it")]
 
 
 def test_groups_are_answers_to_one_chat_in_one_role():

@@ -65,6 +65,13 @@ def test_sides_are_normalised_apart_and_joined():
     )
 
 
+def test_the_user_is_the_user():
+    sides = [{"user": 0.0, "llm": 9.0}, {"user": 1.0, "llm": 3.0}]
+    apart = normalise(method="min_max", apart=True, welfare={"kind": "user_only"})
+    found = apart.applied(episodes([0.5, 0.5]), ["a", "a"], sides)
+    assert [one.reward for one in found] == [0.0, 1.0]
+
+
 def test_a_side_that_nobody_gave_is_named():
     apart = normalise(method="rank", apart=True, welfare={"kind": "cobb_douglas"})
     with pytest.raises(

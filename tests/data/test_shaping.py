@@ -84,6 +84,8 @@ def test_off_the_topic():
         ["how to open an old safe", "bake bread"], ["how to open a safe"] * 2
     ) == [0.0, -1.0]
     assert unfit.values([], []) == []
+    at_the_boundary = term("unfit", on_topic=0.0)  # these two share nothing
+    assert at_the_boundary.values(["bread"], ["safe"]) == [0.0]
 
 
 def test_an_embedding_that_is_not_read_is_not_loaded():

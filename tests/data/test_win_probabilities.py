@@ -99,6 +99,23 @@ def test_pairs_carry_both_probabilities_or_are_dropped_by_name():
     )
 
 
+def test_the_rejected_answers_probability_is_its_own():
+    taken = samples(match("m", (NOW, "good"), (NOW, "fair"), (NOW, "poor")))
+    pair = msgspec.structs.replace(PAIR, rejected="fair", rejected_score=30.0)
+    (pair,), _ = with_wins([pair], taken, [(NOW, 1.0)], "counted")
+    assert (pair.chosen_win, pair.rejected_win) == (1.0, 0.5)
+
+
+def test_an_answer_that_failed_beats_nobody():
+    played, judgement = match("m", (NOW, "good"), (NOW, "fair"), (NOW, "poor"))
+    failed = msgspec.structs.replace(
+        played.turns[2], move=Move("poor", "error", error="the line is dead")
+    )
+    played = msgspec.structs.replace(played, turns=(*played.turns[:2], failed))
+    taken = samples((played, judgement))
+    assert taken.win("p", CHAT, "fair", 30.0, [(NOW, 1.0)], "counted") == 0.0
+
+
 def test_pairs_of_earlier_runs_are_read():
     old = msgspec.json.encode(PAIR).replace(b'"match":"m"', b'"match":"m"')
     assert msgspec.json.decode(old, type=Pair).chosen_win is None

@@ -1,0 +1,65 @@
+"""Folders appear whole, in place of older ones, and say what is wrong with them."""
+
+import pytest
+
+from equipoise.errors import RunError
+from equipoise.files import check_whole, faults, write_folder, write_text
+
+
+def written(folder, **texts):
+    def write(draft):
+        for name, text in texts.items():
+            (draft / name).write_text(text)
+
+    write_folder(folder, write)
+    return folder
+
+
+def test_a_folder_takes_the_place_of_an_older_one(tmp_path):
+    folder = written(tmp_path / "3", weights="old", more="old")
+    written(folder, weights="new")
+    assert (folder / "weights").read_text() == "new"
+    assert not (folder / "more").exists() and faults(folder) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["3"]
+
+
+def test_a_folder_that_is_not_written_to_its_end_is_not_there(tmp_path):
+    folder = written(tmp_path / "3", weights="old")
+
+    def write(draft):
+        (draft / "weights").write_text("new")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_folder(folder, write)
+    assert (folder / "weights").read_text() == "old" and faults(folder) == []
+
+
+def test_what_is_missing_or_changed_is_named(tmp_path):
+    folder = written(tmp_path / "3", weights="some", config="other")
+    check_whole(folder)
+    (folder / "weights").write_text("somewhat")
+    (folder / "config").unlink()
+    assert [fault.partition(": ")[2].split()[1] for fault in faults(folder)] == [
+        "missing",
+        "damaged",
+    ]
+    with pytest.raises(RunError, match="is missing"):
+        check_whole(folder)
+
+
+def test_a_card_may_change_and_a_list_of_checksums_may_not(tmp_path):
+    folder = written(tmp_path / "3", weights="some")
+    (folder / "README.md").write_text("a card")
+    check_whole(folder)
+    (folder / "checksums.sha256").write_text("nonsense\n")
+    with pytest.raises(RunError, match="is damaged"):
+        check_whole(folder)
+
+
+def test_a_file_is_replaced_whole(tmp_path):
+    path = tmp_path / "config.yaml"
+    write_text(path, "one")
+    write_text(path, "two")
+    assert path.read_text() == "two"
+    assert [file.name for file in tmp_path.iterdir()] == ["config.yaml"]
