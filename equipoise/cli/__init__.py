@@ -39,6 +39,7 @@ VERBS = (
     "check",
     "report",
     "evaluate",
+    "best_response",
     "import_scores",
     "plan",
     "recipes",

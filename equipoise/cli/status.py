@@ -29,6 +29,11 @@ def _print(facts: dict[str, Any]) -> None:
         if not isinstance(value, dict | list)
     ]
     rows += [(line["label"], line["value"]) for line in facts["headlines"]]
+    rows += [
+        (f"{each['exploiter']} against {each['against']['player']}", _gets(each))
+        for each in (*facts.get("best_responses", ()), facts.get("best_response"))
+        if each
+    ]
     seconds = facts["records"].pop("seconds")
     rows += [(name.replace("_", " "), n) for name, n in facts["records"].items()]
     rows.append(("time", duration(seconds)))
@@ -43,3 +48,12 @@ def _print(facts: dict[str, Any]) -> None:
         )
         rows.append((f"spent by {account}", amounts))
     Console().print(status_table(rows))
+
+
+def _gets(facts: dict[str, Any]) -> str:
+    """What an exploiter gets, and for how many updates."""
+    from equipoise.report.best_responses import estimate_text
+
+    updates = facts["budget"]["updates"]
+    unfinished = "" if facts["finished"] else ", unfinished"
+    return f"{estimate_text(facts['gets'])} {facts['unit']}, {updates:,} updates{unfinished}"

@@ -18,6 +18,7 @@ from equipoise.evaluate.measures import (
     M,
     Measurement,
     Measures,
+    around,
     estimate_curves,
     mean_text,
     means,
@@ -96,6 +97,13 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     scores: dict[str, Estimate] = recorded()
     win_rates: dict[str, Estimate]
     best_win_rate: float | None = None
+
+    def gets(self, player: str, other: str) -> Estimate | None:
+        """The mean pay-off, in [−1, 1]."""
+        if not {player, other} <= set(self.players):
+            return None
+        i, j = self.players.index(player), self.players.index(other)
+        return around(self.payoff[i][j], self.se[i][j], self.count[i][j])
 
     @classmethod
     def headlines(cls, history: History[Self]) -> Iterator[Headline]:

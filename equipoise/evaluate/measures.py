@@ -74,6 +74,13 @@ class Estimate(msgspec.Struct, frozen=True):
         return Interval(mean, low, high, self.n)
 
 
+def around(mean: float, error: float | None, n: int) -> Estimate:
+    """A mean with its 95 % interval from a standard error; None: of an unknown width."""
+    if error is None or not math.isfinite(error):
+        return Estimate(mean, None, None, n)
+    return Estimate(mean, mean - 1.96 * error, mean + 1.96 * error, n)
+
+
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
@@ -100,6 +107,8 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     own, `role_mixtures`: role -> its mixture.
     """
 
+    payoff_name: ClassVar[str] = ""
+    """What `gets` is called where it is no plain pay-off, such as attack success."""
     card_note: ClassVar[str] = ""
     """What to say above the matches that `card` shows."""
 
@@ -162,6 +171,10 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             f"{run}: what it measured has no place on another run's page; only runs "
             "of an evaluation that compares runs can be drawn beside each other"
         )
+
+    def gets(self, player: str, other: str) -> Estimate | None:
+        """What `player` gets when it meets `other`; None where that was not measured."""
+        return None
 
     @classmethod
     def headlines(cls, history: History[Any]) -> Iterable[Headline]:

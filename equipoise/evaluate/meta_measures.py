@@ -8,7 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from equipoise.evaluate.measures import History, Measurement, Measures, recorded
+from equipoise.evaluate.measures import (
+    Estimate,
+    History,
+    Measurement,
+    Measures,
+    around,
+    recorded,
+)
 from equipoise.evaluate.records import Records
 from equipoise.report.elements import Curve, Headline
 from equipoise.report.figures import heat_map
@@ -55,6 +62,29 @@ class MetaGameMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     def tensors(self) -> dict[str, np.ndarray]:
         """role -> its pay-offs."""
         return {role: np.array(rows, float) for role, rows in self.payoffs.items()}
+
+    def gets(self, player: str, other: str) -> Estimate | None:
+        """The pay-off in the player's role, in a game of one league or two roles."""
+        role, place = self._place(player)
+        opposite, other_place = self._place(other)
+        if role is None or opposite is None or len(self.members) > 2:
+            return None
+        if role == opposite != ANYBODY:
+            return None  # they play the same role, and never meet
+        first = role == next(iter(self.members))
+        cell = (place, other_place) if first else (other_place, place)
+        mean = float(self.tensors[role][cell])
+        if not self.errors:
+            return Estimate(mean, mean, mean, 0)
+        error = np.array(self.errors[role], float)[cell]
+        return around(mean, error, int(np.array(self.judged[role])[cell]))
+
+    def _place(self, player: str) -> tuple[str | None, int]:
+        """The role that the player has in the table, and its place in the league."""
+        for role, names in self.members.items():
+            if player in names:
+                return role, names.index(player)
+        return None, 0
 
     def numbers(self) -> dict[str, int | float]:
         """Every field that is a number, and each role's value."""

@@ -50,6 +50,14 @@ class RoleMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     scores: dict[str, Estimate] = recorded()
     roles: dict[str, RoleLeague]
 
+    def gets(self, player: str, other: str) -> Estimate | None:
+        """The mean score of the player's answers in its role."""
+        for league in self.roles.values():
+            if player in league.players and other in league.others:
+                row = league.cells[league.players.index(player)]
+                return row[league.others.index(other)]
+        return None
+
     @classmethod
     def headlines(cls, history: History[Self]) -> Iterator[Headline]:
         """Each learner's score and win rate in its role beside its start's."""

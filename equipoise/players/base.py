@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from equipoise.component import Component
+from equipoise.errors import ModelError
 from equipoise.models.resources import Resources
 from equipoise.types import Message, Move, View
 
@@ -200,6 +201,18 @@ class Player(Component):
     def start(self) -> Path | None:
         """The folder of generation 0's weights, where they are not the model's own."""
         return None
+
+    def settings_at(self, weights: Path | None) -> dict[str, Any]:
+        """The settings of a player that begins with `weights`, a folder that a learner
+        wrote; None: as this one does.
+
+        Raises ModelError for a kind of player that has no weights.
+        """
+        if weights is not None:
+            raise ModelError(
+                f"{weights}: a '{self.kind}' player has no weights to begin with"
+            )
+        return self.settings()
 
     def carrying(self, precision: Precision | None) -> Player:
         """The player as it plays where a learner of this precision trains it.

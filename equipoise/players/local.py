@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 class Local(LocalSettings):
     """A causal language model by folder or Hugging Face id, sampled here in batches."""
 
+    def settings_at(self, weights: Path | None) -> dict[str, Any]:
+        """The settings with that folder as the adapter, or as the model."""
+        if weights is None:
+            return self.settings()
+        which = "adapter" if holds_adapter(weights, self.lora) else "model"
+        return {**self.settings(), which: str(weights)}
+
     def open(self, weights: Path | None, resources: Resources) -> LocalActor:
         """The actor with `weights`.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -74,6 +74,13 @@ class Tabular(Player):
                 f"but the game has {size}"
             )
         return logits_A
+
+    def settings_at(self, weights: Path | None) -> dict[str, Any]:
+        """The settings with the logits of that folder. Raises ModelError."""
+        if weights is None:
+            return self.settings()
+        logits = read_policy(weights).tolist()
+        return {**self.settings(), "logits": logits, "probabilities": None}
 
     def open(self, weights: Path | None, resources: Resources) -> TabularActor:
         """The actor with `weights`."""

@@ -14,7 +14,8 @@ from equipoise.run import recipes as library
 from equipoise.run.benchmark_sets import Sweep
 from equipoise.run.consent import reach_of_recipe
 from equipoise.run.directory import RunDirectory
-from equipoise.run.handle import Run, play
+from equipoise.run.displayed import play
+from equipoise.run.handle import Run
 
 
 def run(

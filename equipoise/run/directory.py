@@ -118,9 +118,10 @@ class RunDirectory:
         folder: Path,
         overwrite: bool = False,
         command: str = "",
+        meta: Mapping[str, str] | None = None,
     ) -> Iterator[RunDirectory]:
         """A new run in `folder`, whose counts of prompts are those that the source has;
-        `command` is what the user gave to make it.
+        `command` is what the user gave to make it, `meta` more that its ledger notes.
 
         Raises RunError when something is there and `overwrite` is false, when it is in
         use or cannot be written, and before anything is written what `check_run`
@@ -149,7 +150,7 @@ class RunDirectory:
                 directory=str(Path.cwd()),
                 command=command,
                 version=__version__,
-                **{SETTINGS: json.dumps(yaml.safe_load(text))},
+                **{SETTINGS: json.dumps(yaml.safe_load(text)), **(meta or {})},
             ).close()
             if there is not None:
                 (draft / LEDGER).symlink_to(there)

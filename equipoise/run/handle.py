@@ -5,8 +5,6 @@ it anew.
 from __future__ import annotations
 
 import contextlib
-import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,6 @@ from equipoise.evaluate.harnesses.base import Harness
 from equipoise.files import write_text
 from equipoise.judges.base import Judge
 from equipoise.locks import check_writable
-from equipoise.models.quiet import ignore_known_warnings
 from equipoise.ratings.base import Ratings
 from equipoise.run import frames, recipes
 from equipoise.run.benchmark_sets import Sweep
@@ -30,11 +27,12 @@ from equipoise.run.benchmarks import (
 from equipoise.run.beside import measurements_beside
 from equipoise.run.config import RunConfig
 from equipoise.run.directory import RunDirectory
+from equipoise.run.displayed import console, play
 from equipoise.run.export import export
 from equipoise.run.measured_rows import COLUMNS, measured_rows
 from equipoise.run.model_card import copy_cards, write_data_card
 from equipoise.run.page import page
-from equipoise.run.playing import Played, explain_devices, play_out
+from equipoise.run.playing import Played
 from equipoise.run.progress import progress as progress_of
 from equipoise.run.publishing import hub_repository
 from equipoise.run.rejudge import JudgedPart, Rejudgement, rejudge
@@ -265,7 +263,7 @@ class Run:
         other = recipes.component(Judge, judge, settings, "--with")
         with (
             RunDirectory.open(self.path, self.trust, show_notes) as run,
-            Display(console=_console(), silent=not progress) as display,
+            Display(console=console(), silent=not progress) as display,
         ):
             return rejudge(run, other, part, generation, display)
 
@@ -299,7 +297,7 @@ class Run:
 
         with (
             RunDirectory.open(self.path, self.trust, show_notes) as run,
-            Display(console=_console(), silent=not progress) as display,
+            Display(console=console(), silent=not progress) as display,
         ):
             return measure(
                 run, on, players, judge, settings, sweep, trained, monitor=display
@@ -328,6 +326,35 @@ class Run:
         wanted = [players] if isinstance(players, str) else players
         with RunDirectory.open(self.path, self.trust, show_notes) as run:
             return measure_by_harness(run, players_of(run, wanted), by)
+
+    def best_response(
+        self,
+        player: str,
+        start: str = "",
+        settings: recipes.Overrides = (),
+        *,
+        role: str = "",
+        out: str | Path | None = None,
+        overwrite: bool = False,
+        progress: bool = True,
+    ) -> Run:
+        """Train a fresh player against a frozen one of this run, and return the run in
+        which it was (its `status()["best_response"]`); called again, it goes on there.
+
+        Args: player: `policy@3`, or `policy` (its newest); start: a model or a player
+        of the run to begin from, "": as the run's player of that role was given;
+        settings: of the new run, `{"generations": 50}`; role: the exploiter's, where
+        several are left; out: the folder, None: best_responses/PLAYER in this run's.
+
+        Raises RunError and ConfigError before anything is sampled, Stopped on Ctrl-C.
+        """
+        from equipoise.run.best_response import prepare
+
+        with self._read() as run:
+            folder = prepare(
+                run, player, start, role, settings, out, overwrite, self.trust
+            )
+        return Run(folder, trust=True).resume(progress=progress)
 
     def import_scores(
         self,
@@ -367,34 +394,7 @@ class Run:
         return self._summary().html()
 
 
-def play(run: RunDirectory, progress: bool) -> Played:
-    """Play an open run out: with a bar on a terminal, elsewhere with one line a stage,
-    or silently.
-    """
-    from equipoise.report.terminal import Display, show_notes
-
-    console = _console()
-    show_notes(run.notes)
-    devices = explain_devices(run.config) if progress else ""
-    if devices:
-        console.print(f"device: {devices}", highlight=False, soft_wrap=True)
-    with (
-        warnings.catch_warnings(),
-        Display(run.config.generations, console, silent=not progress) as display,
-    ):
-        ignore_known_warnings()
-        return play_out(run, display)
-
-
 def _one_of(value: str | None, known: Sequence[str], option: str) -> None:
     """Raises ConfigError for a value that is none of those known; None is no value."""
     if value is not None and value not in known:
         raise ConfigError(f"--{option} {value}: must be {' or '.join(known)}")
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    # A notebook gets the plain lines of a file: each of rich's own outputs there is a
-    # block of HTML, and its kernel asks for colours in the environment.
-    return Console(force_jupyter=False, force_terminal=sys.stdout.isatty())

@@ -22,6 +22,7 @@ from equipoise.evaluate.measures import History, Measurement, Measures
 from equipoise.evaluate.records import Records
 from equipoise.evaluate.selection import SelectionRecord
 from equipoise.payoffs.cycles import cyclic_warning
+from equipoise.report.best_responses import best_responses_section
 from equipoise.report.cost import Account, Duration, cost_section
 from equipoise.report.elements import Change, Curve, Headline, SampleSize
 from equipoise.report.league import caution
@@ -40,6 +41,7 @@ from equipoise.report.training_ratings import (
 )
 from equipoise.run import sampled_matches
 from equipoise.run.benchmarks import against_start
+from equipoise.run.best_response import best_response, best_responses
 from equipoise.run.counts import counts, dropped
 from equipoise.run.directory import RunDirectory
 from equipoise.run.history import SAMPLE, history, measures_type, records
@@ -74,6 +76,7 @@ def page(
         headline_section(headlines(run)),
         *_selection(run),
         *kind.sections(measured, recorded),
+        *_best_responses(run),
         benchmarks_section(list(against_start(run.ledger))),
         *_training(run, measured, recorded, size),
         *_judges(run, recorded, size),
@@ -127,6 +130,14 @@ def _subtitle(run: RunDirectory, measured: History[Measures]) -> str:
     return (
         f"generation {generation} of {run.config.generations}, seed {run.config.seed}"
     )
+
+
+def _best_responses(run: RunDirectory) -> Iterator[Section]:
+    """What the run's own exploiter came to, or those trained against its players."""
+    own = best_response(run)
+    trained = [own] if own else list(best_responses(run))
+    if trained:
+        yield best_responses_section(trained)
 
 
 def _selection(run: RunDirectory) -> Iterator[Section]:

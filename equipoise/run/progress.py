@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from equipoise.run.benchmarks import STAGE
+from equipoise.run.best_response import best_response, best_responses
 from equipoise.run.counts import counts
 from equipoise.run.directory import RunDirectory
 from equipoise.run.history import history, stage_records
@@ -36,8 +37,20 @@ def progress(run: RunDirectory) -> dict[str, Any]:
         "records": _records(run),
         "time": {name: _time(time) for name, time in times.items()},
         "spent": _spent(run),
+        **_best_responses(run),
         "headlines": [asdict(line) for line in headlines(run)],
         "measured": {} if last is None else last.measures.all_numbers(),
+    }
+
+
+def _best_responses(run: RunDirectory) -> dict[str, Any]:
+    """What this exploiter's run came to, and the exploiters that were trained against
+    players of this run, where there are any.
+    """
+    own, others = best_response(run), list(best_responses(run))
+    return {
+        **({"best_response": own} if own else {}),
+        **({"best_responses": others} if others else {}),
     }
 
 

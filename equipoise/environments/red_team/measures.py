@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import msgspec
 
@@ -80,6 +80,23 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     cycling: float | None = None
     meta_game: MetaGame | None = None
     transfer: dict[str, Estimate] = msgspec.field(default_factory=dict)
+
+    payoff_name: ClassVar[str] = "attack success"
+
+    def gets(self, player: str, other: str) -> Estimate | None:
+        """The attack success of an adversary with a defender."""
+        if self.players == [player, other]:
+            return self.attack_success.adversary
+        table = self.crossplay
+        if (
+            table is None
+            or player not in table.adversaries
+            or other not in table.defenders
+        ):
+            return None
+        a, d = table.adversaries.index(player), table.defenders.index(other)
+        judged = table.judged[a][d] if table.judged else 0
+        return Estimate(table.success[a][d], None, None, judged)
 
     @property
     def cross_play(self) -> CrossPlay | None:
