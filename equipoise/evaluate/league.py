@@ -18,7 +18,6 @@ from equipoise.evaluate.measures import (
     M,
     Measurement,
     Measures,
-    around,
     estimate_curves,
     mean_text,
     means,
@@ -29,6 +28,7 @@ from equipoise.evaluate.measures import (
 )
 from equipoise.evaluate.records import Records
 from equipoise.payoffs.cycles import cyclic_warning
+from equipoise.payoffs.intervals import from_standard_error
 from equipoise.ratings.base import Rating
 from equipoise.report.elements import Curve, Curves, Headline
 from equipoise.report.league import (
@@ -103,7 +103,8 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
         if not {player, other} <= set(self.players):
             return None
         i, j = self.players.index(player), self.players.index(other)
-        return around(self.payoff[i][j], self.se[i][j], self.count[i][j])
+        mean, error = self.payoff[i][j], self.se[i][j]
+        return Estimate.of(from_standard_error(mean, error, self.count[i][j]))
 
     @classmethod
     def headlines(cls, history: History[Self]) -> Iterator[Headline]:

@@ -74,13 +74,6 @@ class Estimate(msgspec.Struct, frozen=True):
         return Interval(mean, low, high, self.n)
 
 
-def around(mean: float, error: float | None, n: int) -> Estimate:
-    """A mean with its 95 % interval from a standard error; None: of an unknown width."""
-    if error is None or not math.isfinite(error):
-        return Estimate(mean, None, None, n)
-    return Estimate(mean, mean - 1.96 * error, mean + 1.96 * error, n)
-
-
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 

@@ -37,11 +37,11 @@ Leagues = Mapping[str, Sequence[PlayerId]]
 @dataclass(frozen=True)
 class Tables:
     """role -> its pay-off tensor, an axis for each role (of one league: its own and the
-    other's), the standard errors, NaN where not known, and the judged matches.
+    other's), half the width of their 95 % intervals, NaN where not known, and the judged matches.
     """
 
     payoffs: Mapping[str, np.ndarray]
-    errors: Mapping[str, np.ndarray]
+    half_widths: Mapping[str, np.ndarray]
     judged: Mapping[str, np.ndarray]
 
 
@@ -270,7 +270,7 @@ def _fill(
         )
     mean = mean_interval(values, prompts)
     tables.payoffs[role][profile] = mean.mean
-    tables.errors[role][profile] = (mean.high - mean.low) / (2 * 1.96)
+    tables.half_widths[role][profile] = (mean.high - mean.low) / 2
     tables.judged[role][profile] = mean.n
 
 
@@ -354,7 +354,7 @@ def _solved(
         players=[name for league in members.values() for name in league],
         members=members,
         payoffs={role: tensor.tolist() for role, tensor in payoffs.items()},
-        errors={} if policies else _plain(tables.errors),
+        half_widths={} if policies else _plain(tables.half_widths),
         judged={} if policies else _plain(tables.judged),
         payoff=payoffs[ANYBODY].tolist() if one_league else [],
         mixture=by_role[ANYBODY] if one_league else {},

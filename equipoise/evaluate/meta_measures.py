@@ -13,10 +13,10 @@ from equipoise.evaluate.measures import (
     History,
     Measurement,
     Measures,
-    around,
     recorded,
 )
 from equipoise.evaluate.records import Records
+from equipoise.payoffs.intervals import Interval
 from equipoise.report.elements import Curve, Headline
 from equipoise.report.figures import heat_map
 from equipoise.report.league import equilibrium_section
@@ -33,9 +33,9 @@ class MetaGameMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     """The pay-offs of the members of each role's league, oldest first, and the solved
     mixture over them.
 
-    `payoffs`, `errors` (standard errors) and `judged` (matches) are tensors with an axis
+    `payoffs`, `half_widths` (of their 95 % intervals) and `judged` (matches) are tensors with an axis
     for each role in the order of `members`, or [own, other] of one league of `anybody`;
-    errors and judged are empty where pay-offs are exact. `values` are what each role
+    the last two are empty where pay-offs are exact. `values` are what each role
     gets when all play their mixtures, `gains` what the best member would get more (0 at
     an equilibrium of the table). `policies`: role -> the probabilities of moves that
     its mixture comes to. `exploitability`: what best replies of any kind gain in the
@@ -46,7 +46,7 @@ class MetaGameMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     players: list[str] = recorded()
     members: dict[str, list[str]]
     payoffs: dict[str, list[Any]]
-    errors: dict[str, list[Any]]
+    half_widths: dict[str, list[Any]]
     judged: dict[str, list[Any]]
     values: dict[str, float]
     gains: dict[str, float]
@@ -74,10 +74,11 @@ class MetaGameMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
         first = role == next(iter(self.members))
         cell = (place, other_place) if first else (other_place, place)
         mean = float(self.tensors[role][cell])
-        if not self.errors:
+        if not self.half_widths:
             return Estimate(mean, mean, mean, 0)
-        error = np.array(self.errors[role], float)[cell]
-        return around(mean, error, int(np.array(self.judged[role])[cell]))
+        judged = int(np.array(self.judged[role])[cell])
+        half = float(np.array(self.half_widths[role], float)[cell])
+        return Estimate.of(Interval(mean, mean - half, mean + half, judged))
 
     def _place(self, player: str) -> tuple[str | None, int]:
         """The role that the player has in the table, and its place in the league."""
@@ -253,7 +254,7 @@ def _payoffs(measures: MetaGameMeasures) -> Section:
     )
     lead = (
         "Each cell is the mean pay-off of a role's member with another member in the "
-        "other seat, ± one standard error where it was played."
+        "other seat, ± half of its 95 % interval where it was played."
     )
     return Section("payoffs", title, figures, lead)
 
@@ -261,11 +262,11 @@ def _payoffs(measures: MetaGameMeasures) -> Section:
 def _heat_map(measures: MetaGameMeasures, role: str, payoff_NM: np.ndarray) -> Figure:
     rows, *others = measures.members.values()
     columns = others[0] if others else rows
-    errors = measures.errors.get(role)
-    error_NM = np.zeros_like(payoff_NM) if errors is None else np.array(errors, float)
+    halves = measures.half_widths.get(role)
+    half_NM = np.zeros_like(payoff_NM) if halves is None else np.array(halves, float)
     written = [
-        [_cell(value, error) for value, error in zip(*line, strict=True)]
-        for line in zip(payoff_NM, error_NM, strict=True)
+        [_cell(value, half) for value, half in zip(*line, strict=True)]
+        for line in zip(payoff_NM, half_NM, strict=True)
     ]
     hover = [
         [
@@ -280,6 +281,6 @@ def _heat_map(measures: MetaGameMeasures, role: str, payoff_NM: np.ndarray) -> F
     )
 
 
-def _cell(value: float, error: float) -> str:
+def _cell(value: float, half: float) -> str:
     mean = f"{value:+.2f}".replace("-", "−")
-    return f"{mean} ± {error:.2f}" if error > 0 else mean
+    return f"{mean} ± {half:.2f}" if half > 0 else mean
