@@ -60,6 +60,7 @@ SHORT: dict[str, list[str]] = {
         "--group",
         "4",
     ],
+    "best_response": ["--seeds", "0", "--generations", "4", "--updates", "2"],
     "steering": [],
     "plan_accuracy": [],
     "serving": ["--seconds", "10", "--questions", "4000"],
