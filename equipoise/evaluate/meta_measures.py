@@ -36,11 +36,11 @@ class MetaGameMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     `payoffs`, `half_widths` (of their 95 % intervals) and `judged` (matches) are
     tensors with an axis for each role in the order of `members`, or [own, other] of one
     league of `anybody`; the last two are empty where pay-offs are exact. `values` are
-    what each role gets when all play their mixtures, `gains` what the best member would get more (0 at
-    an equilibrium of the table). `policies`: role -> the probabilities of moves that
-    its mixture comes to. `exploitability`: what best replies of any kind gain in the
-    game itself against the mixture, None where it is not known exactly; of one league
-    one side's, else the sum over the roles.
+    what each role gets when all play their mixtures, `gains` what the best member would
+    get more (0 at an equilibrium of the table). `policies`: role -> the probabilities
+    of moves that its mixture comes to. `exploitability`: what best replies of any kind
+    gain in the game itself against the mixture, None where it is not known exactly; of
+    one league one side's, else the sum over the roles.
     """
 
     players: list[str] = recorded()
