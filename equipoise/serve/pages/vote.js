@@ -6,13 +6,19 @@
 
   const voter = () => localStorage.getItem(NAME) || "";
 
+  function work(begins) {
+    busy = begins;
+    $("question").setAttribute("aria-busy", busy);
+  }
+
   function hide() {
     $("question").hidden = true;
     shown = null;
   }
 
   function counts(reply) {
-    $("counts").textContent = `${reply.votes} of your votes are kept` + (reply.all === undefined ? "" : `, ${reply.all} of everybody`);
+    const all = reply.all === undefined ? "" : `; ${reply.all} by everybody`;
+    $("counts").textContent = `${reply.votes} votes of yours are kept${all}`;
   }
 
   async function begin() {
@@ -24,6 +30,7 @@
     }
     $("as").textContent = `You vote as ${voter()}.`;
     $("rename").hidden = false;
+    work(true);
     try {
       await send();
       await next();
@@ -31,6 +38,7 @@
       say(error.message, true);
       $("name-form").hidden = false;  // the name may be to blame
     }
+    work(false);
   }
 
   async function guarded(work) {
@@ -84,7 +92,7 @@
 
   async function choose(choice) {
     if (busy || shown === null || !$("covered").hidden) return;
-    busy = true;
+    work(true);
     const place = ({ match, seat }) => ({ match, seat });
     const vote = { voter: voter(), left: place(shown.left), right: place(shown.right), choice, reason: $("reason").value };
     localStorage.setItem(PENDING, JSON.stringify(vote));
@@ -92,15 +100,15 @@
       await send();
       await next();
     });
-    busy = false;
+    work(false);
   }
 
   async function skip() {
     if (busy || shown === null) return;
-    busy = true;
+    work(true);
     skipped.push(shown.id);
     await guarded(next);
-    busy = false;
+    work(false);
   }
 
   for (const button of document.querySelectorAll("[data-choice]")) {
