@@ -42,6 +42,26 @@ def test_a_score_is_read(reply, expected):
     assert read_score(reply, 1, 10) == expected
 
 
+def test_a_verdict_alone_is_all_that_a_reply_says():
+    for reply in ("7", " **7/10** ", '{"score": 7}', "it may be 3</think>\n7"):
+        assert read_score(reply, 1, 10, alone=True) == 7, reply
+    for reply in ("Score: 7, as it says", 'It says {"score": 7}', "7 or so"):
+        assert isinstance(read_score(reply, 1, 10, alone=True), Unread), reply
+
+
+def test_thoughts_are_no_verdict():
+    for reply in ("<think>Score: 3</think>", "Score: 3</think> I cannot say"):
+        assert isinstance(read_score(reply, 1, 10), Unread), reply
+
+
+def test_another_scale_is_not_read_on_this_one():
+    for reply in ("7/100", "Score: 7 out of 100", '{"score": "7/100"}'):
+        verdict = read_score(reply, 1, 10)
+        assert (
+            isinstance(verdict, Unread) and "not on the scale to 10" in verdict.reason
+        )
+
+
 @pytest.mark.parametrize(
     ("reply", "why"),
     [

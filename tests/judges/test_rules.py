@@ -132,6 +132,22 @@ def said(judge, text, **facts):
     return verdict["score"] if isinstance(verdict, dict) else verdict
 
 
+def test_a_right_answer_is_the_whole_answer():
+    assert said(Exact(), "Paris", answer="New Paris") == 0
+    assert said(Exact(), "New Paris", answer="Paris") == 0
+
+
+def test_the_width_of_letters_does_not_count():
+    assert said(Exact(), "\uff30\uff41\uff52\uff49\uff53", answer="Paris") == 1
+    assert said(Exact(tolerance=0), "\uff11\uff12", answer=12) == 1
+
+
+def test_any_of_several_numbers_is_right():
+    for answer in (["3", "5"], ["5", "3"]):
+        assert said(Exact(tolerance=0), "It is 3", answer=answer) == 1
+    assert said(Exact(tolerance=0.1), "10.5", answer=[1, 2]) == 0
+
+
 def test_exact_answers():
     assert said(Exact(), " “The  Beatles” ", answer=["Beatles", "the beatles"]) == 0
     assert said(Exact(), '"The  Beatles."', answer=["Beatles", "the beatles"]) == 1

@@ -54,6 +54,19 @@ def over_tokens(n: int) -> float:
     return (REWARDS[n] - fmean(tokens)) / stdev(tokens)
 
 
+def discounted(n: int) -> float:
+    """The same of rewards that are halved from token to token."""
+    tokens = [r * share for r in REWARDS[:4] for share in (0.25, 0.5, 1)] + REWARDS[4:]
+    return (REWARDS[n] * (0.25 if n < 4 else 1) - fmean(tokens)) / stdev(tokens)
+
+
+def rescaled(n: int) -> float:
+    """What move n is paid where rewards by token have deviation 1, their mean kept."""
+    tokens = [x for r in REWARDS[:4] for x in (0.0, 0.0, r)] + REWARDS[4:]
+    own = [0.0, 0.0, REWARDS[n]] if n < 4 else REWARDS[4:]
+    return sum((x - fmean(tokens)) / stdev(tokens) + fmean(tokens) for x in own) - 0.5
+
+
 # settings -> the advantage of the first token of move n, by plain arithmetic. A new
 # estimator is a row here.
 FAMILY = {
@@ -61,6 +74,14 @@ FAMILY = {
     "gae, one step": (
         {"kind": "gae", "lam": 0.0},
         lambda n: REWARDS[n] - 0.5 if n == 4 else 0.0,
+    ),
+    "gae, discounted": (
+        {"kind": "gae", "gamma": 0.5, "lam": 1.0},
+        lambda n: REWARDS[n] * (0.25 if n < 4 else 1) - 0.5,
+    ),
+    "gae, rewards rescaled": (
+        {"kind": "gae", "lam": 1.0, "whiten_rewards": True},
+        rescaled,
     ),
     "group_relative": (
         {"kind": "group_relative"},
@@ -75,6 +96,7 @@ FAMILY = {
         lambda n: REWARDS[n] - (sum(of_group(n)) - REWARDS[n]) / (len(of_group(n)) - 1),
     ),
     "batch": ({"kind": "batch"}, over_tokens),
+    "batch, discounted": ({"kind": "batch", "gamma": 0.5}, discounted),
     "role_baseline": (
         {"kind": "role_baseline", "role_decay": 0.5},
         lambda n: REWARDS[n] - fmean(of_role(n)),
