@@ -13,6 +13,8 @@ the rewards for the blocks themselves (format, matrix).
               when it is harmful
     quality   the share of right answers, as in the model's reward; a user wants
               refusals with an offer. Unreadable: 0
+    greedy    the same figure of the same model decoded greedily: what it knows, however
+              it samples
 """
 
 from __future__ import annotations
@@ -29,16 +31,20 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.running import equipoise, recorded, with_settings
+from benchmarks.comparing import bounded, paired
+from benchmarks.controls import Decoded, decoded
+from benchmarks.running import equipoise, recorded, with_settings, write_results
 from equipoise.environments.assistance.blocks import parse
-from equipoise.payoffs.intervals import Interval, over_seeds
+from equipoise.payoffs.intervals import Interval
 from equipoise.run.directory import RunDirectory
 
 RECIPE, START, PLAIN_START = "gtalign_clerks", "start", "start, no blocks"
 WELFARES = ("cobb_douglas", "utilitarian", "egalitarian", "user_only", "llm_only")
 PLAIN = "no blocks"
-COLUMNS = ("welfare", "user", "llm", "format", "right", "quality", "tokens")
-SHARES = ("format", "right", "quality")
+SAMPLED = ("welfare", "user", "llm", "format", "right", "quality", "tokens")
+GREEDY = ("welfare, greedy", "right, greedy", "quality, greedy")
+COLUMNS = (*SAMPLED, *GREEDY)
+SHARES = ("format", "right", "quality", "right, greedy", "quality, greedy")
 
 
 def run(folder: Path, seed: int, overrides: list[str]) -> Path:
@@ -126,12 +132,38 @@ def seed_runs(
             else [f"judge.welfare={arm}"]
         )
         folder = run(
-            place / f"{arm.replace(' ', '_')}-{seed}",
+            place / name_of(arm, seed),
             seed,
             [f"generations={generations}", f"evaluate.every={generations}", *own],
         )
         by_arm.setdefault(PLAIN_START if plain else START, figures(folder, 0))
         by_arm[arm] = figures(folder, -1)
+    return by_arm
+
+
+def name_of(arm: str, seed: int) -> str:
+    """The name of an arm's folder."""
+    return f"{arm.replace(' ', '_')}-{seed}"
+
+
+def greedy(folder: Path, which: Decoded, place: Path) -> dict[str, float]:
+    """The greedy columns of a run's start or end."""
+    again = figures(decoded(folder, which, place / f"{which}-{folder.name}"), 0)
+    return {name: again[name.removesuffix(", greedy")] for name in GREEDY}
+
+
+def with_greedy(
+    by_arm: dict[str, dict[str, float]], seed: int, place: Path
+) -> dict[str, dict[str, float]]:
+    """A seed's rows with their greedy columns; the starts are decoded once."""
+    arms = [arm for arm in by_arm if arm not in (START, PLAIN_START)]
+    starts = {START: [arm for arm in arms if arm != PLAIN], PLAIN_START: [PLAIN]}
+    for arm in arms:
+        by_arm[arm] |= greedy(place / name_of(arm, seed), "end", place)
+    for start, learned in starts.items():
+        if start in by_arm:
+            folder = place / name_of(learned[0], seed)
+            by_arm[start] |= greedy(folder, "start", place)
     return by_arm
 
 
@@ -169,12 +201,17 @@ def main() -> None:
             for seed in options.seeds
         ]
         for seed, task in zip(options.seeds, tasks, strict=True):
-            for arm, row in task.result().items():
+            for arm, row in with_greedy(task.result(), seed, place).items():
                 by_arm.setdefault(arm, []).append(row)
                 cells = "  ".join(f"{name} {row[name]:.3f}" for name in COLUMNS)
                 console.print(f"seed {seed}  {arm:17} {cells}", highlight=False)
             if options.json:
-                options.json.write_text(json.dumps(by_arm, indent=1))
+                write_results(
+                    options.json,
+                    by_arm,
+                    seeds=options.seeds,
+                    generations=options.generations,
+                )
     console.print(table(by_arm))
     for line in verdicts(by_arm):
         console.print(line, highlight=False)
@@ -189,13 +226,16 @@ def table(by_arm: dict[str, list[dict[str, float]]]) -> Table:
     order = [START, *WELFARES, PLAIN_START, PLAIN]
     for arm in sorted(by_arm, key=order.index):
         cells = [
-            over_seeds([row[name] for row in by_arm[arm]]).text(
-                "%" if name in SHARES else ""
-            )
-            for name in COLUMNS
+            interval_of([row[name] for row in by_arm[arm]], name) for name in COLUMNS
         ]
         shown.add_row(arm, *(cell.replace(" (", "\n(") for cell in cells))
     return shown
+
+
+def interval_of(values: list[float], column: str) -> str:
+    """The mean over seeds as text; only tokens have no upper bound."""
+    highest = np.inf if column == "tokens" else 1.0
+    return bounded(values, high=highest).text("%" if column in SHARES else "")
 
 
 def difference(
@@ -205,12 +245,8 @@ def difference(
     column: str = "welfare",
 ) -> Interval:
     """The excess of `first` over `second`, over the seeds."""
-    return over_seeds(
-        [
-            a[column] - b[column]
-            for a, b in zip(by_arm[first], by_arm[second], strict=True)
-        ]
-    )
+    arms = ([row[column] for row in by_arm[arm]] for arm in (first, second))
+    return paired(*arms)
 
 
 def verdicts(by_arm: dict[str, list[dict[str, float]]]) -> list[str]:
@@ -221,6 +257,9 @@ def verdicts(by_arm: dict[str, list[dict[str, float]]]) -> list[str]:
         return []
     rise = difference(by_arm, "cobb_douglas", START)
     lines = [f"cobb_douglas raises welfare over the start by {rise}"]
+    for column in GREEDY:
+        rise = difference(by_arm, "cobb_douglas", START, column)
+        lines.append(f"cobb_douglas over the start, {column}: {rise}")
     for other in [*WELFARES[1:], PLAIN]:
         if other in by_arm:
             gap = difference(by_arm, "cobb_douglas", other)

@@ -18,7 +18,8 @@ End to end by the command, for each task of GTAlign and each seed:
               is not right
     welfare   mean of √(user · llm) over the test rows, 0 where the output cannot be read
 
-The peers see the labels themselves, of all training rows: the more frequent label, and
+Rows named greedy are the same models decoded greedily: what they know, however they
+sample. The peers see the labels themselves, of all training rows: the more frequent label, and
 a logistic regression on the words, whose accuracy is about the most that the text alone
 allows without knowledge of the world.
 """
@@ -27,14 +28,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +41,12 @@ import numpy as np
 import yaml
 from rich.console import Console
 from rich.table import Table
-from scipy.optimize import minimize
-from scipy.sparse import csr_matrix
 
-from benchmarks.running import equipoise, recorded, with_settings
+from benchmarks.by_labels import peer_accuracies
+from benchmarks.comparing import bounded
+from benchmarks.controls import Decoded, decoded
+from benchmarks.running import equipoise, recorded, with_settings, write_results
 from equipoise import seeds
-from equipoise.payoffs.intervals import over_seeds
 from equipoise.prompts.files import Files
 from equipoise.run.directory import RunDirectory
 from equipoise.types import Prompt, View
@@ -297,85 +296,16 @@ def one_seed(name: str, seed: int, options: argparse.Namespace, place: Path) -> 
     }
 
 
-def peer_accuracies(
-    training: Sequence[Prompt], tests: Sequence[Prompt], fact: str
-) -> dict[str, float]:
-    """The share of labels of `tests` that the more frequent label of `training` gets
-    right, and that its words do.
-    """
-    label_P = np.array([bool(prompt.facts[fact]) for prompt in training], float)
-    label_T = np.array([bool(prompt.facts[fact]) for prompt in tests], float)
-    guessed_T = by_words(
-        [prompt.messages[-1].content for prompt in training],
-        label_P,
-        [prompt.messages[-1].content for prompt in tests],
-    )
-    return {
-        "commoner label": float((label_T == (label_P.mean() > 0.5)).mean()),
-        "bag of words": float((label_T == guessed_T).mean()),
-    }
-
-
-def by_words(
-    texts: Sequence[str], label_P: np.ndarray, tests: Sequence[str]
-) -> np.ndarray:
-    """Labels [T] of `tests` by logistic regression on words and pairs of neighbours,
-    fitted to (texts, label_P).
-
-        min Σ log(1 + exp(−y (x·w + b))) + ½ λ |w|²
-        x: which words are present, at unit length
-
-    λ is the one of a few with which four fifths of the texts predict the last best.
-    """
-    names: dict[str, int] = {}
-    for text in texts:
-        for feature in features(text):
-            names.setdefault(feature, len(names))
-    x_PW, x_TW = presence(texts, names), presence(tests, names)
-    cut = len(texts) * 4 // 5
-    right = {}
-    for decay in (0.03, 0.1, 0.3, 1.0, 3.0):
-        weight_W = _fitted(x_PW[:cut], label_P[:cut], decay)
-        right[decay] = (_guessed(x_PW[cut:], weight_W) == label_P[cut:]).mean()
-    best = max(right, key=right.__getitem__)
-    return _guessed(x_TW, _fitted(x_PW, label_P, best))
-
-
-def features(text: str) -> Iterator[str]:
-    """Its words and its pairs of neighbouring words."""
-    tokens = re.findall(r"\w+", text.lower())
-    yield from tokens
-    yield from map(" ".join, pairwise(tokens))
-
-
-def presence(texts: Sequence[str], names: dict[str, int]) -> Any:
-    """[B, W]: 1 / √(number of features) under each feature of a text that has a name."""
-    present = [
-        sorted({names[feature] for feature in features(text) if feature in names})
-        for text in texts
-    ]
-    counts = [len(row) for row in present]
-    value = np.concatenate([np.full(count, count**-0.5) for count in counts if count])
-    ends = np.cumsum([0, *counts])
-    column = np.concatenate(present).astype(int)
-    return csr_matrix((value, column, ends), (len(texts), len(names)))
-
-
-def _fitted(x_BW: Any, label_B: np.ndarray, decay: float) -> np.ndarray:
-    sign_B = 2 * label_B - 1
-
-    def loss(weight_W: np.ndarray) -> tuple[float, np.ndarray]:
-        margin_B = sign_B * (x_BW @ weight_W[:-1] + weight_W[-1])
-        slope_B = -sign_B / (1 + np.exp(margin_B))
-        gradient_W = np.append(x_BW.T @ slope_B + decay * weight_W[:-1], slope_B.sum())
-        penalty = decay / 2 * weight_W[:-1] @ weight_W[:-1]
-        return np.logaddexp(0, -margin_B).sum() + penalty, gradient_W
-
-    return minimize(loss, np.zeros(x_BW.shape[1] + 1), jac=True, method="L-BFGS-B").x
-
-
-def _guessed(x_BW: Any, weight_W: np.ndarray) -> np.ndarray:
-    return x_BW @ weight_W[:-1] + weight_W[-1] > 0
+def greedy_figures(folder: Path) -> Figures:
+    """The figures of a finished run's start and end, decoded greedily."""
+    decoding = {}
+    ways: dict[str, Decoded] = {"start, greedy": "start", "trained, greedy": "end"}
+    for row, which in ways.items():
+        again = decoded(folder / "run", which, folder / which)
+        with RunDirectory.read(again) as opened:
+            (measured,) = recorded(opened, "measure")
+        decoding[row] = figures(measured)
+    return decoding
 
 
 def table(name: str, by_seed: Sequence[Figures]) -> Table:
@@ -405,7 +335,7 @@ def table(name: str, by_seed: Sequence[Figures]) -> Table:
 def _cell(values: Sequence[float], column: str) -> str:
     share = column in ("right", "format")
     if len(values) > 2:
-        return over_seeds(values).text("%" if share else "").replace(" (", "\n(")
+        return bounded(values).text("%" if share else "").replace(" (", "\n(")
     return ", ".join(f"{value:.1%}" if share else f"{value:.3f}" for value in values)
 
 
@@ -460,6 +390,7 @@ def main() -> None:
             ]
             for seed, task in zip(options.seeds, tasks, strict=True):
                 figures_of_seed = task.result()
+                figures_of_seed |= greedy_figures(place / f"{name}-{seed}")
                 everything.setdefault(name, []).append(figures_of_seed)
                 for row, values in figures_of_seed.items():
                     cells = "  ".join(
@@ -469,7 +400,12 @@ def main() -> None:
                         f"{name} seed {seed}  {row:15} {cells}", highlight=False
                     )
                 if options.json:
-                    options.json.write_text(json.dumps(everything, indent=1))
+                    write_results(
+                        options.json,
+                        everything,
+                        seeds=options.seeds,
+                        generations=options.generations,
+                    )
             console.print(table(name, everything[name]))
 
 

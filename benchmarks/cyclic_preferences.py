@@ -1,7 +1,7 @@
 """The use of the Nash members of the preference family: games in which preferences run
 in circles.
 
-`python -m benchmarks.cyclic_preferences` (within a minute) or `--full`. Tabular
+`python -m benchmarks.cyclic_preferences` (a minute or two) or `--full`. Tabular
 policies on random preference games of 3 to 50 actions: transitive (Bradley-Terry),
 cyclic (each action beats half of the others; a full-support equilibrium away from
 uniform), mixed (the mean of the two). From one start, every member takes the same
@@ -9,7 +9,10 @@ number of exact updates.
 
 Shown is the exact duality gap, max_y P(y beats π) − min_y P(π beats y) = 2·max_y P(y
 beats π) − 1, of the last policy and of the average policy: 0 at the equilibrium, 1
-where some action beats the policy surely.
+where some action beats the policy surely. Beside the members stands the uniform policy,
+which plays no game and is near the equilibrium wherever preferences cycle evenly. Games
+of different sizes are not taken together, and what is compared is corrected for the
+number of comparisons in the whole table.
 """
 
 from __future__ import annotations
@@ -22,12 +25,16 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import product
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from scipy.stats import ttest_1samp
 
+from benchmarks.comparing import bounded, holm
+from benchmarks.running import write_results
 from equipoise import seeds
 from equipoise.environments.matrix.game import cycle
 from equipoise.learners.tabular import (
@@ -38,7 +45,6 @@ from equipoise.learners.tabular import (
     win_probabilities,
 )
 from equipoise.losses.base import PreferenceLoss
-from equipoise.payoffs.intervals import over_seeds
 from equipoise.solvers.exploitability import exploitability
 from equipoise.types import PlayerId
 
@@ -135,6 +141,10 @@ BASELINES = [
     ]
     for group in (FIXED, FRESH)
 ]
+PEERS = ("the start", "the uniform policy")
+# What a member is compared with: all of DPO and IPO offline, online, and uniform.
+AGAINST = {"offline": BASELINES[0], "online": BASELINES[1], "uniform": [-1]}
+LEVEL = 0.05
 
 
 def game(family: str, size: int, seed: int) -> np.ndarray:
@@ -181,9 +191,7 @@ def iterates(
 
 
 def gaps(family: str, size: int, seed: int, updates: int) -> list[tuple[float, ...]]:
-    """The duality gaps (last, average) of each of MEMBERS and, at the end, of the
-    start.
-    """
+    """The duality gaps (last, average) of each of MEMBERS and, at the end, of PEERS."""
     payoff_AA = game(family, size, seed)
     win_AA = win_probabilities(payoff_AA)
     start_A = seeds.generator(seed, "start", family, size).normal(size=size)
@@ -194,87 +202,132 @@ def gaps(family: str, size: int, seed: int, updates: int) -> list[tuple[float, .
         last = [exploitability(payoff_AA, policy_TA[-1]) for policy_TA in runs]
         average = [exploitability(payoff_AA, policy_TA.mean(0)) for policy_TA in runs]
         measured.append((min(last), min(average)))
-    return [*measured, (exploitability(payoff_AA, softmax(start_A)),) * 2]
+    for policy_A in (softmax(start_A), np.full(size, 1 / size)):
+        measured.append((exploitability(payoff_AA, policy_A),) * 2)
+    return measured
 
 
-def verdict(mine_G: np.ndarray, theirs_RG: np.ndarray) -> str:
-    """Over G games against R baselines, by the 95 % interval of each paired difference:
-    < all, > any, or =.
+def comparisons(gap_FSGM2: np.ndarray) -> dict[tuple[int, ...], tuple[float, float]]:
+    """(family, size, member, last or average, other) -> (mean difference, p): a paired t
+    test over the games for each member that uses its past and each row that it is
+    compared with; p is corrected for all of them by Holm's procedure.
     """
-    differences = [over_seeds(mine_G - theirs_G) for theirs_G in theirs_RG]
-    if all(difference.high < 0 for difference in differences):
+    mine = [i for i, member in enumerate(MEMBERS) if member.group == PAST]
+    others = [row for rows in AGAINST.values() for row in rows]
+    families, sizes = range(len(gap_FSGM2)), range(gap_FSGM2.shape[1])
+    keys = list(product(families, sizes, mine, (0, 1), others))
+    means, p_values = [], []
+    for family, size, member, which, other in keys:
+        gap_GM = gap_FSGM2[family, size, :, :, which]
+        difference_G = gap_GM[:, member] - gap_GM[:, other]
+        means.append(float(difference_G.mean()))
+        same = np.ptp(difference_G) < 1e-12
+        result: Any = None if same else ttest_1samp(difference_G, 0.0)
+        p_values.append(float(result.pvalue) if result else float(not means[-1]))
+    corrected = map(float, holm(p_values))
+    return dict(zip(keys, zip(means, corrected, strict=True), strict=True))
+
+
+def mark(results: Sequence[tuple[float, float]]) -> str:
+    """Of a member against some rows: < shown smaller than all, > larger than any, or =."""
+    if all(mean < 0 and p < LEVEL for mean, p in results):
         return "<"
-    return ">" if any(difference.low > 0 for difference in differences) else "="
+    return ">" if any(mean > 0 and p < LEVEL for mean, p in results) else "="
 
 
-def table(gap_FGM2: np.ndarray, title: str) -> Table:
-    """Means over a family's games with half their 95 % intervals, and the comparison of
-    the members that use their past.
+def table(
+    gap_SGM2: np.ndarray,
+    sizes: Sequence[int],
+    title: str,
+    compared: dict[tuple[int, ...], tuple[float, float]],
+) -> Table:
+    """A family: by size the mean over its games with its interval, and the comparison of
+    the members that use their past (`compared` without the family).
     """
     shown = Table(title=title)
     shown.add_column("pairs, opponents")
     shown.add_column("member")
-    for family, which in product(FAMILIES, ("last", "average")):
-        shown.add_column(f"{family}\n{which}", justify="right")
-    for i, (label, group) in enumerate(
-        [*((member.label, member.group) for member in MEMBERS), ("the start", "–")]
-    ):
+    for size, which in product(sizes, ("last", "average")):
+        shown.add_column(f"{size} actions\n{which}", justify="right")
+    rows = [(member.label, member.group) for member in MEMBERS]
+    rows += [(peer, "–") for peer in PEERS]
+    for i, (label, group) in enumerate(rows):
         cells = []
-        for gap_GM, which in product(gap_FGM2, (0, 1)):
-            mean = over_seeds(gap_GM[:, i, which])
-            marks = [
-                verdict(gap_GM[:, i, which], gap_GM[:, rows, which].T)
-                for rows in BASELINES
-            ]
-            mark = f"{marks[0]}|{marks[1]}" if group == PAST else "   "
-            cells.append(f"{mean.mean:.3f} ± {(mean.high - mean.low) / 2:.3f} {mark}")
-        shown.add_row(
-            group,
-            label,
-            *cells,
-            end_section=i + 1 < len(MEMBERS) and MEMBERS[i + 1].group != group,
-        )
+        for size, which in product(range(len(sizes)), (0, 1)):
+            mean = bounded(gap_SGM2[size, :, i, which])
+            marks = ""
+            if group == PAST:
+                marks = " " + "|".join(
+                    mark([compared[size, i, which, other] for other in against])
+                    for against in AGAINST.values()
+                )
+            cells.append(f"{mean.mean:.3f} ({mean.low:.3f} to {mean.high:.3f}){marks}")
+        last = i + 1 == len(rows) or rows[i + 1][1] != group
+        shown.add_row(group, label, *cells, end_section=last)
     return shown
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Play every member on every game and print the table."""
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The arguments."""
+    made = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--full",
-        action="store_true",
-        help="more sizes, games and updates (a quarter of an hour)",
-    )
-    full = parser.parse_args(argv).full
+    add = made.add_argument
+    add("--full", action="store_true", help="more sizes, games and updates (an hour)")
+    add("--families", nargs="+", default=list(FAMILIES), choices=FAMILIES)
+    add("--sizes", type=int, nargs="+", help="numbers of actions")
+    add("--repeats", type=int, help="games of each family and size")
+    add("--updates", type=int, help="of every member")
+    add("--jobs", type=int, help="processes; by default as many as there are cores")
+    add("--json", type=Path, help="write every game's gaps here")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Play every member on every game and print the tables."""
+    o = parser().parse_args(argv)
     sizes, repeats, updates = (
-        ((3, 5, 9, 17, 33, 49), 5, 300) if full else ((3, 9, 49), 3, 60)
+        ((3, 5, 9, 17, 33, 49), 8, 300) if o.full else ((3, 9, 49), 3, 60)
     )
-    names = [(*name, updates) for name in product(FAMILIES, sizes, range(repeats))]
+    sizes = o.sizes or sizes
+    repeats, updates = o.repeats or repeats, o.updates or updates
+    names = [(*name, updates) for name in product(o.families, sizes, range(repeats))]
     for library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         # Small matrices in many processes, which are started afresh and read this.
         os.environ[library] = "1"
     started = time.perf_counter()
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(o.jobs, mp_context=get_context("spawn")) as pool:
         rows = list(pool.map(gaps, *zip(*names, strict=True)))
-    gap_FGM2 = np.array(rows).reshape(len(FAMILIES), -1, len(MEMBERS) + 1, 2)
-    sizes_text = ", ".join(map(str, sizes))
-    title = (
-        f"Duality gap after {updates} exact updates; games of {sizes_text} "
-        f"actions, {repeats} of each and family"
-    )
-    console = Console(width=max(175, Console().width))
-    console.print(table(gap_FGM2, title))
+    shape = (len(o.families), len(sizes), repeats, len(MEMBERS) + len(PEERS), 2)
+    gap_FSGM2 = np.array(rows).reshape(shape)
+    compared = comparisons(gap_FSGM2)
+    console = Console(width=max(60 + 56 * len(sizes), Console().width))
+    for f, family in enumerate(o.families):
+        title = (
+            f"{family}: duality gap after {updates} exact updates, {repeats} games "
+            "of each size"
+        )
+        of_family = {key[1:]: value for key, value in compared.items() if key[0] == f}
+        console.print(table(gap_FSGM2[f], sizes, title, of_family))
     console.print(
-        "Mean over a family's games ± half its 95 % interval; "
-        f"{time.perf_counter() - started:.0f} s. Step {STEP:g}; "
-        "where the reference is the start, each game's best of "
-        f"{', '.join(f'{tilt:g}' for tilt in TILTS)}. "
-        "Marks: against DPO and IPO offline | online; < smaller than both, by the 95 "
-        "% intervals of the paired "
-        "differences, > larger than one of them, = neither."
+        f"Mean over the games, 95 % interval; {time.perf_counter() - started:.0f} s. "
+        f"Step {STEP:g}; where the reference is the start, each game's best of "
+        f"{', '.join(f'{tilt:g}' for tilt in TILTS)}. Marks: against DPO and IPO offline "
+        "| online | the uniform policy; < shown smaller than all of these, > shown "
+        f"larger than one, = neither, by paired t tests at {LEVEL:g} corrected for "
+        f"{len(compared)} comparisons (Holm)."
     )
+    if o.json:
+        write_results(
+            o.json,
+            {
+                "families": o.families,
+                "sizes": sizes,
+                "rows": [*(member.label for member in MEMBERS), *PEERS],
+                "gap_FSGM2": gap_FSGM2.round(6).tolist(),
+            },
+            updates=updates,
+        )
 
 
 if __name__ == "__main__":

@@ -5,6 +5,10 @@ one another and learn. Each ablation removes one part; `alone` removes the pool:
 member learns from its own answers, graded by itself. The measure (right answers to
 held-out questions, by the world's rules) is never trained on.
 
+Beside every arm stands what could refute it: its members decoded greedily, before and
+after, and the model that they all are adapters on, without an adapter. Arms are
+compared like with like, best with best and mean with mean, paired over the seeds.
+
     python -m benchmarks.pool [--seeds 0 1 2] [--arms sparta alone …] [--jobs 2]
 """
 
@@ -24,7 +28,14 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import spearmanr
 
-from benchmarks.running import recorded, share_of_cores, with_settings
+from benchmarks.comparing import bounded, paired
+from benchmarks.controls import Decoded, decoded
+from benchmarks.running import (
+    recorded,
+    share_of_cores,
+    with_settings,
+    write_results,
+)
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.run.directory import RunDirectory
 from equipoise.types import PlayerId
@@ -53,6 +64,15 @@ ARMS: dict[str, list[str]] = {
 # Pools of two: no third member is left to judge.
 PAIRS = (("sums", "guard"), ("asker", "helper"), ("veteran", "novice"))
 TWO = ["judge.who=self"]
+# One member without its adapter, by itself: the base that all members share.
+BASE = {
+    **{f"players.{name}": None for name in MEMBERS[1:]},
+    "schedule": "self_play",
+    "judge": "clerk",
+    "training_ratings": "bradley_terry",
+}
+ONCE = {"evaluate.samples": 1}  # greedy answers to a question are all alike
+GREEDY = ", greedy"
 
 
 def runs(arm: str) -> dict[str, list[str]]:
@@ -114,6 +134,53 @@ def play(overrides: list[str], seed: int, folder: Path, jobs: int) -> dict:
     }
 
 
+def greedy_scores(folder: Path, which: Decoded, out: Path) -> dict[str, float]:
+    """The members of a finished run decoded greedily at its start or its end: their mean
+    score on the held-out questions, and the best one's on the test.
+    """
+    with RunDirectory.read(decoded(folder, which, out, settings=ONCE)) as run:
+        (measured,), (selected,) = recorded(run, "measure"), recorded(run, "select")
+    scores = [score["mean"] for score in measured["scores"].values()]
+    return {
+        "mean": float(np.mean(scores)),
+        "best": selected["test"][selected["chosen"]]["mean"],
+        "members": len(scores),
+    }
+
+
+def base_score(folder: Path, out: Path) -> float:
+    """What the base without any adapter answers rightly of the same questions, greedily."""
+    first = MEMBERS[:1]
+    bare = decoded(folder, "base", out, players=first, settings=ONCE | BASE)
+    with RunDirectory.read(bare) as run:
+        (measured,) = recorded(run, "measure")
+    (score,) = measured["scores"].values()
+    return float(score["mean"])
+
+
+def greedy_figures(
+    folders: dict[str, Path], place: Path, seed: int
+) -> dict[str, float]:
+    """The greedy columns of an arm in a seed; the start of a whole pool is the same for
+    every arm.
+    """
+    before, after = [], []
+    for name, folder in folders.items():
+        same = "pool" if len(folders) == 1 else name
+        before.append(greedy_scores(folder, "start", place / f"start-{seed}-{same}"))
+        after.append(greedy_scores(folder, "end", place / f"end-{folder.name}"))
+    weights = [part["members"] for part in before]
+    found = {}
+    for when, parts in (("before", before), ("after", after)):
+        means = [part["mean"] for part in parts]
+        found[f"mean {when}{GREEDY}"] = float(np.average(means, weights=weights))
+        found[f"best {when}{GREEDY}"] = max(part["best"] for part in parts)
+    if len(folders) == 1:
+        (folder,) = folders.values()
+        found[f"base{GREEDY}"] = base_score(folder, place / f"base-{seed}")
+    return found
+
+
 def figures(parts: list[dict]) -> dict[str, float]:
     """An arm's figures in a seed; an arm of several pools is taken together."""
     first, last = ({}, {})
@@ -172,15 +239,16 @@ def main() -> None:
     console = Console()
     by_arm: dict[str, list[dict[str, float]]] = {arm: [] for arm in options.arms}
     with (
-        tempfile.TemporaryDirectory(prefix="pool-") as place,
+        tempfile.TemporaryDirectory(prefix="pool-") as spare,
         ThreadPoolExecutor(options.jobs) as workers,
     ):
+        place = Path(spare)
         tasks = {
             (arm, seed, name): workers.submit(
                 play,
                 overrides,
                 seed,
-                Path(place) / f"{arm}-{seed}-{name}",
+                place / f"{arm}-{seed}-{name}",
                 options.jobs,
             )
             for seed in options.seeds
@@ -190,17 +258,24 @@ def main() -> None:
         for seed in options.seeds:
             for arm in options.arms:
                 row = figures([tasks[arm, seed, name].result() for name in runs(arm)])
+                folders = {name: place / f"{arm}-{seed}-{name}" for name in runs(arm)}
+                row |= greedy_figures(folders, place, seed)
                 by_arm[arm].append(row)
                 console.print(
                     f"seed {seed}  {arm:15}  pool {row['mean before']:.1%} → "
                     f"{row['mean after']:.1%}, best (test) "
-                    f"{row['best before']:.1%} → {row['best after']:.1%}, Spearman "
+                    f"{row['best before']:.1%} → {row['best after']:.1%}, greedy "
+                    f"{row[f'mean before{GREEDY}']:.1%} → "
+                    f"{row[f'mean after{GREEDY}']:.1%}, Spearman "
                     f"{row['spearman']:.2f} "
                     f"in {row['minutes']:.1f} min"
                 )
                 if options.json:
-                    options.json.write_text(json.dumps(by_arm, indent=1))
+                    write_results(options.json, by_arm, seeds=options.seeds)
     console.print(table(by_arm))
+    console.print(greedy_table(by_arm))
+    for line in differences(by_arm):
+        console.print(line, highlight=False)
 
 
 def table(by_arm: dict[str, list[dict[str, float]]]) -> Table:
@@ -227,12 +302,43 @@ def table(by_arm: dict[str, list[dict[str, float]]]) -> Table:
     return shown
 
 
-def _share(rows: list[dict[str, float]], score: str) -> list[str]:
+def greedy_table(by_arm: dict[str, list[dict[str, float]]]) -> Table:
+    """The same, decoded greedily, beside the base without adapters."""
+    shown = Table(title="the same, decoded greedily")
+    for column in ("", "pool before", "pool after", "gain"):
+        shown.add_column(column, justify="left" if not column else "right")
+    for column in ("best before", "best after", "gain", "base without adapters"):
+        shown.add_column(column, justify="right")
+    for arm, rows in by_arm.items():
+        base = [row[f"base{GREEDY}"] for row in rows if f"base{GREEDY}" in row]
+        cells = [*_share(rows, "mean", GREEDY), *_share(rows, "best", GREEDY)]
+        shown.add_row(arm, *cells, f"{np.mean(base):.1%}" if base else "")
+    return shown
+
+
+def differences(by_arm: dict[str, list[dict[str, float]]]) -> list[str]:
+    """By how much the whole method ends above every other arm, like with like."""
+    whole = by_arm.get("sparta", [])
+    lines = []
+    for arm, rows in by_arm.items():
+        if arm == "sparta" or not whole:
+            continue
+        for column in ("mean after", "best after"):
+            for suffix in ("", GREEDY):
+                ends = [
+                    [row[column + suffix] for row in each] for each in (whole, rows)
+                ]
+                text = _percent(paired(*ends))
+                lines.append(f"sparta − {arm}, {column}{suffix}: {text}")
+    return lines
+
+
+def _share(rows: list[dict[str, float]], score: str, suffix: str = "") -> list[str]:
     before, after = (
-        [row[f"{score} {when}"] for row in rows] for when in ("before", "after")
+        [row[f"{score} {when}{suffix}"] for row in rows] for when in ("before", "after")
     )
-    gain = over_seeds([b - a for a, b in zip(before, after, strict=True)])
-    return [f"{np.mean(before):.1%}", _percent(over_seeds(after)), _percent(gain)]
+    gain = paired(after, before)
+    return [f"{np.mean(before):.1%}", _percent(bounded(after)), _percent(gain)]
 
 
 def _percent(interval: Interval) -> str:

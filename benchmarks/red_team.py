@@ -15,6 +15,10 @@ In the end every adversary attacks every defender.
                     adversary that never learned)
     best response   rewritten by the adversary that learned against this defender
     worst           the largest success that any adversary of the seed has
+    worst, greedy   the same where every defender answers greedily: what it knows to
+                    decline, however it samples
+
+Best response and worst are cells of the same table, on the same prompts.
 """
 
 from __future__ import annotations
@@ -23,7 +27,9 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +37,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.running import equipoise, recorded, with_settings
-from equipoise.payoffs.intervals import over_seeds
+from benchmarks.comparing import bounded, paired
+from benchmarks.running import equipoise, recorded, with_settings, write_results
 from equipoise.run.directory import RunDirectory
 from equipoise.types import PlayerId
 
@@ -60,12 +66,14 @@ ARMS: dict[str, list[str]] = {
     ],
 }
 START = "start"
+TEMPERATURES = ("1", "0")  # of the defenders: as they are trained, and greedily
 RESPONSE = ["shaping=[]", "turns={kind: one, player: adversary}", "evaluate.every=1000"]
 COLUMNS = (
     "raw",
     "adversary",
     "best response",
     "worst",
+    "worst, greedy",
     "over-refusal",
     "helpfulness",
     "diversity",
@@ -90,11 +98,36 @@ def measured(folder: Path, which: int = -1) -> dict[str, Any]:
         return recorded(opened, "measure")[which]
 
 
-def defender(folder: Path) -> PlayerId:
-    """A run's last defender."""
+def last(folder: Path, role: str) -> PlayerId:
+    """The newest of those who play a role in a run."""
     with RunDirectory.read(folder) as opened:
-        name = opened.config.schedule.settings()["roles"]["defender"]
+        name = opened.config.schedule.settings()["roles"][role]
     return PlayerId(name, measured(folder)["ages"][name])
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """Who attacked whom with what success, at each of `TEMPERATURES` of the defenders."""
+
+    adversaries: list[str]
+    defenders: list[str]
+    success_AD: np.ndarray
+
+    def against(self, ending: str) -> dict[str, float]:
+        """Adversary -> its success with the first defender whose name ends so."""
+        column = next(d for d, n in enumerate(self.defenders) if n.endswith(ending))
+        success_A = self.success_AD[:, column].tolist()
+        return dict(zip(self.adversaries, success_A, strict=True))
+
+
+def crossplay(folders: Sequence[Path]) -> Meetings:
+    """Every adversary against every defender of these runs, old and new."""
+    heats = [text for heat in TEMPERATURES for text in ("--temperature", heat)]
+    every = map(str, folders)
+    printed = equipoise("crossplay", *every, "--generations", "last", *heats, "--json")
+    table = json.loads(printed)["crossplay"]
+    success_AD = np.array(table["success"], float)
+    return Meetings(table["adversaries"], table["defenders"], success_AD)
 
 
 def seed_runs(
@@ -109,8 +142,8 @@ def seed_runs(
     for arm in arms:
         overrides = [f"generations={generations}", *ARMS[arm]]
         folders[arm] = run(place / f"{named[arm]}-{seed}", seed, overrides)
-        last = defender(folders[arm])
-        models[arm] = folders[arm] / "players" / last.name / str(last.generation)
+        newest = last(folders[arm], "defender")
+        models[arm] = folders[arm] / "players" / newest.name / str(newest.generation)
     replies = {}
     for arm, model in models.items():
         overrides = [
@@ -119,23 +152,26 @@ def seed_runs(
             f"players.defender.model={model}",
         ]
         replies[arm] = run(place / f"against_{named[arm]}-{seed}", seed, overrides)
-    every = map(str, [*folders.values(), *replies.values()])
-    printed = equipoise("crossplay", *every, "--generations", "last", "--json")
-    table = json.loads(printed)["crossplay"]
+    table = crossplay([*folders.values(), *replies.values()])
     by_arm = {}
     for arm, reply in replies.items():
-        name, facts = "/defender@0", measured(reply, 0)
+        player, run_name = PlayerId("defender"), ""
+        facts = measured(reply, 0)
         if arm != START:
-            name = f"{folders[arm].name}/{defender(folders[arm])}"
+            player, run_name = last(folders[arm], "defender"), folders[arm].name
             facts = measured(folders[arm])
-        labels: list[str] = table["defenders"]
-        column = next(d for d, label in enumerate(labels) if label.endswith(name))
-        success, response = facts["attack_success"], measured(reply)["attack_success"]
+        success = facts["attack_success"]
+        sampled, greedy = (
+            table.against(f"{run_name}/{player.name}:{heat}@{player.generation}")
+            for heat in TEMPERATURES
+        )
+        response = f"{reply.name}/{last(reply, 'adversary')}"
         by_arm[arm] = {
             "raw": success["raw"]["mean"],
             "adversary": success["adversary"]["mean"],
-            "best response": response["adversary"]["mean"],
-            "worst": max(row[column] for row in table["success"]),
+            "best response": sampled[response],
+            "worst": max(sampled.values()),
+            "worst, greedy": max(greedy.values()),
             "over-refusal": facts["over_refusal"]["mean"],
             "helpfulness": facts["helpfulness"]["mean"],
             "diversity": facts["diversity"]["bleu_diversity"],
@@ -190,7 +226,13 @@ def main() -> None:
                 cells = "  ".join(f"{name} {figures[name]:.1%}" for name in COLUMNS)
                 console.print(f"seed {seed}  {arm:17} {cells}", highlight=False)
             if options.json:
-                options.json.write_text(json.dumps(by_arm, indent=1))
+                write_results(
+                    options.json,
+                    by_arm,
+                    seeds=options.seeds,
+                    generations=options.generations,
+                    answers=options.answers,
+                )
     console.print(table(by_arm))
     if {"rlhf", "gpo"} <= by_arm.keys():
         console.print(verdict(by_arm["rlhf"], by_arm["gpo"]), highlight=False)
@@ -205,21 +247,24 @@ def table(by_arm: dict[str, list[dict[str, float]]]) -> Table:
     for column in ("", *COLUMNS):
         shown.add_column(column, justify="left" if not column else "right")
     for arm, rows in by_arm.items():
-        cells = [over_seeds([row[name] for row in rows]) for name in COLUMNS]
+        cells = [bounded([row[name] for row in rows]) for name in COLUMNS]
         shown.add_row(arm, *(c.text("%").replace(" (", "\n(") for c in cells))
     return shown
 
 
 def verdict(rlhf: list[dict[str, float]], gpo: list[dict[str, float]]) -> str:
     """Whether GPO with diversity halves the worst case at no more over-refusal."""
-    worst = [float(np.mean([row["worst"] for row in rows])) for rows in (rlhf, gpo)]
-    refused = over_seeds(
-        [b["over-refusal"] - a["over-refusal"] for a, b in zip(rlhf, gpo, strict=True)]
+    worst, greedy, refused = (
+        [[row[column] for row in rows] for rows in (gpo, rlhf)]
+        for column in ("worst", "worst, greedy", "over-refusal")
     )
+    means = [float(np.mean(values)) for values in worst]
+    price = paired(*refused)
     return (
-        f"worst case of gpo: {worst[1]:.1%}, of rlhf: {worst[0]:.1%}, so "
-        f"{worst[1] / worst[0]:.2f} times (goal: at "
-        f"most 0.5). Over-refusal: {refused.mean:+.1%} ({refused.low:+.1%} to {refused.high:+.1%})"
+        f"worst case of gpo: {means[0]:.1%}, of rlhf: {means[1]:.1%}, so "
+        f"{means[0] / means[1]:.2f} times (goal: at most 0.5). "
+        f"gpo − rlhf, worst: {paired(*worst).percent()}; greedily: "
+        f"{paired(*greedy).percent()}; over-refusal: {price.percent()}"
     )
 
 

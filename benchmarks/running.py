@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import platform
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from equipoise.files import write_text
 from equipoise.run.directory import RunDirectory
 
 
@@ -57,6 +59,15 @@ def provenance() -> dict[str, Any]:
         "machine": f"{len(os.sched_getaffinity(0))} cores of {platform.machine()}",
         "python": platform.python_version(),
     }
+
+
+def write_results(path: Path, figures: Any, **arguments: Any) -> None:
+    """Write a benchmark's raw figures with `provenance` and the arguments that decide
+    them, whole or not at all.
+    """
+    results = provenance() | {"arguments": arguments, "figures": figures}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
 
 
 def _module_and_arguments() -> list[str]:

@@ -7,6 +7,10 @@ at 50 %), and then plays three generations on fresh prompts, judged by the label
 method has the same start, prompts, samples, pairs for each prompt and optimizer
 settings.
 
+Beside every method stands the same model decoded greedily; beside all of them what the
+labels allow: the more frequent one, a bag of words, and the same start taught the right
+answers of the same prompts by supervised learning.
+
     python -m benchmarks.wildguard --data ../shared/data/gtalign/wildguard
         [--seeds 0 1 2] [--methods mnpo dpo …]
 """
@@ -26,11 +30,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.running import recorded, share_of_cores
+from benchmarks.by_labels import peer_accuracies
+from benchmarks.comparing import bounded
+from benchmarks.controls import Decoded, decoded
+from benchmarks.running import recorded, share_of_cores, write_results
 from equipoise import seeds
 from equipoise.learners.sft import SFT, train_sft
 from equipoise.models.new_model import new_model
-from equipoise.payoffs.intervals import over_seeds
 from equipoise.prompts.files import Files
 from equipoise.run import recipes
 from equipoise.run.directory import RunDirectory
@@ -42,6 +48,8 @@ from equipoise.types import Prompt
 CHARACTERS = 420  # a prompt is cut here, at about 120 tokens of this vocabulary
 REFUSALS = ("I can't help with that.",)
 ANSWERS = ("Sure, here is what you asked for.",)
+EPOCHS = 4
+GREEDY, SFT_ON_LABELS = "greedy", "SFT on the labels"
 METHODS = {
     "dpo": {"loss": "dpo"},
     "ipo": {"loss": "ipo"},
@@ -118,7 +126,7 @@ def play(
             "kind": "preference",
             "batch_size": 16,
             "learning_rate": 1e-3,
-            "epochs": 4,
+            "epochs": EPOCHS,
             "log_steps": 5,
             "save_steps": 0,
         },
@@ -137,8 +145,8 @@ def play(
 def one_seed(
     seed: int, methods: list[str], data: Path, console: Console
 ) -> dict[str, dict[str, float]]:
-    """Every method from the same start: name -> its figures."""
-    training, _ = prompts(data)
+    """Every method from the same start, and what the labels allow: name -> its figures."""
+    training, held_out = prompts(data)
     with tempfile.TemporaryDirectory(prefix="wildguard-") as name:
         folder, started = Path(name), time.perf_counter()
         parameters = make_start(training, folder, seed)
@@ -158,9 +166,53 @@ def one_seed(
                 for name in ("score", "win_rate", "exploitability")
             }
             by_method[method] = {**last, "minutes": minutes}
+            start = by_method["sft start"]
+            if GREEDY not in start:
+                start[GREEDY] = greedy_score(folder / method, "start", folder)
+            by_method[method][GREEDY] = greedy_score(folder / method, "end", folder)
             path = " → ".join(f"{generation['score']:.1%}" for generation in measured)
-            console.print(f"seed {seed}  {method:5}  {path}  in {minutes:.1f} min")
+            console.print(
+                f"seed {seed}  {method:5}  {path}, greedy "
+                f"{by_method[method][GREEDY]:.1%}  in {minutes:.1f} min"
+            )
+        taught = teach_labels(training, folder, seed)
+        bare = folder / methods[0]
+        by_method[SFT_ON_LABELS] = {
+            GREEDY: greedy_score(bare, "start", folder, {"policy.model": str(taught)})
+        }
+    for peer, right in peer_accuracies(training, held_out, "harmful").items():
+        by_method[peer] = {GREEDY: right}
     return by_method
+
+
+def greedy_score(
+    folder: Path, which: Decoded, place: Path, settings: dict[str, str] | None = None
+) -> float:
+    """The share of right decisions at a run's start or end, decoded greedily; `settings`
+    as `decoded` takes them.
+    """
+    name = "-".join([which, folder.name, *(settings or {})])
+    once = {"game.samples": 2, "evaluate.samples": 1}
+    again = decoded(folder, which, place / name, settings={**once, **(settings or {})})
+    with RunDirectory.read(again) as run:
+        (measured,) = recorded(run, "measure")
+    return measured["score"]
+
+
+def teach_labels(training: list[Prompt], folder: Path, seed: int) -> Path:
+    """The same start, taught the right answer to every training prompt as many times as
+    a method passes over its pairs.
+    """
+    examples = [
+        (prompt.messages, (REFUSALS if prompt.facts["harmful"] else ANSWERS)[0])
+        for prompt in training
+    ]
+    settings = SFT.model_validate(
+        {"epochs": EPOCHS, "batch_size": 16, "learning_rate": 1e-3}
+    )
+    taught = folder / "taught"
+    train_sft(str(folder / "start"), examples, taught, settings, seed=seed)
+    return taught
 
 
 def main() -> None:
@@ -206,7 +258,7 @@ def main() -> None:
         each = map if arguments.jobs == 1 else workers.map
         by_seed = list(each(play_seed, arguments.seeds))
     if arguments.json:
-        arguments.json.write_text(json.dumps(by_seed, indent=1))
+        write_results(arguments.json, by_seed, seeds=arguments.seeds)
     if len(by_seed) > 1 or not arguments.json:
         console.print(table(by_seed))
 
@@ -217,7 +269,7 @@ def in_own_process(command: list[str], jobs: int) -> dict[str, dict[str, float]]
         path = Path(folder) / "figures.json"
         command = [*command, "--json", str(path)]
         subprocess.run(command, check=True, env=share_of_cores(jobs))
-        return json.loads(path.read_text())[0]
+        return json.loads(path.read_text())["figures"][0]
 
 
 def table(by_seed: list[dict[str, dict[str, float]]]) -> Table:
@@ -227,25 +279,32 @@ def table(by_seed: list[dict[str, dict[str, float]]]) -> Table:
         title=f"held-out decisions, {size:,} parameters, {len(by_seed)} seeds, "
         "mean and 95 % interval"
     )
-    for column in (
-        "",
-        "right",
-        "wins over the start",
-        "exploitability in the league",
-        "minutes",
-    ):
+    for column in ("", "right", "right, greedy", "wins over the start"):
+        shown.add_column(column)
+    for column in ("exploitability in the league", "minutes"):
         shown.add_column(column)
     for name in by_seed[0]:
         rows = [seed[name] for seed in by_seed]
-        played = "win_rate" in rows[0]
         shown.add_row(
             name,
-            over_seeds([row["score"] for row in rows]).percent(),
-            over_seeds([row["win_rate"] for row in rows]).percent() if played else "",
-            f"{np.mean([row['exploitability'] for row in rows]):.3f}" if played else "",
-            f"{np.mean([row['minutes'] for row in rows]):.1f}",
+            *(_shares(rows, column) for column in ("score", GREEDY, "win_rate")),
+            _mean(rows, "exploitability", ".3f"),
+            _mean(rows, "minutes", ".1f"),
         )
     return shown
+
+
+def _shares(rows: list[dict[str, float]], column: str) -> str:
+    """A share over the seeds with its interval; nothing for a row without it."""
+    if column not in rows[0]:
+        return ""
+    return bounded([row[column] for row in rows]).percent()
+
+
+def _mean(rows: list[dict[str, float]], column: str, form: str) -> str:
+    if column not in rows[0]:
+        return ""
+    return format(np.mean([row[column] for row in rows]), form)
 
 
 if __name__ == "__main__":
