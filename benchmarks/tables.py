@@ -1,0 +1,263 @@
+"""The tables of docs/results.md and of the README, made from the raw results.
+
+    python -m benchmarks.tables            write them
+    python -m benchmarks.tables --check    exit with 1 where a page differs
+
+A row comes from the file of its benchmark in `benchmarks/results/`. Where the raw
+figures were not kept it is what `earlier.json` says was printed, with that day's date
+and with what is known of its control. The order is that of `earlier.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.comparing import bounded, paired
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+Results = Mapping[str, Any]
+# Everything between a page's two marks is this command's.
+MARKS = re.compile(
+    r"(?<=<!-- made by python -m benchmarks\.tables -->\n).*?(?=<!-- end -->)",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A claim with its figure and the figure that could refute it.
+
+    `short` is the figure for the README, with `short_what`; "" for a row that is not a
+    headline.
+    """
+
+    what: str
+    figure: str
+    control: str
+    command: str
+    date: str
+    short: str = ""
+    short_what: str = ""
+
+    def cells(self) -> tuple[str, ...]:
+        """As docs/results.md shows it."""
+        return (self.what, self.figure, self.control, self.date, f"`{self.command}`")
+
+    def headline(self) -> tuple[str, ...]:
+        """As the README shows it."""
+        return (self.short_what or self.what, self.short, f"`{self.command}`")
+
+
+def quickstart(results: Results) -> Row:
+    """Sampled and greedy, at the start and at the end."""
+    by_seed = list(results["figures"].values())
+
+    def mean(column: str, kind: str = "all") -> str:
+        return bounded([seed[kind][column] for seed in by_seed]).percent()
+
+    def gain(ending: str, kind: str = "all") -> str:
+        columns = [
+            [seed[kind][when + ending] for seed in by_seed] for when in ("end", "start")
+        ]
+        return points(columns[0], columns[1])
+
+    return Row(
+        f"the quickstart: a tiny clerk plays its own past, three generations, "
+        f"{seeds_text(results)}",
+        f"right answers {mean('start')} → {mean('end')}, sampled at temperature 1",
+        f"greedily {mean('start, greedy')} → {mean('end, greedy')}, "
+        f"{gain(', greedy')}; of sums {gain(', greedy', 'sum')}",
+        "python -m benchmarks.quickstart",
+        results["date"],
+    )
+
+
+def cyclic_preferences(results: Results) -> Row:
+    """The cyclic games by their size, beside the uniform policy."""
+    figures = results["figures"]
+    gap_SGM2 = np.array(figures["gap_FSGM2"])[figures["families"].index("cyclic")]
+    labels = figures["rows"]
+    average_SGM = gap_SGM2[..., 1]
+    columns = {
+        "MNPO ½ ½": "MNPO, λ = ½ ½",
+        "INPO": "INPO, τ/η = 0.05",
+        "DPO online": "DPO, online",
+        "uniform": "the uniform policy",
+    }
+    by_size, against = [], []
+    uniform_SG = average_SGM[..., labels.index("the uniform policy")]
+    for size, average_GM, uniform_G in zip(
+        figures["sizes"], average_SGM, uniform_SG, strict=True
+    ):
+        means = [
+            f"{name} {average_GM[:, labels.index(label)].mean():.3f}"
+            for name, label in columns.items()
+        ]
+        by_size.append(f"{size} actions: {', '.join(means[:-1])}")
+        mnpo = paired(average_GM[:, labels.index("MNPO, λ = ½ ½")], uniform_G)
+        against.append(f"{size} actions: {means[-1]}, MNPO − uniform {mnpo.text()}")
+    games = average_SGM.shape[1]
+    updates = results["arguments"]["updates"]
+    return Row(
+        f"duality gap of the average policy where preferences cycle, {games} games of "
+        f"each size, {updates} exact updates",
+        "; ".join(by_size),
+        "; ".join(against),
+        "python -m benchmarks.cyclic_preferences",
+        results["date"],
+    )
+
+
+def instructions(results: Results) -> Row:
+    """Every arm beside the start, greedily, and what the answers are otherwise worth."""
+    from benchmarks import instructions as measuring
+
+    rows = results["rows"]
+    start = rows[measuring.START]
+    arms = list(dict.fromkeys(key.rsplit("-", 1)[0] for key in rows))
+    arms.remove(measuring.START)
+    seeds: set[str] = set()
+    figures, qualities, short = [], [], []
+    for arm in arms:
+        cells = [rows[key] for key in rows if measuring.of(key, arm)]
+        seeds |= {key.rsplit("-", 1)[1] for key in rows if measuring.of(key, arm)}
+        texts = []
+        for name in start:
+            by_seed = [cell[name] for cell in cells if name in cell]
+            if not by_seed:
+                continue
+            every = [row for seed in by_seed for row in seed]
+            before = measuring.mean(start[name], "strict")
+            after = measuring.mean(every, "strict")
+            gain = measuring.difference(by_seed, start[name], "strict")
+            set_name = "" if name == "test" else f"{name} "
+            change = f"{set_name}{percent(before.mean)} → {percent(after.mean)}"
+            texts.append(f"{change}, {gain} points")
+            if name == "test":
+                relevance = np.mean([row["relevance"] for row in every])
+                repeated = np.mean([row["repetition"] for row in every])
+                label = arm.upper()
+                qualities.append(f"{label} {relevance:.2f}, {repeated:.2f}")
+                short.append(f"{label} {percent(after.mean)} ({relevance:.2f})")
+        figures.append(f"{arm.upper()} {'; '.join(texts)}")
+    worth = [
+        np.mean([row[name] for row in start["test"]])
+        for name in ("relevance", "repetition")
+    ]
+    amount = "one seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
+    prompts = len(start["test"])
+    what = f"instructions followed, SmolLM2-135M-Instruct with LoRA, {amount}, greedy"
+    return Row(
+        f"{what}, {prompts} new prompts",
+        "; ".join(figures),
+        "all greedy. Relevance to the question and share of repeated 4-grams: start "
+        f"{worth[0]:.2f}, {worth[1]:.2f}; {'; '.join(qualities)}",
+        "python -m benchmarks.instructions",
+        results["date"],
+        f"start {percent(measuring.mean(start['test'], 'strict').mean)} (relevance to the "
+        f"question {worth[0]:.2f}); {', '.join(short)}",
+        what,
+    )
+
+
+def seeds_text(results: Results) -> str:
+    """`3 seeds`."""
+    count = len(results["arguments"]["seeds"])
+    return "one seed" if count == 1 else f"{count} seeds"
+
+
+def percent(share: float) -> str:
+    """`41.8 %`."""
+    return f"{100 * share:.1f} %"
+
+
+def points(after: Sequence[float], before: Sequence[float]) -> str:
+    """`+4.1 points (1.0 to 7.2)`, paired over the seeds."""
+    gain = paired([100 * value for value in after], [100 * value for value in before])
+    if np.isnan(gain.low):
+        return f"{gain.mean:+.1f} points"
+    return f"{gain.mean:+.1f} points ({gain.low:+.1f} to {gain.high:+.1f})"
+
+
+MADE: dict[str, Callable[[Results], Row]] = {
+    "quickstart": quickstart,
+    "cyclic_preferences": cyclic_preferences,
+    "instructions": instructions,
+}
+
+
+def all_rows() -> list[Row]:
+    """Every claim in the order of `earlier.json`.
+
+    Raises ValueError for a raw result that no row is made of.
+    """
+    earlier = json.loads((RESULTS / "earlier.json").read_text())
+    rows = []
+    for told in earlier["rows"]:
+        name = told.pop("name")
+        file = RESULTS / f"{name}.json"
+        if not file.is_file():
+            rows.append(Row(**told))
+        elif name in MADE:
+            rows.append(MADE[name](json.loads(file.read_text())))
+        else:
+            raise ValueError(f"{file.name}: benchmarks/tables.py makes no row of it")
+    return rows
+
+
+def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table as the pages hold it."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def pages() -> dict[Path, str]:
+    """Page -> what it should say, from the results as they are.
+
+    Raises ValueError for a page without the two marks.
+    """
+    rows = all_rows()
+    columns = ("what", "figure", "what could refute it", "measured", "command")
+    short = [row.headline() for row in rows if row.short]
+    tables = {
+        ROOT / "docs" / "results.md": markdown(columns, [row.cells() for row in rows]),
+        ROOT / "README.md": markdown(("what", "figure", "command"), short),
+    }
+    made = {}
+    for page, table in tables.items():
+        text = page.read_text()
+        if not MARKS.search(text):
+            raise ValueError(f"{page.name}: has no place for the table of results")
+        made[page] = MARKS.sub(lambda match, table=table: table, text)
+    return made
+
+
+def main() -> None:
+    """Write the pages, or say which are not what the results say."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    check = parser.parse_args().check
+    stale = []
+    for page, text in pages().items():
+        if page.read_text() != text:
+            stale.append(str(page.relative_to(ROOT)))
+            if not check:
+                page.write_text(text)
+    print(f"{'differ' if check else 'written'}: {', '.join(stale) or 'none'}")
+    sys.exit(bool(stale) and check)
+
+
+if __name__ == "__main__":
+    main()

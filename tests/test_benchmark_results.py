@@ -1,0 +1,118 @@
+"""Benchmarks' raw results, the pages that are made from them, and what arms are compared by."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import cyclic_preferences, tables
+from benchmarks.comparing import bounded, holm, paired
+from benchmarks.controls import decoded, held_out_scores
+from equipoise.payoffs.intervals import over_seeds
+from equipoise.run.directory import RunDirectory
+
+
+def test_the_pages_say_what_the_results_say():
+    stale = [
+        page.name for page, text in tables.pages().items() if text != page.read_text()
+    ]
+    assert not stale, f"{stale}: run python -m benchmarks.tables"
+
+
+def test_the_readme_has_six_rows_at_most():
+    assert 0 < sum(bool(row.short) for row in tables.all_rows()) <= 6
+
+
+def test_a_row_of_raw_results_says_when_and_how_they_were_made():
+    for name in tables.MADE:
+        file = tables.RESULTS / f"{name}.json"
+        if file.is_file():
+            results = json.loads(file.read_text())
+            assert {"commit", "command", "date", "machine"} <= results.keys()
+            assert f"benchmarks.{name}" in results["command"]
+
+
+def test_a_result_that_no_row_is_made_of_is_refused(tmp_path, monkeypatch):
+    earlier = {"rows": [{"name": "new"}]}
+    (tmp_path / "earlier.json").write_text(json.dumps(earlier))
+    (tmp_path / "new.json").write_text("{}")
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    with pytest.raises(ValueError, match=r"new\.json: .* makes no row"):
+        tables.all_rows()
+
+
+def test_few_bounded_values_have_students_interval_cut_to_the_bounds():
+    values = [0.0, 0.01, 0.05]
+    whole, cut = over_seeds(values), bounded(values)
+    assert whole.low < 0 == cut.low
+    assert (cut.mean, cut.high) == (whole.mean, whole.high)
+    assert np.isnan(bounded([0.5]).low)
+
+
+def test_many_bounded_values_have_a_bootstraps_interval():
+    values = [0.0] * 30 + [1.0] * 10
+    interval = bounded(values)
+    # The binomial's percentiles; a bootstrap's interval is not symmetric here.
+    assert interval.low == pytest.approx(0.125, abs=0.03)
+    assert interval.high == pytest.approx(0.39, abs=0.03)
+    with pytest.raises(ValueError, match=r"lie in \[0, 1\]"):
+        bounded([0.5, 1.5])
+
+
+def test_holms_correction_by_hand():
+    corrected = holm([0.01, 0.04, 0.03, 0.005])
+    assert corrected == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.8]).max() == 1
+
+
+def test_arms_are_paired_seed_by_seed():
+    assert paired([0.5, 0.7], [0.4, 0.6]).mean == pytest.approx(0.1)
+    with pytest.raises(ValueError, match=r"shorter|longer"):
+        paired([0.5], [0.4, 0.6])
+
+
+def test_the_uniform_policy_stands_beside_the_members_of_a_game():
+    payoff_AA = cyclic_preferences.game("cyclic", 3, 0)
+    start, uniform = cyclic_preferences.gaps("cyclic", 3, 0, 1)[-2:]
+    assert uniform == pytest.approx([payoff_AA.mean(1).max()] * 2)
+    assert start[0] > 0 != uniform[0]
+
+
+def test_a_member_is_marked_by_what_is_shown_after_the_correction():
+    rows = len(cyclic_preferences.MEMBERS) + 2
+    dice = np.random.default_rng(0)
+    gap_FSGM2 = 0.5 + 0.01 * dice.normal(size=(1, 2, 8, rows, 2))
+    best = next(
+        i for i, m in enumerate(cyclic_preferences.MEMBERS) if m.label == "SPPO"
+    )
+    gap_FSGM2[:, 0, :, best] -= 0.3  # in games of the first size alone
+    compared = cyclic_preferences.comparisons(gap_FSGM2)
+    for size, expected in ((0, "<"), (1, "=")):
+        for against in cyclic_preferences.AGAINST.values():
+            results = [compared[0, size, best, 1, other] for other in against]
+            assert cyclic_preferences.mark(results) == expected
+
+
+@pytest.mark.long
+def test_a_finished_runs_players_are_decoded_greedily(adapter_run, tmp_path):
+    once = {"evaluate.samples": 2}
+    texts = {}
+    for which in ("start", "end", "base"):
+        again = decoded(adapter_run, which, tmp_path / which, settings=once)
+        with RunDirectory.read(again) as run:
+            matches = run.ledger.matches("held_out")
+            assert run.ledger.matches("train") == []
+        texts[which] = {}
+        for match in matches:
+            of_prompt = texts[which].setdefault(match.prompt, set())
+            of_prompt |= {turn.move.text for turn in match.turns}
+        assert all(len(of_prompt) == 1 for of_prompt in texts[which].values())
+        assert held_out_scores(again, "policy").keys() == texts[which].keys()
+    assert texts["start"] == texts["base"] != texts["end"]
+
+
+@pytest.mark.long
+def test_other_prompts_are_no_control(adapter_run, tmp_path):
+    fewer = {"prompts.held_out": 4}
+    with pytest.raises(ValueError, match="other prompts"):
+        decoded(adapter_run, "start", tmp_path / "fewer", settings=fewer)
