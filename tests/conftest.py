@@ -35,6 +35,7 @@ pytest_plugins = [
     "fixtures.commands",
     "fixtures.harnesses",
     "fixtures.hub",
+    "fixtures.own_samples",
     "fixtures.servers",
     "fixtures.report_pages",
 ]

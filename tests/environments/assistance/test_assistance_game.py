@@ -13,6 +13,7 @@ from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.conversation import assistant_answers, is_vague
 from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.named_actions import named_on_frontier
+from equipoise.environments.assistance.payoff_matrix import Cell
 from equipoise.environments.assistance.utilities import (
     VARIANTS,
     RewardTerms,
@@ -58,6 +59,42 @@ def test_the_released_reward(golden):
         if for_user is not None:
             assert found.user == pytest.approx(expected["user_reward"], abs=1e-9)
             assert found.welfare == pytest.approx(expected["score"], abs=1e-9)
+
+
+def test_every_turn_of_a_conversation_counts_and_the_last_has_the_form():
+    """Words and waiting of all outputs; a further turn costs the user."""
+    earlier, last = parse(GOOD % "one two three"), parse(GOOD % "four five")
+    terms = RewardTerms(round_cost=0.125)
+    alone = reward(last, 1.0, 0.5, terms=terms)
+    both = reward(last, 1.0, 0.5, terms=terms, earlier=[earlier])
+    assert alone is not None and both is not None
+
+    def sigma(x):
+        return 1 / (1 + 2.718281828459045**-x)
+
+    def within(words, low, high):
+        return sigma(0.005 * (words - low)) * sigma(0.005 * (high - words))
+
+    words = len(earlier.text.split()) + len(last.text.split())
+    assert both.parts["response_length"] == pytest.approx(within(5, 20, 500))
+    assert both.parts["output_length"] == pytest.approx(within(words, 500, 1000))
+    waiting = earlier.before + last.before
+    assert both.parts["wait"] == pytest.approx(2.718281828459045 ** (-waiting / 500))
+    assert both.parts["format"] == alone.parts["format"] == 1
+    assert both.user == pytest.approx(
+        1e-4
+        + 0.5
+        + 0.2 * both.parts["response_length"]
+        + 0.3 * both.parts["wait"]
+        - 0.125
+    )
+
+
+def test_pay_offs_a_tenth_apart_are_not_told_apart():
+    cells = dict.fromkeys(("DQ_AQ", "DQ_CQ", "DQ_DA", "VQ_AQ", "VQ_CQ"), Cell(1, 1))
+    assert matrix_contrast({**cells, "VQ_DA": Cell(1.0, 1.0)}) == 0
+    assert matrix_contrast({**cells, "VQ_DA": Cell(0.9, 1.0)}) == 1 / 12
+    assert matrix_contrast({**cells, "VQ_DA": Cell(0.875, 1.0)}) == 2 / 12
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

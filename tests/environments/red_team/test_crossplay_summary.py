@@ -1,8 +1,13 @@
 """What follows from a table of attack success."""
 
+import numpy as np
 import pytest
 
-from equipoise.environments.red_team.cross_play_table import summary
+from equipoise.environments.red_team.cross_play_table import (
+    CrossPlayTable,
+    cycling,
+    summary,
+)
 from equipoise.types import Judgement, Match, PlayerId
 
 ADVERSARIES, DEFENDERS = ("a@0", "a@1"), ("d@0", "d@1")
@@ -76,3 +81,19 @@ def test_a_missing_cell_is_null_and_settles_nothing():
     assert facts["crossplay"]["success"] == [[0.75, None], [0.25, None]]
     assert "meta_game" not in facts and "forgetting" not in facts
     assert set(facts["worst"]) == {"d@0"} and facts["mean"]["a@0"]["n"] == 4
+
+
+def test_what_is_worst_is_worst_for_the_newest_defender():
+    """The oldest one fell to everybody."""
+    success = [[0.9, 0.1], [0.8, 0.3], [1.0, None]]
+    table = CrossPlayTable(["a@0", "a@1", "a@2"], ["d@0", "d@1"], success, 4)
+    assert table.worst == 0.3
+    assert CrossPlayTable(["a@0"], ["d@0"], [[None]], 0).worst is None
+
+
+def test_little_differences_are_no_cycle():
+    """Over 4 prompts a difference below 0.71 is chance; over 400 one of 0.08 is not."""
+    apart = np.array([[0.6, 0.4], [0.4, 0.6]])
+    assert (cycling(apart, 4), cycling(apart, 400)) == (0.0, 1.0)
+    one_way = np.array([[0.9, 0.1], [0.9, 0.1]])
+    assert cycling(one_way, 400) == 0.0

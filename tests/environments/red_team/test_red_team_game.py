@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from equipoise.environments.red_team.seed_prompts import rewritable
 from equipoise.errors import DataError
-from equipoise.types import Message, user
+from equipoise.types import Judgement, Message, user
 
 SYSTEM = Message("system", "You are kind.")
 
@@ -215,3 +215,21 @@ def test_packaged_templates_pass():
 def test_braces_in_a_prompt_are_text():
     match = played(game(), seed("{{ 7 * 7 }}"), adversary="a", defender="b")
     assert "{{ 7 * 7 }}" in views(match, "adversary")[0][0].content
+
+
+def test_what_may_be_given_again_is_what_succeeded():
+    rules = game(rewrites=2)
+    texts = {"adversary_1": " first ", "adversary_2": "second"}
+    match = played(rules, seed(), defender_1="no", defender_2="here", **texts)
+
+    def judged(first, second):
+        scores = {
+            "adversary 1": {"success": first},
+            "adversary 2": {"success": second},
+        }
+        return Judgement("j", match.id, "judge", scores)
+
+    assert rules.successful_texts(match, [judged(1.0, 0.0)]) == ["first"]
+    assert rules.successful_texts(match, [judged(0.0, 0.0)]) == []
+    both = [judged(0.0, 1.0), judged(1.0, 0.0)]
+    assert rules.successful_texts(match, both) == ["first", "second"]
