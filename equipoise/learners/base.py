@@ -51,7 +51,9 @@ class TrainingBatch:
     met: role -> whom the learner may meet in it, with weights, where the schedule draws
         opponents from a mixture.
     episodes, turns: what the learner's moves were paid, and the moves.
-    state: the folder of a policy trainer's state, where other processes update it.
+    state: the folder of the state that a policy trainer takes up first, where other
+        processes train and do not have it yet; `first_seed` is what its first weights
+        are drawn from.
     resources: what is open in this process, to share a base with those who play.
     log: takes one line of metrics.
     """
@@ -75,6 +77,7 @@ class TrainingBatch:
     episodes: list[Episode] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     state: Path | None = None
+    first_seed: int = 0
     resources: Resources = field(default_factory=Resources)
     log: Callable[[dict[str, Any]], None] = lambda line: None
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from equipoise.component import Component, import_path, imported
 from equipoise.learners.base import Learner, TrainingBatch
+from equipoise.models.resources import Resources
 
 TEXT = "training_batch.json"
 ARRAYS = "arrays.npz"
@@ -54,9 +55,9 @@ def write(folder: Path, learner: Learner, training_batch: TrainingBatch) -> None
 
 
 def read(
-    folder: Path, log: Callable[[dict[str, Any]], None]
+    folder: Path, log: Callable[[dict[str, Any]], None], resources: Resources
 ) -> tuple[Learner, TrainingBatch]:
-    """What `write` wrote.
+    """What `write` wrote, with the `log` and the `resources` of this process.
 
     Modules that the writing process could import can be imported here, too.
     """
@@ -76,4 +77,5 @@ def read(
         name: msgspec.convert(value, hints[name], dec_hook=built, strict=False)
         for name, value in text["training_batch"].items()
     }
-    return built(Learner, text["learner"]), TrainingBatch(**values, log=log)
+    batch = TrainingBatch(**values, log=log, resources=resources)
+    return built(Learner, text["learner"]), batch

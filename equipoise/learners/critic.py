@@ -52,7 +52,7 @@ class Critic(nn.Module):
             body.activation_checkpointing_enable({"use_reentrant": False})
         return cls(body.base_model, body.config.get_text_config().hidden_size)
 
-    def values(
+    def forward(
         self, packed: PackedBatch, hidden_NH: torch.Tensor | None
     ) -> torch.Tensor:
         """V before each answer token of the batch, float32 [N].

@@ -80,6 +80,11 @@ class Launch(Settings):
         config = self.config or {}
         return self.num_processes or config.get("num_processes", 0)
 
+    @property
+    def divides_weights(self) -> bool:
+        """Whether each process holds a share of the weights, and not all of them."""
+        return self.accelerate().get("distributed_type") in ("FSDP", "DEEPSPEED")
+
     def accelerate(self) -> dict[str, Any]:
         """The configuration that accelerate is given."""
         config = self.config

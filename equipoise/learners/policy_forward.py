@@ -10,6 +10,7 @@ from torch import nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from equipoise.learners.critic import Critic
+from equipoise.learners.division import Division
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.learners.rollouts import RolloutBatch
 from equipoise.learners.trainable_model import TrainableModel
@@ -44,10 +45,11 @@ class PolicyForward:
         critic: Critic | None,
         pad_id: int,
         temperature: float,
-        device: torch.device,
+        division: Division,
     ) -> None:
         self.settings, self.policy, self.critic = settings, policy, critic
-        self.pad_id, self.temperature, self.device = pad_id, temperature, device
+        self.pad_id, self.temperature = pad_id, temperature
+        self.division, self.device = division, division.device
         self.head = AnswerHead(policy.model, temperature=temperature, keep=True)
         self.shared = False
 
@@ -66,15 +68,28 @@ class PolicyForward:
     def complete(self, batch: RolloutBatch) -> None:
         """Fill in the batch's log-probabilities and values before the update."""
         self.decide_sharing(batch)
-        portions = self.portions(batch)
+        own = self.division.own(self.portions(batch))
+        portions = [rows for rows, _ in own]
         numbers = [self.tokens(batch.select(rows)) for rows in portions]
-        batch.old_BT = _assembled(batch, portions, [n.logprob_BT for n in numbers])
+        batch.old_BT = self._whole(batch, own, [n.logprob_BT for n in numbers])
         if self.critic is not None:
             values = [n.value_BT for n in numbers if n.value_BT is not None]
-            batch.value_BT = _assembled(batch, portions, values)
+            batch.value_BT = self._whole(batch, own, values)
         if self.settings.kl:
             references = [self.reference(batch.select(rows)) for rows in portions]
-            batch.reference_BT = _assembled(batch, portions, references)
+            batch.reference_BT = self._whole(batch, own, references)
+
+    def _whole(
+        self,
+        batch: RolloutBatch,
+        own: Sequence[tuple[list[int], float]],
+        parts: Sequence[torch.Tensor],
+    ) -> torch.Tensor:
+        """[B, T] of what the processes computed in their portions."""
+        counting = [n for n, (_, share) in enumerate(own) if share]
+        portions = [own[n][0] for n in counting]
+        whole_BT = _assembled(batch, portions, [parts[n] for n in counting])
+        return self.division.summed(whole_BT)
 
     def decide_sharing(self, batch: RolloutBatch) -> None:
         """Find out whether the moves of this batch can share their prompts."""
@@ -92,7 +107,7 @@ class PolicyForward:
             logprob_N = packed.tokens(self.head, model)
             hidden_NH = self.head.hidden_NH
             if self.critic is not None:
-                value_BT = wide(self.critic.values(packed, hidden_NH))
+                value_BT = wide(self.critic(packed, hidden_NH))
             if self.settings.entropy and torch.is_grad_enabled():
                 assert hidden_NH is not None
                 entropy_BT = wide(self.head.entropy(hidden_NH))

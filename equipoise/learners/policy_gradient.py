@@ -13,14 +13,20 @@ passes over it. `learners.policy_trainer` does the work.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import model_validator
 
+from equipoise.games.base import Game
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.learners.processes import Launchable
-from equipoise.players.base import Precision
+from equipoise.players.base import Player, Precision
+from equipoise.players.local_settings import LocalSettings
+
+if TYPE_CHECKING:
+    from equipoise.learners.policy_trainer import PolicyTrainer
 
 
 class PolicyGradient(PolicyGradientSettings, Launchable):
@@ -36,14 +42,29 @@ class PolicyGradient(PolicyGradientSettings, Launchable):
     needs: ClassVar = "episodes"
 
     @model_validator(mode="after")
-    def _divides_batches_alone(self) -> PolicyGradient:
+    def _can_be_divided(self) -> PolicyGradient:
         config = {} if self.launch is None else self.launch.accelerate()
-        if config.get("distributed_type") in ("FSDP", "DEEPSPEED"):
+        kind = config.get("distributed_type")
+        if kind == "DEEPSPEED":
             raise ValueError(
-                "launch: policy_gradient divides batches among processes, not the "
-                "model; use ddp"
+                "launch: policy_gradient divides its batches (ddp) and its weights "
+                "(fsdp2), not by DeepSpeed"
+            )
+        if kind == "FSDP" and config.get("fsdp_config", {}).get("fsdp_offload_params"):
+            raise ValueError(
+                "launch: policy_gradient keeps its shares on the devices; set "
+                "fsdp_offload_params: false"
             )
         return self
+
+    def faults(self, player: Player, game: Game) -> Iterator[str]:
+        """That the player is no model in this process, or is an adapter whose base would
+        be divided.
+        """
+        yield from super().faults(player, game)
+        divides = self.launch is not None and self.launch.divides_weights
+        if divides and isinstance(player, LocalSettings) and player.lora is not None:
+            yield "launch: fsdp2 divides whole weights; with lora, use ddp"
 
     def carried_precision(self) -> Precision:
         """That of its own products; `auto` counts as fp32."""
@@ -63,18 +84,42 @@ class PolicyGradient(PolicyGradientSettings, Launchable):
         return reference + critic
 
     def learn_here(self, batch: TrainingBatch) -> dict[str, float]:
-        """One update from `batch.state`, in several processes.
+        """One update, in one of several processes, of the trainer that is among
+        `batch.resources`; it begins with `batch.state` where that is given.
 
-        The next state is written into `batch.output`.
+        What samples is written into `batch.output`.
         """
         from equipoise.learners.policy_trainer import PolicyTrainer
+        from equipoise.learners.sharding import Sharding
 
-        assert batch.state is not None
-        trainer = PolicyTrainer(self, batch.player, batch.learner.name, batch.seed)
-        trainer.load(batch.state, batch.learner.generation)
-        first = trainer.accelerator.is_main_process
-        log = batch.log if first else lambda line: None
-        facts = trainer.learn(batch.episodes, batch.turns, batch.seed, log)
-        if first:
-            trainer.save_state(batch.output)
+        name = batch.learner.name
+        trainer = batch.resources.get(
+            _key(name),
+            lambda: PolicyTrainer(
+                self,
+                batch.player,
+                name,
+                batch.first_seed,
+                sharding=Sharding.of(self.launch),
+            ),
+        )
+        if batch.state is not None:
+            trainer.load(batch.state, batch.learner.generation)
+        assert trainer.learner == batch.learner, "it has learned from every batch"
+        facts = trainer.learn(batch.episodes, batch.turns, batch.seed, batch.log)
+        trainer.save_update(batch.output)
         return facts
+
+    def save_state_here(self, batch: TrainingBatch) -> dict[str, float]:
+        """Write the state of the trainer among `batch.resources` into `batch.output`."""
+
+        def absent() -> PolicyTrainer:
+            raise AssertionError(f"{batch.learner} has not learned here")
+
+        batch.resources.get(_key(batch.learner.name), absent).save_state(batch.output)
+        return {}
+
+
+def _key(name: str) -> tuple[str, str]:
+    """Under which a player's trainer stays among the resources."""
+    return "policy trainer", name

@@ -5,15 +5,17 @@ added up over processes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from accelerate import Accelerator
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 from equipoise.learners.critic import Critic
+from equipoise.learners.division import Division
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
+from equipoise.learners.sharding import like, whole
 from equipoise.learners.trainable_model import TrainableModel
 
 
@@ -25,9 +27,9 @@ class PolicyOptimizer:
         settings: PolicyGradientSettings,
         policy: TrainableModel,
         critic: Critic | None,
-        accelerator: Accelerator,
+        division: Division,
     ) -> None:
-        self.settings, self.accelerator = settings, accelerator
+        self.settings, self.division = settings, division
         self.policy, self.critic = policy, critic
         self.rates = [settings.learning_rate]
         groups: list[dict[str, Any]] = [
@@ -47,14 +49,14 @@ class PolicyOptimizer:
         self.steps = 0
 
     def add_up(self, sums: dict[str, torch.Tensor]) -> dict[str, float]:
-        """The sums over all processes; the gradients are added up, too."""
-        if self.accelerator.num_processes > 1:
-            for group in self.adamw.param_groups:
-                for weight in group["params"]:
-                    weight.grad = self.accelerator.reduce(_gradient(weight), "sum")
-            total: Any = self.accelerator.reduce(
-                torch.stack(list(sums.values())), "sum"
-            )
+        """The sums over all processes; the gradients are added up, too, except for those
+        of sharded weights, which are added up as they are computed.
+        """
+        if self.division.processes > 1:
+            for weight in self._weights():
+                if not isinstance(weight, DTensor):
+                    weight.grad = self.division.summed(_gradient(weight))
+            total = self.division.summed(torch.stack(list(sums.values())))
             sums = dict(zip(sums, total, strict=True))
         return {name: value.item() for name, value in sums.items()}
 
@@ -67,7 +69,8 @@ class PolicyOptimizer:
         if self.critic is not None:
             models.append(self.critic.parameters())  # type: ignore[arg-type]
         largest = self.settings.max_grad_norm
-        return [nn.utils.clip_grad_norm_(model, largest).item() for model in models]
+        norms = [nn.utils.clip_grad_norm_(model, largest) for model in models]
+        return [whole(norm).item() for norm in norms]
 
     def step(self) -> None:
         """Move the weights."""
@@ -80,8 +83,20 @@ class PolicyOptimizer:
 
     def restore(self, state: Mapping[str, Any], steps: int) -> None:
         """Take up the state that AdamW had after so many steps."""
-        self.adamw.load_state_dict(dict(state))
+        weights = list(self._weights())
+        moments = {
+            number: {
+                name: _moment(value, weights[number]) for name, value in of.items()
+            }
+            for number, of in state["state"].items()
+        }
+        self.adamw.load_state_dict({**state, "state": moments})
         self.steps = steps
+
+    def _weights(self) -> Iterator[nn.Parameter]:
+        """All that it moves, in the order in which AdamW numbers them."""
+        for group in self.adamw.param_groups:
+            yield from group["params"]
 
 
 def rate_factor(settings: PolicyGradientSettings, step: int) -> float:
@@ -94,3 +109,9 @@ def rate_factor(settings: PolicyGradientSettings, step: int) -> float:
 
 def _gradient(weight: torch.Tensor) -> torch.Tensor:
     return torch.zeros_like(weight) if weight.grad is None else weight.grad
+
+
+def _moment(value: Any, weight: nn.Parameter) -> Any:
+    """What AdamW keeps of a weight, as this process holds the weight."""
+    moment = isinstance(value, torch.Tensor) and value.shape == weight.shape
+    return like(value, weight) if moment else value

@@ -1,4 +1,6 @@
-"""The state of a policy trainer on disk: all that the next update depends on."""
+"""The state of a policy trainer on disk: all that the next update depends on; and what
+an update changed, for those who sample elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,9 @@ from typing import Any
 import torch
 
 FILE = "state.pt"
+UPDATE = "update.pt"
+
+Probe = list[tuple[list[int], list[int]]]
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,7 @@ class PolicyState:
     kl: float
     steps: int
     baselines: dict[str, float]
-    probe: list[tuple[list[int], list[int]]]
+    probe: Probe
 
     def write(self, folder: Path) -> None:
         """Write the state into `folder`."""
@@ -37,3 +42,24 @@ class PolicyState:
         """The state that was written into `folder`, on the CPU."""
         state = torch.load(folder / FILE, map_location="cpu", weights_only=True)
         return cls(**state)
+
+
+@dataclass(frozen=True)
+class PolicyUpdate:
+    """What samples, and the probe that it is compared on, as in `PolicyState`."""
+
+    weights: dict[str, Any]
+    probe: Probe
+
+    def write(self, folder: Path) -> None:
+        """Write the update into `folder`."""
+        torch.save(vars(self), folder / UPDATE)
+
+    @classmethod
+    def read(cls, folder: Path) -> PolicyUpdate:
+        """The update that was written into `folder`, or that part of a state there; what
+        is not looked at is not read.
+        """
+        file = folder / UPDATE if (folder / UPDATE).is_file() else folder / FILE
+        saved = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+        return cls(saved["weights"], saved["probe"])

@@ -16,49 +16,44 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import torch
 from accelerate import Accelerator
 
 from equipoise import seeds
 from equipoise.data.advantages import whitened
-from equipoise.errors import EquipoiseError, NoSignal
+from equipoise.errors import NoSignal
 from equipoise.learners.critic import Critic
+from equipoise.learners.division import Division
 from equipoise.learners.fine_tuning import local_player
 from equipoise.learners.launch import world_size
-from equipoise.learners.policy_forward import PolicyForward
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.learners.policy_loss import policy_loss
 from equipoise.learners.policy_optimizer import PolicyOptimizer
-from equipoise.learners.policy_sampler import SentAdapters, sampling_actor
-from equipoise.learners.policy_state import PolicyState
+from equipoise.learners.policy_state import PolicyState, PolicyUpdate, Probe
 from equipoise.learners.rollouts import RolloutBatch, rollout_batch
+from equipoise.learners.sampled_policy import Log, SampledPolicy
 from equipoise.learners.sampler_mismatch import importance_weights, mismatch
+from equipoise.learners.sharding import Sharding, like, place, whole
 from equipoise.learners.trainable_model import TrainableModel
 from equipoise.losses.kl import adapted
 from equipoise.losses.policy_gradient import weights
 from equipoise.models.device import choose_device
 from equipoise.models.resources import Resources
-from equipoise.players.base import Actor, Player
+from equipoise.players.base import Player
 from equipoise.players.local import Local
-from equipoise.players.local_actor import LocalActor
 from equipoise.types import Episode, PlayerId, Turn
 
-Log = Callable[[dict[str, Any]], None]
 # Of each probe's answer: enough to notice other weights, few enough to be compared after
 # every update.
 PROBE_TOKENS = 8
 
 
-class PolicyTrainer:
-    """Trains one player by policy gradients.
-
-    `learner` is the player at the generation that it is in.
-    """
+class PolicyTrainer(SampledPolicy):
+    """Trains one player by policy gradients."""
 
     def __init__(
         self,
@@ -68,53 +63,36 @@ class PolicyTrainer:
         seed: int,
         resources: Resources | None = None,
         sent: Path | None = None,
+        sharding: Sharding | None = None,
     ) -> None:
         """`player` as it is given, at generation 0.
 
         Learners with adapters on one base share it through `resources`. `sent` is the
-        folder of what an engine gets, where one samples. Raises ConfigError, ModelError.
+        folder of what an engine gets, where one samples. `sharding`: each process holds
+        a share of every weight. Raises ConfigError, ModelError.
         """
         player = local_player("policy_gradient", name, player)
         settings = settings.on(player)
-        self.settings, self.player, self.learner = settings, player, PlayerId(name)
-        self.accelerator = _accelerator(player)
-        several = self.accelerator.num_processes > 1
-        self.device = (
-            self.accelerator.device if several else choose_device(player.device)
-        )
-        self.encoding = player.encoding()
+        accelerator = _accelerator(player)
+        several = accelerator.num_processes > 1
+        device = accelerator.device if several else choose_device(player.device)
+        division = Division(device, accelerator)
         resources = resources or Resources()
-        self.policy = TrainableModel(
-            settings, player, name, seed, self.device, resources
+        policy = TrainableModel(
+            settings, player, name, seed, device, resources, sharding
         )
-        self.critic = None
+        critic = None
         if settings.critic is not None:
-            critic = Critic.make(settings, player, self.policy.width, seed)
-            self.critic = critic.to(self.device)
-        self.optimizer = PolicyOptimizer(
-            settings, self.policy, self.critic, self.accelerator
-        )
-        self.forward = PolicyForward(
-            settings,
-            self.policy,
-            self.critic,
-            self.encoding.pad_id,
-            player.temperature or 1.0,
-            self.device,
-        )
+            critic = Critic.make(settings, player, policy.width, seed)
+            # a head alone is too small to be divided
+            divided = sharding if critic.body is not None else None
+            critic = place(divided, critic, device)
+        super().__init__(settings, player, policy, critic, division, resources, sent)
+        self.device, self.division = device, division
+        self.optimizer = PolicyOptimizer(settings, policy, critic, division)
+        self._first = accelerator.is_main_process
         self.kl_weight = settings.kl
         self.baselines: dict[str, float] = {}
-        self.probe: list[tuple[list[int], list[int]]] = []
-        sampled = player.model_copy(update={"precision": settings.precision})
-        adapters = SentAdapters(self.policy, sent, lambda: self.learner)
-        self.actor: Actor = sampling_actor(
-            sampled, self.encoding, self.policy, resources, adapters
-        )
-
-    @property
-    def model(self) -> Any:
-        """The policy's model, with whichever adapter is in force."""
-        return self.policy.model
 
     # -- one update
 
@@ -267,7 +245,7 @@ class PolicyTrainer:
         weight_BT = weights(batch.mask_BT, settings.over, length)
         even_BT = weights(batch.mask_BT, "token")
         sums: dict[str, torch.Tensor] = {}
-        for rows, share in self._own(self.forward.portions(batch)):
+        for rows, share in self.division.own(self.forward.portions(batch)):
             portion = batch.select(rows)
             loss, numbers = policy_loss(
                 settings,
@@ -282,18 +260,6 @@ class PolicyTrainer:
                 sums[name] = sums.get(name, torch.zeros_like(value)) + value * share
         return sums
 
-    def _own(self, portions: list[list[int]]) -> list[tuple[list[int], float]]:
-        """The portions of a step that this process computes, and what they count.
-
-        A process for which there is none computes one that counts 0.
-        """
-        index, processes = (
-            self.accelerator.process_index,
-            self.accelerator.num_processes,
-        )
-        own = [(rows, 1.0) for rows in portions[index::processes]]
-        return own or [(portions[0], 0.0)]
-
     def _adapt_kl_weight(self, facts: dict[str, float], count: int) -> None:
         settings = self.settings
         if settings.kl_target is not None:
@@ -305,77 +271,43 @@ class PolicyTrainer:
                 count,
             )
 
-    def _unsound(self, what: str, remedy: str = "") -> EquipoiseError:
-        return EquipoiseError(
-            f"{self.learner}: {what}; {remedy}lower learner.learning_rate (now "
-            f"{self.settings.learning_rate:g}). Its last sound generation is kept"
-        )
-
-    # -- the sampler
-
-    @torch.no_grad()
-    def assert_agreement(self, actor: Actor) -> None:
-        """Raises EquipoiseError when `actor`, which samples, gives the probe's tokens
-        another probability than the trainer does.
-        """
-        if not isinstance(actor, LocalActor):
-            return
-        prompts = [prompt for prompt, _ in self.probe]
-        answers = [answer for _, answer in self.probe]
-        own_BT = self.forward.alone(prompts, answers)
-        if not bool(own_BT.isfinite().all()):
-            raise self._unsound("its log-probabilities are no numbers any more")
-        gaps: list[float] = []
-        sampled = actor.retraced(prompts, answers)
-        for own, others in zip(own_BT.tolist(), sampled, strict=True):
-            gaps += [abs(x - y) for x, y in zip(own, others, strict=False)]
-        self._assert_small(sum(gaps) / len(gaps), "the probe")
-
-    def _assert_small(self, gap: float, where: str) -> None:
-        most = self.settings.max_disagreement
-        assert most is not None, "decided at the beginning"
-        if not gap <= most:
-            raise EquipoiseError(
-                f"{self.learner}: sampler and learner differ by {gap:.3g} nats a "
-                f"token on {where}, more than learner.max_disagreement = "
-                f"{most:g}: they do not hold the same "
-                "weights, compute in different precision, or the weights have grown "
-                "until rounding shows (lower learner.learning_rate, now "
-                f"{self.settings.learning_rate:g})"
-            )
-
     # -- on disk
 
-    def save(self, folder: Path) -> None:
-        """The policy and its tokenizer, as `from_pretrained` reads them."""
-        self.policy.save(folder)
-        self.encoding.tokenizer.save_pretrained(str(folder))
-
     def save_state(self, folder: Path) -> None:
-        """All that the next update depends on."""
+        """Write all that the next update depends on into `folder`; with several
+        processes, all call it and the first writes.
+        """
+        critic = None if self.critic is None else self.critic.state_dict()
         state = PolicyState(
-            weights=self.policy.trained_parameters(),
-            critic=None if self.critic is None else self.critic.state_dict(),
-            optimizer=self.optimizer.adamw.state_dict(),
+            weights=whole(self.policy.trained_parameters(), self._first),
+            critic=whole(critic, self._first),
+            optimizer=whole(self.optimizer.adamw.state_dict(), self._first),
             kl=self.kl_weight,
             steps=self.optimizer.steps,
             baselines=self.baselines,
             probe=self.probe,
         )
-        state.write(folder)
+        if self._first:
+            state.write(folder)
+
+    def save_update(self, folder: Path) -> None:
+        """Write what samples into `folder`, likewise."""
+        weights = whole(self.policy.trained_parameters(), self._first)
+        if self._first:
+            PolicyUpdate(weights, self.probe).write(folder)
 
     def load(self, folder: Path, generation: int) -> None:
         """Take up the state that `save_state` wrote at this generation."""
         state = PolicyState.read(folder)
-        with torch.no_grad():
-            for name, weight in self.policy.trained_parameters().items():
-                weight.copy_(state.weights[name])
+        self._take(state.weights, state.probe)
         if self.critic is not None:
             assert state.critic is not None
-            self.critic.load_state_dict(state.critic)
+            own = self.critic.state_dict()
+            self.critic.load_state_dict(
+                {name: like(value, own[name]) for name, value in state.critic.items()}
+            )
         self.optimizer.restore(state.optimizer, state.steps)
         self.kl_weight, self.baselines = state.kl, state.baselines
-        self.probe = [(list(prompt), list(answer)) for prompt, answer in state.probe]
         self.learner = PlayerId(self.learner.name, generation)
 
 
@@ -386,7 +318,7 @@ def _accelerator(player: Local) -> Accelerator:
     return Accelerator(cpu=on_cpu and world_size() > 1)
 
 
-def _probe(batch: RolloutBatch, count: int) -> list[tuple[list[int], list[int]]]:
+def _probe(batch: RolloutBatch, count: int) -> Probe:
     """The first moves' prompts and the beginnings of their answers."""
     rows = range(min(count, len(batch)))
     return [(batch.prompts[b], batch.answers[b][:PROBE_TOKENS]) for b in rows]

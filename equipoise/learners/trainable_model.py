@@ -15,6 +15,7 @@ from torch import nn
 
 from equipoise.learners.fine_tuning import model_to_train, seed_adapter
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
+from equipoise.learners.sharding import Sharding, place
 from equipoise.models.loading import Dtype, load_model
 from equipoise.models.quiet import quiet
 from equipoise.models.resources import Resources
@@ -33,8 +34,13 @@ class TrainableModel:
         seed: int,
         device: torch.device,
         resources: Resources,
+        sharding: Sharding | None = None,
+        *,
+        trained: bool = True,
     ) -> None:
-        """`resources` holds the bases that learners with adapters share.
+        """`resources` holds the bases that learners with adapters share; `sharding`
+        divides whole weights among processes. Not `trained` here: it only samples, and
+        has no reference.
 
         Raises ModelError.
         """
@@ -44,23 +50,24 @@ class TrainableModel:
         short: Dtype = "bfloat16" if settings.precision == "bf16" else "float32"
         if player.lora is None:
             model = model_to_train(player, player.start, seed, settings.precision)
-            self._base = SharedBase(player.model, model.to(device))
-            if settings.kl:
-                self._start = load_model(
+            self._base = SharedBase(player.model, place(sharding, model, device))
+            if settings.kl and trained:
+                start = load_model(
                     player.model,
                     player.start,
                     dtype=short,
-                    device=str(device),
+                    device=str(device) if sharding is None else "cpu",
                     attention=player.attention,
                 )
+                self._start = place(sharding, start, device)
         else:
             self._base = shared_base(resources, player.model, short, *loading)
             seed_adapter(seed)
             self._base.add(name, player.lora, player.start)
             self._base.drop(start_adapter(name))
-            if player.start is not None and settings.kl:
+            if player.start is not None and settings.kl and trained:
                 self._base.add_frozen(start_adapter(name), player.start)
-        if settings.gradient_checkpointing:
+        if settings.gradient_checkpointing and trained:
             self.model.activation_checkpointing_enable({"use_reentrant": False})
             self.model.enable_input_require_grads()
         self.activate()

@@ -1,5 +1,5 @@
-"""One of the processes that `learners.processes` starts: `python -m
-equipoise.learners.worker FOLDER`.
+"""One of the processes of a `process_group`: `python -m equipoise.learners.worker
+FOLDER`.
 """
 
 from __future__ import annotations
@@ -9,61 +9,93 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from equipoise.errors import ConfigError, sent
 from equipoise.learners.batch_files import read
 from equipoise.learners.launch import world_size
-from equipoise.learners.processes import BEAT, HOST, PARENT, Launchable
+from equipoise.learners.process_group import BEAT, HOST, LINES, ORDER, PARENT
+from equipoise.learners.processes import Launchable
 from equipoise.locks import lock
 from equipoise.machines import machine
+from equipoise.models.resources import Resources
 
 # seconds without a beat after which the other machine, or its disk, is taken for gone
 SILENCE = 120.0
+POLL = 0.05  # seconds between two looks for an order
 
 
 def main(folder: Path) -> None:
-    """Learn the training batch in `folder` together with the other processes.
+    """Obey the orders in `folder`, together with the other processes, until the last.
 
-    The first of them writes metrics and the result.
+    The first process writes metrics and results.
     """
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     rank = int(os.environ.get("RANK", "0"))
     try:
-        facts = _learn(folder)
+        _serve(folder, rank)
     except Exception as error:
         kind, message = sent(error)
         _write(folder / f"error-{rank}.json", {"kind": kind, "message": message})
         raise
-    if rank == 0:
-        _write(folder / "result.json", facts)
 
 
-def _learn(folder: Path) -> dict[str, float]:
+def _serve(folder: Path, rank: int) -> None:
     from accelerate import PartialState
 
-    # only the first process is given lines
-    with open(folder / "metrics.jsonl", "a") as metrics:
+    resources = Resources()  # stay open from order to order
+    state = None
+    for number, what in orders(folder / ORDER):
+        with open(folder / str(number) / LINES, "a") as lines:
+            answers = lines if rank == 0 else None
+            facts = _obey(folder / str(number), what, resources, answers)
+            state = PartialState()
+            state.wait_for_everyone()  # all have read it, and are ready for the next
+            if rank == 0:
+                lines.write(json.dumps({"facts": facts}) + "\n")
+    if state is not None:
+        state.wait_for_everyone()  # no process leaves while another still needs it
+        state.destroy_process_group()
 
-        def log(line: dict[str, Any]) -> None:
-            metrics.write(json.dumps(line) + "\n")
-            metrics.flush()
 
-        learner, batch = read(folder, log)
-        assert isinstance(learner, Launchable) and learner.launch is not None
-        if world_size() != learner.launch.processes:
-            raise ConfigError(
-                f"learner.launch asks for {learner.launch.processes} processes, but "
-                f"accelerate started {world_size()}; in its configuration, "
-                "distributed_type has to be MULTI_GPU (on CPUs, too), FSDP or "
-                "DEEPSPEED"
-            )
-        facts = learner.learn_here(batch)
-    state = PartialState()
-    state.wait_for_everyone()  # no process leaves while another still needs it
-    state.destroy_process_group()
-    return facts
+def orders(file: Path) -> Iterator[tuple[int, str]]:
+    """The numbers and names of the orders that appear in the file, until the last."""
+    done = 0
+    while True:
+        text = file.read_text()
+        order: dict[str, Any] = json.loads(text) if text.endswith("\n") else {}
+        if order.get("what") == "end":
+            return
+        if order.get("number", 0) > done:
+            done = order["number"]
+            yield done, order["what"]
+        else:
+            time.sleep(POLL)
+
+
+def _obey(
+    folder: Path, what: str, resources: Resources, answers: TextIO | None
+) -> dict[str, float]:
+    """What the learner returns for this order; its lines of metrics go into `answers`."""
+
+    def log(line: dict[str, Any]) -> None:
+        if answers is not None:
+            answers.write(json.dumps({"log": line}) + "\n")
+            answers.flush()
+
+    learner, batch = read(folder, log, resources)
+    assert isinstance(learner, Launchable) and learner.launch is not None
+    if world_size() != learner.launch.processes:
+        raise ConfigError(
+            f"learner.launch asks for {learner.launch.processes} processes, but "
+            f"accelerate started {world_size()}; in its configuration, "
+            "distributed_type has to be MULTI_GPU (on CPUs, too), FSDP or "
+            "DEEPSPEED"
+        )
+    known = {"learn": learner.learn_here, "save_state": learner.save_state_here}
+    return known[what](batch)
 
 
 def _write(file: Path, value: Any) -> None:
@@ -74,7 +106,7 @@ def _write(file: Path, value: Any) -> None:
 
 
 def _end_with_parent(folder: Path) -> None:
-    """End this process when the one that was to read the result has been killed.
+    """End this process when the one that gives the orders has been killed.
 
     On its machine a lock says so; a lock may not be seen from another machine, where a
     file that no longer changes says so.

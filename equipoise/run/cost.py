@@ -283,8 +283,7 @@ def _divided(trainer: Learner, weights: float) -> float:
     launch = _launch(trainer)
     if launch is None:
         return weights
-    divides = launch.accelerate().get("distributed_type") in ("FSDP", "DEEPSPEED")
-    return weights / launch.processes if divides else weights
+    return weights / launch.processes if launch.divides_weights else weights
 
 
 def advice(player: Local, trainer: Learner, training: bool) -> str:

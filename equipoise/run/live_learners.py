@@ -11,23 +11,24 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from equipoise import seeds
 from equipoise.files import faults, set_aside, write_folder
-from equipoise.learners.base import TrainingBatch
 from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.learners.process_group import GroupLostError
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Resting
 from equipoise.players.population import home
 from equipoise.run.config import RunConfig
 from equipoise.run.ledger import Ledger
-from equipoise.types import Episode, PlayerId, Turn
+from equipoise.types import PlayerId
 
 if TYPE_CHECKING:
-    from equipoise.learners.policy_trainer import PolicyTrainer
+    from equipoise.learners.sampled_policy import SampledPolicy
 
 Log = Callable[[dict[str, Any]], None]
+T = TypeVar("T")
 
 
 class LiveLearners:
@@ -46,7 +47,7 @@ class LiveLearners:
             for name in config.learning
             if config.learner_of(name).needs == "episodes"
         }
-        self._trainers: dict[str, PolicyTrainer] = {}
+        self._trainers: dict[str, SampledPolicy] = {}
         self._newest: dict[str, PlayerId] = {}
 
     def begin(self, learners: Iterable[PlayerId]) -> None:
@@ -61,7 +62,7 @@ class LiveLearners:
             return None
         if self._ledger.finished(f"{self._config.generations}/measure") is not None:
             # All is on disk, from where a resumed run would take it, too.
-            self._trainers.clear()
+            self.close()
             return None
         trainer = self._trainers.get(player.name)
         if trainer is not None and trainer.learner == player:
@@ -75,84 +76,68 @@ class LiveLearners:
     def update(self, newborn: PlayerId, log: Log) -> dict[str, float]:
         """One update of the learner in memory, from its recorded episodes to `newborn`;
         the facts that sum it up.
+
+        Processes that are lost over it are started anew, once, from the last state.
         """
         learner = PlayerId(newborn.name, newborn.generation - 1)
-        trainer = self._trainer_at(learner)
-        episodes = self._ledger.episodes(learner)
-        matches = self._ledger.matches_of({episode.match for episode in episodes})
-        turns = [matches[episode.match].turns[episode.turn] for episode in episodes]
-        facts = self._learn(trainer, newborn, episodes, turns, log)
+        facts = self._by_trainer(
+            learner, lambda trainer: self._learn(trainer, log), log
+        )
+        trainer = self._trainers[learner.name]
         trainer.assert_agreement(trainer.actor)
         return facts
 
-    def _learn(
-        self,
-        trainer: PolicyTrainer,
-        newborn: PlayerId,
-        episodes: list[Episode],
-        turns: list[Turn],
-        log: Log,
-    ) -> dict[str, float]:
-        """The update: by the learner in memory, or by processes that begin with its
-        state and end with the next.
-        """
+    def _by_trainer(
+        self, learner: PlayerId, act: Callable[[SampledPolicy], T], log: Log
+    ) -> T:
+        """What `act` returns for the trainer at this generation."""
+        trainer = self._trainer_at(learner)
+        try:
+            return act(trainer)
+        except GroupLostError:
+            self._drop(learner.name)
+            log({"processes_started_again": 1})
+        return act(self._trainer_at(learner))
+
+    def _learn(self, trainer: SampledPolicy, log: Log) -> dict[str, float]:
         learner = trainer.learner
-        settings = self._settings(learner.name)
+        episodes = self._ledger.episodes(learner)
+        matches = self._ledger.matches_of({episode.match for episode in episodes})
+        turns = [matches[episode.match].turns[episode.turn] for episode in episodes]
         seed = seeds.child(self._config.seed, "learn", learner)
         if isinstance(trainer.actor, Resting):
             trainer.actor.rest()
-        if settings.launch is None:
-            return trainer.learn(episodes, turns, seed, log)
-        scratch = self._states(learner.name) / "launch"
-        before = scratch / "before"
-        after = scratch / "after"
-        write_folder(before, trainer.save_state)
-        facts: dict[str, float] = {}
+        return trainer.learn(episodes, turns, seed, log)
 
-        def in_processes(output: Path) -> None:
-            training_batch = TrainingBatch(
-                learner=learner,
-                player=trainer.player,
-                weights=None,
-                output=output,
-                scratch=scratch,
-                seed=seed,
-                game=self._config.game,
-                episodes=episodes,
-                turns=turns,
-                state=before,
-                log=log,
-            )
-            facts.update(settings.learn(training_batch))
-
-        write_folder(after, in_processes)
-        trainer.load(after, newborn.generation)
-        shutil.rmtree(scratch)
-        return facts
-
-    def _trainer_at(self, learner: PlayerId) -> PolicyTrainer:
+    def _trainer_at(self, learner: PlayerId) -> SampledPolicy:
         """The trainer at this generation, brought there from what is on disk and in the ledger."""
         trainer = self._trainers.get(learner.name)
-        if trainer is None or trainer.learner.generation > learner.generation:
-            self._trainers.pop(learner.name, None)
+        if (
+            trainer is None
+            or trainer.is_lost
+            or trainer.learner.generation > learner.generation
+        ):
+            self._drop(learner.name)
             trainer = self._trainers[learner.name] = self._restored(learner)
         while trainer.learner.generation < learner.generation:
             following = trainer.learner.generation + 1
-            self.update(PlayerId(learner.name, following), lambda line: None)
+            self.update(PlayerId(learner.name, following), _nowhere)
+            trainer = self._trainers[learner.name]
         return trainer
 
-    def _restored(self, learner: PlayerId) -> PolicyTrainer:
-        """A trainer with the newest saved state up to this generation."""
-        from equipoise.learners.policy_trainer import PolicyTrainer
+    def _drop(self, name: str) -> None:
+        trainer = self._trainers.pop(name, None)
+        if trainer is not None:
+            trainer.close()
 
-        trainer = PolicyTrainer(
-            self._settings(learner.name),
-            self._config.players[learner.name],
-            learner.name,
-            seeds.child(self._config.seed, "pupil", learner.name),
-            self._resources,
-            sent=self._states(learner.name) / "sent",
-        )
+    def close(self) -> None:
+        """Let go of all; what they were is on disk and in the ledger."""
+        for name in list(self._trainers):
+            self._drop(name)
+
+    def _restored(self, learner: PlayerId) -> SampledPolicy:
+        """A trainer with the newest saved state up to this generation."""
+        trainer = self._new(learner.name)
         for generation in reversed(self._saved(learner.name)):
             state = self._states(learner.name) / str(generation)
             if generation > learner.generation:
@@ -162,6 +147,19 @@ class LiveLearners:
                 break
             set_aside(state)  # an older one, or the recorded episodes, lead there, too
         return trainer
+
+    def _new(self, name: str) -> SampledPolicy:
+        """A trainer at generation 0."""
+        from equipoise.learners.policy_trainer import PolicyTrainer
+        from equipoise.learners.standing_trainer import StandingTrainer
+
+        settings, states = self._settings(name), self._states(name)
+        player = self._config.players[name]
+        seed = seeds.child(self._config.seed, "pupil", name)
+        shared = (settings, player, name, seed, self._resources, states / "sent")
+        if settings.launch is None:
+            return PolicyTrainer(*shared)
+        return StandingTrainer(*shared, states / "launch", self._config.game)
 
     def _settings(self, name: str) -> PolicyGradient:
         settings = self._config.learner_of(name)
@@ -180,14 +178,14 @@ class LiveLearners:
                 weights = home(self._players, learner)
                 if not weights.is_dir():
                     write_folder(weights, trainer.save)
-                self._save_state(trainer)
+                self._save_state(learner)
                 self.drop_old_states(learner.name)
 
     def save_state_when_due(self, name: str) -> None:
         """Write the state of a learner at every `save_every`-th generation."""
         trainer = self._trainers[name]
         if trainer.learner.generation % trainer.settings.save_every == 0:
-            self._save_state(trainer)
+            self._save_state(trainer.learner)
 
     def drop_old_states(self, name: str) -> None:
         """Delete all states but the newest; call it when the update that led there is
@@ -196,11 +194,14 @@ class LiveLearners:
         for generation in self._saved(name)[:-1]:
             shutil.rmtree(self._states(name) / str(generation))
 
-    def _save_state(self, trainer: PolicyTrainer) -> None:
-        learner = trainer.learner
+    def _save_state(self, learner: PlayerId) -> None:
         state = self._states(learner.name) / str(learner.generation)
         if not state.is_dir():
-            write_folder(state, trainer.save_state)
+            self._by_trainer(
+                learner,
+                lambda trainer: write_folder(state, trainer.save_state),
+                _nowhere,
+            )
 
     def _states(self, name: str) -> Path:
         return self._players / name / ".state"
@@ -209,3 +210,7 @@ class LiveLearners:
         """The generations whose state is on disk, oldest first."""
         folders = self._states(name).glob("[0-9]*")
         return sorted(int(folder.name) for folder in folders)
+
+
+def _nowhere(line: dict[str, Any]) -> None:
+    """Lines of metrics that are in the run already."""

@@ -6,6 +6,7 @@ import datetime
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,11 @@ def play_out(run: RunDirectory, monitor: Monitor | None = None) -> Played:
     monitor = monitor or Silent()
     report = run.folder / "report.html"
     try:
-        with open_trackers(run) as trackers, workers(run.config.executor) as crew:
-            stages = RunStages.of(run, monitor, trackers, crew)
+        with (
+            open_trackers(run) as trackers,
+            workers(run.config.executor) as crew,
+            closing(RunStages.of(run, monitor, trackers, crew)) as stages,
+        ):
             league(stages, run.config.generations)
         monitor.stage("report")
         write_text(report, render(page(run)))

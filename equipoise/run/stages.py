@@ -123,6 +123,10 @@ class RunStages:
             trackers,
         )
 
+    def close(self) -> None:
+        """End what stands by for the next generation."""
+        self._live.close()
+
     # -- matches and judgements
 
     def deal(self, t: int) -> list[Prompt]:

@@ -1,6 +1,7 @@
 """Training in several processes: the same result as in one, and nothing left behind."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -18,12 +19,14 @@ from pydantic import ValidationError
 
 from equipoise.errors import ConfigError, EquipoiseError, NoSignal
 from equipoise.games.answers import Answers
-from equipoise.learners import processes
+from equipoise.learners import process_group
 from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.batch_files import read, write
 from equipoise.learners.launch import Launch
+from equipoise.learners.process_group import GroupLostError
 from equipoise.losses.base import PreferenceLoss
 from equipoise.losses.preference import DPO
+from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.types import Pair, PlayerId, user
 
@@ -301,7 +304,9 @@ def test_a_training_batch_is_read_as_it_was_written(tmp_path):
     )
     some = learner("sft", 2)
     write(tmp_path, some, now)
-    again, found = read(tmp_path, now.log)
+    opened = Resources()
+    again, found = read(tmp_path, now.log, opened)
+    assert found.resources is opened
     assert again == some and type(found.loss) is Doubled
     for field in fields(TrainingBatch):
         one, two = getattr(now, field.name), getattr(found, field.name)
@@ -369,7 +374,10 @@ def test_the_launcher_of_another_job_is_not_heard():
         "PATH": "p",
         "CUDA_VISIBLE_DEVICES": "1",
     }
-    assert processes.environment(given) == {"PATH": "p", "CUDA_VISIBLE_DEVICES": "1"}
+    assert process_group.environment(given) == {
+        "PATH": "p",
+        "CUDA_VISIBLE_DEVICES": "1",
+    }
 
 
 def test_equal_steps_however_they_are_divided():
@@ -426,19 +434,18 @@ def test_rows_fill_up_the_last_step_and_do_not_count():
     assert len(_filling(rows, 4, 2)) == 5
 
 
-def test_a_result_an_error_and_a_crash(tmp_path):
+def test_an_error_and_a_crash(tmp_path):
     (tmp_path / "log.txt").write_text("first\n" + "more\n" * 20 + "Killed")
-    with pytest.raises(EquipoiseError, match=r"(?s)exit code -9.*log.txt:.*Killed"):
-        processes._outcome(tmp_path, -9)
+    crash = process_group.failure(tmp_path, -9)
+    assert isinstance(crash, GroupLostError)
+    assert re.search(r"(?s)exit code -9.*log.txt:.*Killed", str(crash))
     (tmp_path / "error-10.json").write_text(
         json.dumps({"kind": None, "message": "KeyError: 'x'"})
     )
-    with pytest.raises(EquipoiseError, match="KeyError: 'x'"):
-        processes._outcome(tmp_path, 1)
+    foreign = process_group.failure(tmp_path, 1)
+    assert isinstance(foreign, GroupLostError) and "KeyError: 'x'" in str(foreign)
     (tmp_path / "error-3.json").write_text(
         json.dumps({"kind": "NoSignal", "message": "policy@0 has no example"})
     )
-    with pytest.raises(NoSignal, match="policy@0"):
-        processes._outcome(tmp_path, 1)
-    (tmp_path / "result.json").write_text(json.dumps({"loss": 0.5}))
-    assert processes._outcome(tmp_path, 0) == {"loss": 0.5}
+    ours = process_group.failure(tmp_path, 1)
+    assert isinstance(ours, NoSignal) and str(ours) == "policy@0 has no example"

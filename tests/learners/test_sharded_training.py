@@ -2,14 +2,13 @@
 one process does.
 """
 
-import subprocess
+from pathlib import Path
 
 import pytest
-import yaml
 from test_launch import assert_same, learner, moved, training_batch, weights_of
 
-from equipoise.learners import processes
-from equipoise.learners.batch_files import write
+from equipoise.learners.launch import Launch
+from equipoise.learners.process_group import ProcessGroup
 
 # accelerate shards on accelerators alone. Here a process on the CPU says that it has
 # one.
@@ -48,25 +47,20 @@ def test_sharded_processes_learn_what_one_does(model_folder, tmp_path, family, l
         training_batch(model, tmp_path / name, lora=lora) for name in ("one", "two")
     )
     facts = learner("preference").learn(one)
-    folder = two.scratch / "launch"
-    folder.mkdir(parents=True)
+    script = tmp_path / "on_cpu.py"
+    script.write_text(ON_CPU)
     some = learner("preference", batch_size=4, launch={"config": "fsdp2"})
-    (folder / "accelerate.yaml").write_text(yaml.safe_dump(some.launch.accelerate()))
-    (tmp_path / "on_cpu.py").write_text(ON_CPU)
-    write(folder, some, two)
-    command = [
-        *some.launch.command(folder)[:-3],
-        str(tmp_path / "on_cpu.py"),
-        str(folder),
-    ]
-    with processes._alive(folder):
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=300
-        )
-    assert (folder / "result.json").is_file(), done.stderr[-5000:]
-    assert processes._outcome(folder, 0) == {
-        name: pytest.approx(value, rel=5e-4, abs=1e-9) for name, value in facts.items()
-    }
+
+    class OnCpu(Launch):
+        def command(self, folder: Path) -> list[str]:
+            return [*super().command(folder)[:-3], str(script), str(folder)]
+
+    launch = OnCpu.model_validate(some.launch.model_dump())
+    with ProcessGroup(launch, two.scratch / "launch") as group:
+        assert group.learn(some, two) == {
+            name: pytest.approx(value, rel=5e-4, abs=1e-9)
+            for name, value in facts.items()
+        }
     assert {file.name for file in one.output.iterdir()} == {
         file.name for file in two.output.iterdir()
     }

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from equipoise.learners.processes import environment
+from equipoise.learners.process_group import environment
 from equipoise.run.executors.base import Executor
 from equipoise.run.executors.crew import Crew, WorkerLostError
 from equipoise.run.executors.worker import receive, send

@@ -14,7 +14,8 @@ from equipoise.judges.base import Judge
 from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.batch_files import write
 from equipoise.learners.checkpoints import LAUNCH
-from equipoise.learners.processes import Launchable, follow
+from equipoise.learners.process_group import follow
+from equipoise.learners.processes import Launchable
 from equipoise.models.adapters import holds_adapter
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor

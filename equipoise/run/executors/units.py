@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -238,10 +237,10 @@ class Workplace:
                 metrics.write(json.dumps(line) + "\n")
                 metrics.flush()
 
-            learner, batch = read(folder, log)
+            learner, batch = read(folder, log, self._resources)
             shared = learner.shares(batch.player)
             self._let_go(() if shared is None else (shared,))
-            return learner.learn(replace(batch, resources=self._resources))
+            return learner.learn(batch)
 
     def _let_go(self, keep: Collection[Hashable] = ()) -> None:
         for actor in self._actors.values():

@@ -1,0 +1,82 @@
+"""Weights in shares: every process holds a part of each and gathers one layer at a time
+(FSDP2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.tensor import DTensor, distribute_tensor
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from equipoise.learners.launch import Launch
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """How a policy gradient divides its models; None in its place: it does not.
+
+    reshard: gathered weights are let go after the forward pass.
+    """
+
+    reshard: bool = True
+
+    @classmethod
+    def of(cls, launch: Launch | None) -> Sharding | None:
+        """What the configuration of the processes asks for."""
+        if launch is None or not launch.divides_weights:
+            return None
+        settings = launch.accelerate().get("fsdp_config", {})
+        return cls(bool(settings.get("fsdp_reshard_after_forward", True)))
+
+    def place(self, model: nn.Module, device: torch.device) -> nn.Module:
+        """The model, which was on the CPU, in shares on the processes' devices; its
+        weights are replaced. Every process calls it with the same model.
+        """
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import FSDPModule, fully_shard
+
+        mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
+        for layer in model.modules():
+            if isinstance(layer, GradientCheckpointingLayer):
+                fully_shard(layer, mesh=mesh, reshard_after_forward=self.reshard)
+        fully_shard(model, mesh=mesh)
+        for part in model.modules():
+            if isinstance(part, FSDPModule):
+                # Each process computes its part of one loss: gradients are added up,
+                # and not averaged.
+                part.set_gradient_divide_factor(1.0)
+                part.set_force_sum_reduction_for_comms(True)
+        return model
+
+
+def place(sharding: Sharding | None, model: Any, device: torch.device) -> Any:
+    """The model on its device, whole or in shares."""
+    return model.to(device) if sharding is None else sharding.place(model, device)
+
+
+def whole(value: Any, keep: bool = True) -> Any:
+    """A state with every shared tensor gathered, on the CPU; `keep`: false in processes
+    that only help, and get empty tensors. Every process calls it with the same state.
+    """
+    if isinstance(value, DTensor):
+        gathered = value.full_tensor().detach()
+        return gathered.cpu() if keep else gathered.new_empty(0)
+    if isinstance(value, Mapping):
+        return {name: whole(part, keep) for name, part in value.items()}
+    return value
+
+
+def like(value: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """A whole tensor as this process holds the weight: in shares where it is in shares."""
+    if not isinstance(weight, DTensor):
+        return value
+    moved = value.to(weight.device)
+    # every process has the whole, and takes its part
+    return distribute_tensor(
+        moved, weight.device_mesh, weight.placements, src_data_rank=None
+    )
