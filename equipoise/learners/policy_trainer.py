@@ -76,7 +76,9 @@ class PolicyTrainer(SampledPolicy):
         accelerator = _accelerator(player)
         several = accelerator.num_processes > 1
         device = accelerator.device if several else choose_device(player.device)
-        division = Division(device, accelerator)
+        division = Division(
+            device, accelerator.num_processes, accelerator.process_index
+        )
         resources = resources or Resources()
         policy = TrainableModel(
             settings, player, name, seed, device, resources, sharding

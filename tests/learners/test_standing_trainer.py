@@ -1,0 +1,209 @@
+"""Updates of a policy gradient in processes that stay: the same as in processes that
+start anew for each, or in none, also with weights in shares; what is lost is noticed,
+and nothing is left behind.
+"""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from pydantic import ValidationError
+from test_launch import processes_with
+from test_policy_trainer import learn, played
+
+from equipoise.games.answers import Answers
+from equipoise.learners.division import Division
+from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.learners.policy_state import PolicyState
+from equipoise.learners.policy_trainer import PolicyTrainer
+from equipoise.learners.process_group import GroupLostError
+from equipoise.learners.standing_trainer import StandingTrainer
+from equipoise.learners.worker import orders
+from equipoise.models.resources import Resources
+from equipoise.players.base import Player
+
+WITH_CRITIC = {"estimator": "gae", "critic": "model", "entropy": 0.01}
+
+
+@pytest.fixture
+def standing(model_folder, tmp_path):
+    """standing(lora=…, launch={…}, **settings) -> a trainer of the tiny Llama; the same
+    in this process where `launch` is None.
+    """
+    opened = []
+
+    def build(launch=None, lora=None, **settings):
+        given = {
+            "kind": "local",
+            "model": str(model_folder("llama")),
+            "lora": lora,
+            "learns": True,
+            "device": "cpu",
+            "max_new_tokens": 5,
+            "max_length": 128,
+        }
+        learner = PolicyGradient.model_validate(
+            {
+                "learning_rate": 1e-4,
+                "warmup_steps": 0,
+                "batch_size": 3,
+                "launch": launch,
+                **settings,
+            }
+        )
+        shared = (learner, Player.build(given), "policy", 3, Resources())
+        if launch is None:
+            return PolicyTrainer(*shared)
+        scratch = tmp_path / f"scratch-{len(opened)}"
+        opened.append(StandingTrainer(*shared, None, scratch, Answers()))
+        return opened[-1]
+
+    yield build
+    for trainer in opened:
+        trainer.close()
+
+
+def apart(one, two) -> float:
+    """How far two trainers' weights are apart."""
+    first, second = (t.policy.trained_parameters() for t in (one, two))
+    assert first.keys() == second.keys()
+    return max((first[name] - second[name]).abs().max().item() for name in first)
+
+
+def updated(trainer, count, *, close=False, folder: Path | None = None):
+    """The facts of so many updates of moves that are the same for everybody; `close`:
+    the processes end after each, and others go on from the state.
+    """
+    torch.manual_seed(0)
+    facts = []
+    for _ in range(count):
+        facts.append(learn(trainer, played(trainer)))
+        if close:
+            state = folder / str(trainer.learner.generation)
+            state.mkdir(parents=True)
+            trainer.save_state(state)
+            trainer.load(state, trainer.learner.generation)
+    return facts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("config", "lora", "settings"),
+    [
+        pytest.param("ddp", {"r": 2}, {"estimator": "group_relative"}, id="ddp, lora"),
+        pytest.param("fsdp2", None, WITH_CRITIC, id="fsdp2, critic"),
+    ],
+)
+def test_two_processes_that_stay_learn_what_one_does(
+    standing, tmp_path, config, lora, settings
+):
+    launch = {"config": config, "num_processes": 2}
+    one = standing(lora=lora, **settings)
+    two = standing(launch, lora, **settings)
+    again = standing(launch, lora, **settings)
+    expected = updated(one, 2)
+    close = [pytest.approx(f, rel=1e-3, abs=2e-6) for f in expected]
+    facts = updated(two, 2)
+    assert facts == close
+    assert apart(one, two) < 2e-7
+    two.assert_agreement(two.actor)
+
+    state = tmp_path / "state"
+    state.mkdir()
+    two.save_state(state)
+    saved = PolicyState.read(state)  # whole, whoever held which share
+    mine = one.optimizer.adamw.state_dict()["state"]
+    assert saved.steps == 2 and saved.optimizer["state"].keys() == mine.keys()
+    for number, moments in mine.items():
+        for name, value in moments.items():
+            torch.testing.assert_close(saved.optimizer["state"][number][name], value)
+
+    # others, from the state, for every update: equal to the bit
+    assert updated(again, 2, close=True, folder=tmp_path / "each") == facts
+    assert apart(again, two) == 0
+    one.load(state, 2)
+    assert apart(one, two) == 0
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_is_noticed_and_none_is_left(standing, tmp_path):
+    trainer = standing({"num_processes": 2}, estimator="group_relative")
+    taught = played(trainer)
+    learn(trainer, taught)
+    scratch = tmp_path / "scratch-0"
+    workers = [
+        pid
+        for pid in processes_with(scratch)
+        if "equipoise.learners.worker" in psutil.Process(pid).cmdline()
+        and "accelerate.commands.launch" not in psutil.Process(pid).cmdline()
+    ]
+    assert len(workers) == 2 and not trainer.is_lost
+    os.kill(workers[1], signal.SIGKILL)
+    with pytest.raises(GroupLostError, match=r"(?s)log.txt"):
+        learn(trainer, taught)
+    assert trainer.is_lost
+    until = time.monotonic() + 20
+    while processes_with(scratch) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not processes_with(scratch)
+
+
+def test_every_process_computes_equally_many_portions():
+    device = torch.device("cpu")
+
+    def own(count, index):
+        return Division(device, 3, index).own([[n] for n in range(count)])
+
+    assert [own(4, index) for index in range(3)] == [
+        [([0], 1.0), ([3], 1.0)],
+        [([1], 1.0), ([0], 0.0)],
+        [([2], 1.0), ([0], 0.0)],
+    ]
+    alone = Division(device)
+    assert alone.own([[0], [1]]) == [([0], 1.0), ([1], 1.0)]
+    value = torch.ones(2)
+    assert alone.processes == 1 and alone.summed(value) is value
+
+
+def test_an_order_is_obeyed_once_it_is_whole(tmp_path):
+    file = tmp_path / "order.json"
+    file.write_text('{"number": 1, "what": "learn"}\n')
+    given = orders(file)
+    assert next(given) == (1, "learn")
+    file.write_text('{"number": 2, "what": "save_state"}\n')
+    assert next(given) == (2, "save_state")
+    file.write_text('{"number": 2, "what": "end"}\n')
+    assert list(given) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("deepspeed_zero3", "not by DeepSpeed"),
+        (
+            {
+                "distributed_type": "FSDP",
+                "num_processes": 2,
+                "fsdp_config": {"fsdp_offload_params": True},
+            },
+            "fsdp_offload_params: false",
+        ),
+    ],
+)
+def test_what_cannot_be_divided_is_refused(config, message):
+    with pytest.raises(ValidationError, match=message):
+        PolicyGradient.model_validate({"launch": {"config": config}})
+
+
+def test_an_adapter_is_not_divided():
+    learner = PolicyGradient.model_validate({"launch": {"config": "fsdp2"}})
+    whole, adapter = (
+        Player.build({"kind": "local", "learns": True, "lora": lora})
+        for lora in (None, {"r": 2})
+    )
+    assert list(learner.faults(whole, Answers())) == []
+    assert "with lora, use ddp" in str(list(learner.faults(adapter, Answers())))
