@@ -82,7 +82,8 @@ class FineTuningSettings(Settings):
         None,
         gt=0,
         description="nats a token by which they may differ on average; more stops the "
-        "run. null: 0.001 in fp32, 0.25 in bf16 or where weights are rounded",
+        "run. null: 0.001 in fp32, 0.02 where its products are TF32, 0.25 in bf16 or "
+        "where weights are rounded",
     )
     chunk: int | None = Field(
         None,

@@ -105,7 +105,12 @@ def plan(config: RunConfig) -> RunPlan:
         questions=counts.questions_to_judges + sum(of_set.questions for of_set in sets),
     )
     estimates, reading_notes = costs(config, work)
-    notes = (*checked.notes, *reading_notes, *short_runs(config, counts))
+    notes = (
+        *checked.notes,
+        *reading_notes,
+        *short_runs(config, counts),
+        *_products(estimates),
+    )
     return RunPlan(config, counts, estimates, notes, sets, _phases(config, estimates))
 
 
@@ -118,6 +123,14 @@ def _phases(
     prompt = max(estimate.mean_prompt_tokens for estimate in estimates)
     accelerator = any(estimate.device != "cpu" for estimate in estimates)
     return tuple(phases(config, prompt, accelerator=accelerator))
+
+
+def _products(estimates: Sequence[CostEstimate]) -> tuple[str, ...]:
+    """How float32 is multiplied, where a model is on an accelerator."""
+    from equipoise.models.device import explain_device
+
+    accelerated = any(estimate.device != "cpu" for estimate in estimates)
+    return (explain_device(),) if accelerated else ()
 
 
 def short_runs(config: RunConfig, counts: RunCounts) -> tuple[str, ...]:

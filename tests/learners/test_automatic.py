@@ -18,6 +18,8 @@ def test_a_large_model_on_an_accelerator_saves_memory(learner):
     small = decided(learner, large=False)
     assert (small.precision, small.gradient_checkpointing) == ("fp32", False)
     assert small.max_disagreement == 1e-3
+    assert decided(learner, large=False, tf32=True).max_disagreement == 0.02
+    assert decided(learner, large=True, tf32=True).max_disagreement == 0.25
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner.kind)

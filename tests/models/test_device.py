@@ -74,4 +74,26 @@ def test_a_working_accelerator_is_chosen(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "H100")
     assert choose_device() == torch.device("cuda")
-    assert "2 × H100" in explain_device()
+    assert explain_device().endswith("2 × H100, which multiplies float32 in full")
+
+
+def test_products_are_in_tf32_where_it_is_and_is_not_switched_off(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """As on a machine whose accelerator has it."""
+    from transformers.utils import import_utils
+
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(
+        torch.accelerator, "current_accelerator", lambda *_: torch.device("cuda")
+    )
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "H100")
+    monkeypatch.setattr(import_utils, "is_torch_tf32_available", lambda: True)
+    enabled: list[bool] = []
+    monkeypatch.setattr(import_utils, "enable_tf32", enabled.append)
+    choose_device()
+    assert enabled == [True] and "float32 in TF32" in explain_device()
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
+    choose_device()
+    assert enabled == [True] and explain_device().endswith("float32 in full")
