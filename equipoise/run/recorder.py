@@ -62,11 +62,14 @@ class Recorder:
         self._open: list[_OpenStage] = []  # the stages under way, the outermost first
 
     @contextmanager
-    def stage(self, name: str, key: str, t: int) -> Iterator[dict[str, Any]]:
+    def stage(
+        self, name: str, key: str, t: int, before: float = 0.0
+    ) -> Iterator[dict[str, Any]]:
         """Time a stage and mark it finished under `key`, with the facts that are put
         into the dict.
 
-        The seconds are its own: a stage inside it has its own, and names it.
+        The seconds are its own: a stage inside it has its own, and names it. `before`:
+        seconds that were spent on it already.
         """
         outer = self._open[-1] if self._open else None
         stage = _OpenStage(name)
@@ -81,7 +84,7 @@ class Recorder:
         if outer is not None:
             outer.inside += seconds
             facts[WITHIN] = outer.name
-        self._ledger.finish(key, t, name, facts, seconds - stage.inside)
+        self._ledger.finish(key, t, name, facts, before + seconds - stage.inside)
 
     def title(self, stage: str, player: str) -> str:
         """What a monitor calls a stage: with the player's name, where the run has several."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,7 @@ class Training:
         self._trackers = trackers
         self._sharing = sharing
         self._under_way: dict[str, tuple[TrainingBatch, UnderWay]] = {}
+        self._begun: dict[str, float] = {}  # the seconds that beginning each took
         # the newest generations when this process began
         self._newest = {
             birth.player.name: birth.player for birth in run.ledger.players()
@@ -89,8 +91,10 @@ class Training:
             done = self._ledger.finished(key) is not None
             written = self._population.home(newborn).is_dir()
             if not done and not written and self._sharing.teaches(trainer):
+                started = time.perf_counter()
                 batch = self._training_batch(list(taught), learner, t, _unread)
                 self._under_way[key] = batch, self._sharing.learn(trainer, batch)
+                self._begun[key] = time.perf_counter() - started
 
     def learn(
         self, examples: Sequence[Pair | Episode], learner: PlayerId, t: int
@@ -104,7 +108,8 @@ class Training:
         if self._ledger.finished(key) is not None:
             self._train_again_if_lost(key, examples, learner, t)
         else:
-            with self._recorder.stage("learn", key, t) as facts:
+            begun = self._begun.pop(key, 0.0)
+            with self._recorder.stage("learn", key, t, begun) as facts:
                 if trainer.needs == "episodes":
                     facts.update(self._update(key, newborn, t))
                 else:

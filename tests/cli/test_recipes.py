@@ -107,6 +107,10 @@ OF_POOL = [*POOL_MEMBERS, *settings(judge__text="rubric_compact")]
 PLAYERS = {
     "mnpo": settings(players__policy=TINY),
     "mnpo_as_released": settings(players__policy=TINY),
+    **dict.fromkeys(
+        ("mnpo_one_gpu", "mnpo_eight_gpus", "mnpo_two_nodes"),
+        settings(players__policy=TINY, executor="local", learner__launch="null"),
+    ),
     "mnpo_external": settings(players__policy=TINY, players__outsider=TINY),
     "mnpo_heterogeneous": settings(
         players__alice=TINY,
@@ -264,6 +268,13 @@ def test_generation_0_learns_from_the_pairs_of_the_data(rows, command, tmp_path)
     assert len(first) == 12 and set(first.rejected) == {"No idea."}
     assert all(text.startswith("It is ") for text in first.chosen)
     assert len(later) and not set(later.rejected) & {"No idea."}
+
+
+@pytest.mark.parametrize("name", ["mnpo_one_gpu", "mnpo_eight_gpus", "mnpo_two_nodes"])
+def test_however_many_gpus_there_are_a_step_is_of_as_many_pairs(name):
+    given = ["players.policy.model=builtin", "prompts.path=none.jsonl"]
+    learner, first = (recipes.load(of, given).learner for of in (name, "mnpo"))
+    assert learner.step_size(learner.processes) == first.step_size(1) == 16
 
 
 def test_rows_without_pairs_are_refused_before_the_run(rows, command):

@@ -48,6 +48,9 @@ POOL = [
 PUBLISHED = {
     "mnpo": (POLICY, ""),
     "mnpo_as_released": (POLICY, ""),
+    "mnpo_one_gpu": (POLICY, ""),
+    "mnpo_eight_gpus": (POLICY, ""),
+    "mnpo_two_nodes": (POLICY, ""),
     "mnpo_external": ([*POLICY, OUTSIDER], ""),
     "sparta": (POOL, ""),
     "sparta_as_released": (POOL, ""),
