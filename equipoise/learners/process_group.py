@@ -81,11 +81,6 @@ class ProcessGroup:
             opening.callback(_end, self._process)
             self._open = opening.pop_all()
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether they are there to be given an order."""
-        return self._process.poll() is None
-
     def learn(self, learner: Learner, batch: TrainingBatch) -> dict[str, float]:
         """What `learner.learn_here(batch)` returns, computed by all of them.
 
@@ -101,7 +96,7 @@ class ProcessGroup:
 
     def close(self) -> None:
         """End them."""
-        if self.is_alive:
+        if self._process.poll() is None:
             self._write_order("end")
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=PATIENCE)

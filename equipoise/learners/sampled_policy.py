@@ -139,11 +139,6 @@ class SampledPolicy(ABC):
     def load(self, folder: Path, generation: int) -> None:
         """Take up the state that `save_state` wrote at this generation."""
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether it can no longer go on from where it is."""
-        return False
-
     def close(self) -> None:
         """End what does not end by itself."""
         return

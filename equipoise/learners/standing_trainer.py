@@ -59,11 +59,6 @@ class StandingTrainer(SampledPolicy):
         self._group: ProcessGroup | None = None
         self._state: Path | None = None  # what the processes have to begin with
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether the processes have ended that hold its optimizer."""
-        return self._group is not None and not self._group.is_alive
-
     def learn(
         self, episodes: Sequence[Episode], turns: Sequence[Turn], seed: int, log: Log
     ) -> dict[str, float]:

@@ -112,11 +112,7 @@ class LiveLearners:
     def _trainer_at(self, learner: PlayerId) -> SampledPolicy:
         """The trainer at this generation, brought there from what is on disk and in the ledger."""
         trainer = self._trainers.get(learner.name)
-        if (
-            trainer is None
-            or trainer.is_lost
-            or trainer.learner.generation > learner.generation
-        ):
+        if trainer is None or trainer.learner.generation > learner.generation:
             self._drop(learner.name)
             trainer = self._trainers[learner.name] = self._restored(learner)
         while trainer.learner.generation < learner.generation:
