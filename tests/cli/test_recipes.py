@@ -75,6 +75,7 @@ TASK_ROWS = [
     for n in range(40)
 ]
 ASSISTANT = {"model": "builtin/assistant", "max_length": 256, "max_new_tokens": 24}
+GRADER = {"model": "builtin/pool", "max_length": 256, "max_new_tokens": 12}
 TALK = settings(
     generations=1,
     prompts__per_generation=6,
@@ -89,7 +90,21 @@ RED_TEAM_RECIPES = {  # recipes for a game of roles that ask for models, a guard
     "gpo_paraphrase": [*BOTH[:4], "-s", "judge.guard=clerk_guard"],
     "rlhf_attacker": BOTH,
     "self_play": [*settings(players__policy=RED_TEAM), *GUARDED],
+    "gpo_psro": BOTH,
 }
+OWN["mnpo_attacked"] = [  # prompts whose answers are not all alike to the guard
+    *BOTH,
+    *settings(
+        prompts={"kind": "clerk_requests", "count": 60, "per_generation": 24},
+        prompts__held_out=8,
+        prompts__reuse=True,
+        generations=1,
+        evaluate__crossplay=2,
+        judge__helper="clerk",
+        players__defender__temperature=1.2,
+        players__defender__top_p=1.0,
+    ),
+]
 POOL = {  # members that learned to grade
     name: {"adapter": f"builtin/{name}"} for name in ("sums", "asker", "novice")
 }
@@ -112,6 +127,11 @@ PLAYERS = {
         settings(players__policy=TINY, executor="local", learner__launch="null"),
     ),
     "mnpo_external": settings(players__policy=TINY, players__outsider=TINY),
+    "mnpo_served": settings(
+        players__policy=TINY,
+        players__outsider__model="tiny",
+        players__outsider__base_url="http://127.0.0.1:9/v1",  # where it runs: a server's
+    ),
     "mnpo_heterogeneous": settings(
         players__alice=TINY,
         players__bob=TINY,
@@ -150,6 +170,19 @@ def arguments(name, rows) -> list[str]:
             *small,
             *settings(players__assistant=ASSISTANT, prompts__path=rows(TASK_ROWS)),
             *(settings(judge__grader=grader) if name.endswith("_as_released") else []),
+        ]
+    if name == "gtalign_peers":
+        peers = {
+            "players.ann": {**GRADER, "adapter": "builtin/sums"},
+            "players.ben": {**GRADER, "adapter": "builtin/asker"},
+            "players.cat": {**GRADER, "adapter": "builtin/novice"},
+            "judge.otherwise.text": "rubric_compact",
+        }
+        return [
+            *TALK,
+            *settings(players__assistant=ASSISTANT, max_unjudged=1.0, **peers),
+            *settings(game__text="assistance_compact", learner__critic="head"),
+            *settings(prompts__path=rows(QUESTIONS)),
         ]
     if name.startswith("gtalign_"):
         return [
@@ -212,10 +245,14 @@ REPRESENTATIVES = {
         for name in recipes.packaged()
     ],
 )
-def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path):
-    planned = command("plan", name, *arguments(name, rows), "--json")
+def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path, request):
+    given = arguments(name, rows)
+    if name == "mnpo_served":
+        server = request.getfixturevalue("openai_server")
+        given += settings(players__outsider__base_url=server.url)
+    planned = command("plan", name, *given, "--json")
     assert planned.code == 0, planned.err
-    done = command("run", name, *arguments(name, rows), "--out", "run", "--json")
+    done = command("run", name, *given, "--out", "run", "--json")
     assert done.code == 0, done.err
     counts = planned.facts["counts"]
     records = done.facts["records"]

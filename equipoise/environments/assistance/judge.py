@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+import msgspec
 from pydantic import Field, PrivateAttr, model_validator
 
 from equipoise.component import nearest
@@ -43,7 +44,8 @@ class AssistanceJudge(Judge):
 
     The judge of the prompt's data set (`tasks`, by source) grades the response: its
     `score` is the quality to the model, its `user` that to the user, else the same. It
-    sees the response alone. What it cannot judge is missing and paid nothing; an output
+    sees the response alone. A judge of another scale, such as peers from 1 to 10, is
+    read as a share of it. What it cannot judge is missing and paid nothing; an output
     without a response or a readable matrix is worth 0, and nobody is asked about it.
     """
 
@@ -181,8 +183,11 @@ class AssistanceJudge(Judge):
                 continue
             prompts = {response.prompt.id: response.prompt for response in responses}
             matches = [response.match for response in responses]
-            judgements = self._judges[source].judge_checked(matches, prompts)
-            by_match |= {judgement.match: judgement for judgement in judgements}
+            judge = self._judges[source]
+            judgements = judge.judge_checked(matches, prompts)
+            by_match |= {
+                judgement.match: as_share(judgement, judge) for judgement in judgements
+            }
         return by_match
 
     def _choices(self, responses: Iterable[JudgedResponse]) -> dict[str, Judgement]:
@@ -284,3 +289,18 @@ class AssistanceJudge(Judge):
     def _no_judge(self, prompt: Prompt, judges: Mapping[str, Judge]) -> str:
         hint = nearest(prompt.source, sorted(judges)) if judges else "none is known"
         return f"no judge for the data source '{prompt.source}' in judge.tasks; {hint}"
+
+
+def as_share(judgement: Judgement, judge: Judge) -> Judgement:
+    """The judgement with `score` between 0 and 1, where the judge's scale is another."""
+    if judge.score_range in (None, (0.0, 1.0)) or judgement.scores is None:
+        return judgement
+    low, high = judge.score_range
+    scores = {
+        seat: {
+            name: (value - low) / (high - low) if name == "score" else value
+            for name, value in utilities.items()
+        }
+        for seat, utilities in judgement.scores.items()
+    }
+    return msgspec.structs.replace(judgement, scores=scores)
