@@ -1,6 +1,6 @@
 """What records say of themselves."""
 
-from equipoise.types import Judgement, Match, Move, PlayerId
+from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, record_id
 
 SCORES = {"1": {"score": 0.0, "refused": 1.0}, "2": {"refused": 0.0}}
 
@@ -34,3 +34,18 @@ def test_tokens_are_counted_by_the_player_or_by_its_endpoint():
     assert Move("a", token_ids=(1, 2), completion_tokens=5).tokens == 2
     assert Move("a", completion_tokens=5).tokens == 5
     assert Match("m", 0, "train", "answers", "p", {}, 0).turns == ()
+
+
+def test_an_identity_keeps_its_parts_apart():
+    assert record_id("ab", "c") != record_id("a", "bc") != record_id("abc")
+    assert record_id("match", 3) == record_id("match", "3")
+    assert len(record_id()) == 32
+
+
+def test_a_seats_last_turn_is_its_newest():
+    turns = tuple(Turn(seat, View(), Move(text)) for seat, text in ("1a", "2b", "1c"))
+    seats = {seat: PlayerId("policy") for seat in ("2", "1", "3")}
+    match = Match("m", 0, "train", "answers", "p", seats, 0, turns)
+    last = match.last_turns()
+    assert list(last) == ["2", "1"], "in the order of the seats"
+    assert [turn.move.text for turn in last.values()] == ["b", "c"]

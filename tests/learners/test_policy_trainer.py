@@ -631,6 +631,27 @@ def test_the_weight_of_the_kl_follows_its_target(make):
     )
 
 
+def test_reference_and_policy_are_read_at_the_players_temperature(make):
+    """Before it has learned, a policy is its reference at any temperature."""
+    policy_trainer = make({"temperature": 0.5}, estimator="batch")
+    batch = policy_trainer.prepared(*played(policy_trainer, answers=2))
+    torch.testing.assert_close(batch.reference_BT, batch.old_BT)
+    torch.testing.assert_close(batch.sampled_BT, batch.old_BT, atol=1e-4, rtol=0)
+    assert not any(module.training for module in policy_trainer.model.modules())
+
+
+def test_the_critic_is_taught_the_return_and_the_policy_what_exceeded_it(make):
+    """A critic that expects ½ of every move: over λ = 1 the return is what was paid."""
+    settings = {"critic": "head", "lam": 1.0, "kl": 0}
+    policy_trainer = make(**settings, whiten_advantages=False)
+    torch.nn.init.constant_(policy_trainer.critic.head.bias, 0.5)
+    taught = played(policy_trainer, answers=2, pays=lambda n: float(n))
+    batch = batch_of(policy_trainer, taught)
+    paid_BT = batch.reward_B[:, None] * batch.mask_BT
+    torch.testing.assert_close(batch.return_BT, paid_BT)
+    torch.testing.assert_close(batch.advantage_BT, paid_BT - 0.5 * batch.mask_BT)
+
+
 @pytest.mark.long
 def test_the_critic_learns_what_moves_are_paid(make):
     policy_trainer = make(

@@ -171,6 +171,15 @@ def test_swiss_gives_both_sides_to_both():
     assert min(firsts.values()) > 70
 
 
+def test_the_bye_goes_to_the_lowest_rated_of_those_with_the_fewest():
+    three = POOL[:3]  # in rising order of their ratings
+    table = Swiss(rounds=1).seatings(
+        prompts(4), MatchContext(GAME, three, ratings=RATINGS)
+    )
+    idle = [next(iter({*three} - {*pair})) for pair in sides(table)]
+    assert idle == [three[0], three[1], three[2], three[0]]
+
+
 # --- mixture
 
 

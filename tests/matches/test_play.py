@@ -84,3 +84,26 @@ def test_dice_are_spread():
     dice = [seeds.child(seeds.child(0, "match", i), "1", 0) for i in range(1000)]
     assert len(set(dice)) == 1000
     assert 0.4 < np.mean([die % 2 for die in dice]) < 0.6
+
+
+def test_a_moves_die_is_of_its_match_its_seat_and_how_often_that_seat_moved():
+    thrown = []
+
+    def act(player, views, dice):
+        thrown.extend(dice)
+        return [Move("x") for _ in views]
+
+    prompt = Prompt("p", (user("q"),), {"rounds": 2})
+    seats = {"first": ONE, "second": TWO}
+    play([Planned("m", 0, "train", prompt, seats, 7)], Debate(), act)
+    assert thrown == [
+        seeds.child(7, seat, moved)
+        for seat, moved in (
+            ("first", 0),
+            ("second", 0),
+            ("first", 1),
+            ("second", 1),
+            ("first", 2),
+        )
+    ]
+    assert len(set(thrown)) == 5

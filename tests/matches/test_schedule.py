@@ -9,7 +9,7 @@ import pytest
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
 from equipoise.matches.base import MatchContext, Schedule
-from equipoise.matches.schedule import AgainstHistory, RoundRobin, SelfPlay
+from equipoise.matches.schedule import AgainstHistory, RoundRobin, SelfPlay, deal
 from equipoise.types import PlayerId, Prompt, user
 
 PROMPTS = [Prompt(f"p{i}", (user(str(i)),)) for i in range(40)]
@@ -110,3 +110,24 @@ def test_history_is_drawn_evenly_from_the_newest_of_ones_own():
     assert table != AgainstHistory(max_history=2).seatings(
         many, MatchContext(GAME, [A], HISTORY, 2)
     )
+
+
+def test_of_an_odd_number_of_seats_the_first_has_more():
+    game = Answers(samples=3)
+    assert deal(game.seats, A, B) == {"1": A, "2": A, "3": B}
+    assert deal(game.seats, A, B, swap=True) == {"1": B, "2": B, "3": A}
+
+
+def test_each_learner_has_dice_of_its_own_for_its_past():
+    context = MatchContext(GAME, [A, B], HISTORY, 1)
+    table = AgainstHistory(max_history=3).seatings(PROMPTS, context)
+
+    def generations(learner):
+        rows = [set(seats.values()) for _, seats in table if learner in seats.values()]
+        return [next(iter(players - {learner})).generation for players in rows]
+
+    assert len(generations(A)) == len(generations(B)) == 40
+    assert generations(A) != generations(B)
+    assert all(
+        len({player.name for player in seats.values()}) == 1 for _, seats in table
+    ), "everybody's own past"

@@ -135,3 +135,18 @@ def test_a_spotless_record_still_has_an_interval():
 def test_a_pair_that_never_met_is_not_taken_for_a_tie():
     with pytest.raises(ConfigError, match=r"'a' and 'c' never met, .*round_robin"):
         Ratings.build("nash_average").rate([Outcome("a", "b", 1), Outcome("b", "c", 1)])
+
+
+def test_a_tie_is_a_game_that_nobody_won():
+    """Two won, one lost and three tied: a pay-off of a sixth."""
+    played = [Outcome("a", "b", value) for value in (1, 1, 0, 0.5, 0.5, 0.5)]
+    rated = {r.name: r.value for r in Ratings.build("nash_average").rate(played)}
+    assert rated == pytest.approx({"a": 0.0, "b": -1 / 6})
+
+
+def test_an_interval_holds_the_value_whatever_the_prior_draws():
+    played = [Outcome("a", "b", 1.0)] * 10
+    nash = Ratings.build({"kind": "nash_average", "prior": 1000.0})
+    worst = nash.rate(played)[-1]
+    assert (worst.name, worst.value, worst.low) == ("b", -1.0, -1.0)
+    assert -1 < worst.high <= 0

@@ -15,9 +15,11 @@ from scipy.special import log_expit
 from equipoise.errors import ConfigError, DataError
 from equipoise.payoffs.preference import cross_play
 from equipoise.ratings.base import Duel, Outcome, Ratings, decided
-from equipoise.ratings.counts import count
-from equipoise.ratings.elo import _cells
+from equipoise.ratings.counts import cells, count
+from equipoise.ratings.elo import Elo, _cells
+from equipoise.ratings.openskill import OpenSkill
 from equipoise.ratings.outcomes import outcomes as table_outcomes
+from equipoise.seeds import generator
 
 POINTS = 400 / np.log(10)
 # Ratings that measure Bradley–Terry strength: kind -> (the average player's rating,
@@ -400,6 +402,50 @@ def test_openskill_is_the_packages_own_on_matches_whose_order_is_nothing():
         pytest.approx(b.mu),
     )
     assert first.high - first.value == pytest.approx(1.96 * a.sigma, rel=1e-4)
+
+
+def test_openskills_interval_holds_the_chance_of_the_passes_too():
+    """By the package itself, in the orders that the rating draws: 1.96 times the root of
+    the mean variance and the variance of the means.
+    """
+    played = [Outcome(first, second, 1.0) for first, second in ("ab", "bc", "ca", "ab")]
+    played += [Outcome("a", "c", 0.5)] * 3
+    rated = OpenSkill(passes=4, beta=2.0).rate(played, seed=3)
+    counts = count(played)
+    first_C, second_C, weight_C, tie_C = cells(counts)
+    dice, model = generator(3, "openskill"), PlackettLuce(beta=2.0, tau=0.0)
+    means, variances = [], []
+    for _ in range(4):
+        times_C = np.floor(weight_C + dice.random(len(weight_C))).astype(int)
+        order = dice.permutation(np.repeat(np.arange(len(weight_C)), times_C))
+        beliefs = [model.rating() for _ in counts.names]
+        for cell in order:
+            i, j = int(first_C[cell]), int(second_C[cell])
+            ranks = [1, 1] if tie_C[cell] else [1, 2]
+            (beliefs[i],), (beliefs[j],) = model.rate(
+                [[beliefs[i]], [beliefs[j]]], ranks=ranks
+            )
+        means.append([belief.mu for belief in beliefs])
+        variances.append([belief.sigma**2 for belief in beliefs])
+    spread_N = np.mean(variances, 0) + np.var(means, 0, ddof=1)
+    assert (np.var(means, 0, ddof=1) > 1e-4).all(), "the order matters here"
+    half = dict(zip(counts.names, 1.959964 * np.sqrt(spread_N), strict=True))
+    assert {r.name: r.value for r in rated} == pytest.approx(
+        dict(zip(counts.names, np.mean(means, 0), strict=True))
+    )
+    assert {r.name: r.high - r.value for r in rated} == pytest.approx(half)
+    assert {r.name: r.value - r.low for r in rated} == pytest.approx(half)
+
+
+def test_elos_interval_is_the_middle_95_percent_of_its_walks():
+    played = [Outcome("a", "b", 1.0)] * 30 + [Outcome("b", "a", 1.0)] * 20
+    elo = Elo(length=60)
+    ends_RN = elo._walks(count(played), 5)
+    low_N, middle_N, high_N = np.quantile(ends_RN, [0.025, 0.5, 0.975], axis=0)
+    rated = {r.name: r for r in elo.rate(played, seed=5)}
+    for n, name in enumerate("ab"):
+        found = (rated[name].low, rated[name].value, rated[name].high)
+        assert found == pytest.approx((low_N[n], middle_N[n], high_N[n]))
 
 
 def test_openskill_counts_a_fraction_of_an_outcome_on_average():
