@@ -9,14 +9,14 @@ Rows of equal length, temperature 1, no end token, so that all make the same num
 tokens. The systems alternate; a ratio is the median over the rounds. Measured are:
 
 * the local sampler and transformers' `generate`, the base model;
+* trl's GRPOTrainer, by the method with which it samples for its own updates;
 * PEFT's mixed batch: `generate` on 8 adapters × 2 rows (`adapter_names`);
 * vLLM by our client: the base, one adapter × all rows, 8 adapters sharing the batch,
   and the same 8 one after the other.
 
 Without a server (or without a model that it could serve) vLLM's figures are missing,
-and it says so. trl's trainers sample with `generate`, which is measured here, or with
-a vLLM that needs CUDA; one update of trl beside ours is in `benchmarks.policy_gradient
-speed`.
+and it says so. trl's own vLLM needs CUDA; one update of trl beside ours is in
+`benchmarks.policy_gradient speed`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from rich.table import Table
 from transformers import GenerationConfig
 
 from benchmarks.running import provenance
-from benchmarks.sampling import make
+from benchmarks.sampling import SHAPES, make
 from benchmarks.sampling import options as sampling_options
 from equipoise.models.adapters import Lora, add_adapter
 from equipoise.models.loading import load_model
@@ -91,6 +91,8 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command's options; lengths are in tokens."""
     parser = argparse.ArgumentParser(prog="benchmarks.engines")
     parser.add_argument("--model", help="a folder or id; default: random weights")
+    parser.add_argument("--shape", choices=SHAPES, default="small", help="without one")
+    parser.add_argument("--without-trl", action="store_true")
     parser.add_argument("--server", help="where a vLLM of that model answers")
     parser.add_argument("--rows", type=int, default=16)
     parser.add_argument("--prompt", type=int, default=32, help="tokens of a prompt")
@@ -109,8 +111,7 @@ def shown(o: argparse.Namespace) -> dict[str, Any]:
 
 def systems(o: argparse.Namespace, folder: Path) -> dict[str, System]:
     """Name -> what makes all rows once, from a seed."""
-    base = load_model(o.model) if o.model else make(sampling_options([]))
-    base.generation_config = GenerationConfig(pad_token_id=0)
+    base = opened(o)
     most = min(3000, base.config.vocab_size)
     prompts = np.random.default_rng(1).integers(3, most, (o.rows, o.prompt)).tolist()
     engine = None
@@ -145,11 +146,57 @@ def systems(o: argparse.Namespace, folder: Path) -> dict[str, System]:
     chosen: dict[str, System] = {
         "generate": generate,
         "local sampler": local,
+        **({} if o.without_trl else {"trl, GRPOTrainer": trl(o, prompts, folder)}),
         "PEFT, 8 adapters": mixed,
     }
     if engine is not None:
         chosen |= on_engine(engine, prompts, o.new, folder)
     return chosen
+
+
+def opened(o: argparse.Namespace) -> Any:
+    """The model that is named, or one of random weights."""
+    shape = ["--shape", o.shape, "--prompt", str(o.prompt), str(o.prompt)]
+    given = [*shape, "--new", str(o.new)]
+    base = load_model(o.model) if o.model else make(sampling_options(given))
+    base.generation_config = GenerationConfig(pad_token_id=0)
+    return base
+
+
+def trl(o: argparse.Namespace, prompts: list[list[int]], folder: Path) -> System:
+    """What trl's trainer samples for an update."""
+    from datasets import Dataset
+    from transformers import AutoTokenizer
+    from trl.trainer.grpo_config import GRPOConfig
+    from trl.trainer.grpo_trainer import GRPOTrainer
+
+    from equipoise.models.adapters import resolve
+
+    arguments = GRPOConfig(
+        output_dir=str(folder / "trl"),
+        per_device_train_batch_size=o.rows,
+        num_generations=2,
+        max_completion_length=o.new,
+        generation_kwargs={"min_new_tokens": o.new},
+        temperature=1.0,
+        use_cpu=True,
+        bf16=False,
+        report_to="none",
+    )
+    trainer = GRPOTrainer(
+        opened(o),
+        lambda prompts, **_: [0.0] * len(prompts),
+        arguments,
+        Dataset.from_dict({"prompt": ["Say."] * o.rows}),
+        processing_class=AutoTokenizer.from_pretrained(resolve(o.model or "builtin")),
+    )
+
+    def sampled(seed: int) -> None:
+        torch.manual_seed(seed)
+        answers, *_ = trainer._generate_single_turn(prompts, None, {}, 1)
+        assert [len(ids) for ids in answers] == [o.new] * o.rows
+
+    return sampled
 
 
 def with_adapters(base: Any, folder: Path) -> Any:

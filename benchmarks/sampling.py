@@ -44,6 +44,16 @@ from equipoise.models.sampling import sample
 from equipoise.models.token_choice import SamplingSettings
 
 SHAPES: dict[str, dict[str, Any]] = {
+    "toy": {  # to see that a benchmark runs
+        "model_type": "llama",
+        "vocab_size": 3_000,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+    },
     "small": {
         "model_type": "llama",
         "vocab_size": 32_000,
@@ -119,7 +129,7 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="benchmarks.sampling", description="Sampling beside generate."
     )
-    parser.add_argument("--shape", choices=SHAPES, default="small")
+    parser.add_argument("--shape", choices=[*SHAPES], default="small")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--rows", type=int, default=16, help="rows in a batch")
