@@ -20,6 +20,7 @@ OWN = {
     "rock_paper_scissors": settings(generations=1),
     "gpo_matrix": settings(generations=1),
     "psro_matrix": settings(generations=1),
+    "psro_kuhn": settings(generations=1),
     "quickstart": SMALL,
     "gpo_clerks": [*ROLES, *settings(prompts__count=40)],
     "sparta_clerks": [*SMALL, *settings(prompts__per_generation=6, prompts__test=4)],

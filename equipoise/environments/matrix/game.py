@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from equipoise import seeds
+from equipoise.environments.matrix.kuhn import kuhn_poker
 from equipoise.games.base import Ask, Bimatrix, Game, Referee
 from equipoise.types import Prompt, View
 
@@ -48,8 +49,12 @@ class Matrix(Game):
         "prisoners_dilemma",
         "stag_hunt",
         "chicken",
+        "kuhn_poker",
         "custom",
-    ] = Field("rock_paper_scissors", description="which game")
+    ] = Field(
+        "rock_paper_scissors",
+        description="which game; kuhn_poker: in normal form, a move is a whole plan",
+    )
     size: int | None = Field(
         default_factory=lambda data: 5 if data.get("name") == "cyclic" else None,
         ge=3,
@@ -128,6 +133,9 @@ class Matrix(Game):
             if self.column_payoffs is None:
                 return Bimatrix(actions, payoff_AM, -payoff_AM)
             return Bimatrix(actions, payoff_AM, np.array(self.column_payoffs, float))
+        if self.name == "kuhn_poker":
+            first, second, payoff_AM = kuhn_poker()
+            return Bimatrix((first, second), payoff_AM, -payoff_AM)
         if self.size is not None:
             moves = tuple(str(i + 1) for i in range(self.size))
             payoff_AA = cycle(self.size, self.seed)
