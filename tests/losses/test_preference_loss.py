@@ -647,6 +647,25 @@ def test_opponents(settings, opponents, memory):
     assert loss.memory == memory
 
 
+def test_how_many_generations_others_need():
+    """Two against learners: some of them learn before others do."""
+    memories = {
+        against: PreferenceLoss.build({"kind": "mnpo", "against": against}).memory
+        for against in ("peers", "outsiders")
+    }
+    assert memories == {"peers": 2, "outsiders": 0}
+
+
+def test_scores_that_are_read_as_probabilities_must_be_some():
+    settings = {"kind": "mnpo", "target": "probability", "wins": "judged"}
+    loss = PreferenceLoss.build(settings)
+    for limits in ((0.0, 1.0), None):
+        assert list(loss.faults("exact", limits)) == []
+    for limits in ((0.0, 10.0), (-1.0, 1.0)):
+        (fault,) = loss.faults("rubric", limits)
+        assert "'rubric' lie between" in fault and "counted or bradley_terry" in fault
+
+
 def test_mnpo_history_shorter_than_its_weights_shares_them_out():
     loss = PreferenceLoss.build({"kind": "mnpo", "weights": [1, 1, 2], "ratio": 0.5})
     assert loss.opponents(PAST[-2:]) == [
