@@ -170,6 +170,32 @@ def instructions(results: Results) -> Row:
     )
 
 
+def best_response(results: Results) -> Row:
+    """Both defenders' best responses, beside what else was tried against them."""
+    arms = results["arms"]
+
+    def mean(arm: str, column: str) -> str:
+        return bounded([seed[column] for seed in arms[arm]]).percent()
+
+    def both(column: str) -> str:
+        return ", ".join(f"`{arm}` {mean(arm, column)}" for arm in arms)
+
+    updates = next(iter(arms.values()))[0]["budget"]["updates"]
+    counts = {len(seeds) for seeds in arms.values()}
+    return Row(
+        "what still beats a tiny clerk's defender: a fresh adversary, "
+        f"{updates} updates against it, frozen; {max(counts)} seeds",
+        f"attack success {both('best response')}",
+        f"before it learned {both('at its start')}; the most that the run's own "
+        f"adversaries had {both(LEAGUES)}; over-refusal {both('over-refusal')}",
+        "python -m benchmarks.best_response",
+        results["provenance"]["date"],
+    )
+
+
+LEAGUES = "the league's"
+
+
 def seeds_text(results: Results) -> str:
     """`3 seeds`."""
     count = len(results["arguments"]["seeds"])
@@ -193,6 +219,7 @@ MADE: dict[str, Callable[[Results], Row]] = {
     "quickstart": quickstart,
     "cyclic_preferences": cyclic_preferences,
     "instructions": instructions,
+    "best_response": best_response,
 }
 
 

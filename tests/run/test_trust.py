@@ -113,6 +113,7 @@ def test_a_strangers_run_is_played_with_consent_alone(begun, command, monkeypatc
         ["chat", run],
         ["evaluate", run, "--on", "gsm8k"],
         ["crossplay", run, run],
+        ["best-response", f"{run}@policy"],
     ):
         done = command(*verb)
         assert done.code == 2 and "--trust" in done.err
