@@ -52,7 +52,7 @@ def is_recorded(run: Path, stage: str) -> bool:
 
 def wait_for_record(process: subprocess.Popen, run: Path, stage: str) -> None:
     """Wait until a running command has recorded this stage, or has ended."""
-    limit = time.monotonic() + 120
+    limit = time.monotonic() + 600
     while not is_recorded(run, stage) and process.poll() is None:
         assert time.monotonic() < limit, "the run did not get there"
         time.sleep(0.02)

@@ -256,7 +256,7 @@ def training_bytes(
     activations = shape.batch * shape.length * by_token
     chunk = getattr(trainer, "chunk", None) or (256 if device == "cpu" else 2048)
     logits = 2 * 4 * min(chunk, shape.batch * shape.answer) * size.vocabulary
-    return _divided(trainer, weights) + kept + activations + logits
+    return divided(trainer, weights + kept) + activations + logits
 
 
 def _kept(size: Description, trial: Trial | None) -> tuple[float, float]:
@@ -276,7 +276,7 @@ def _processes(trainer: Learner) -> int:
     return 1 if launch is None else launch.processes
 
 
-def _divided(trainer: Learner, weights: float) -> float:
+def divided(trainer: Learner, weights: float) -> float:
     """What of the weights and their optimizer is in one process: a part of them, where
     the processes divide the model.
     """

@@ -7,7 +7,9 @@ sizes of its models alone: no weights are read and nothing is tried.
               trained weights with gradients and AdamW, activations, logits, and what a
               learner keeps besides
 
-Learners that stay in memory (policy gradients) are there while others play, too.
+Learners that stay in memory (policy gradients) are there while others play, too. Where
+processes train them (`launch`), the numbers are those of the first device, which holds
+what the first process has and what samples.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from equipoise.judges.base import Judge
 from equipoise.learners.automatic import LARGE, decided
 from equipoise.learners.base import Learner
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
+from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.models.adapters import Lora
 from equipoise.models.loading import Description, describe
@@ -28,6 +31,7 @@ from equipoise.run.cost import (
     Work,
     advice,
     bounded,
+    divided,
     sampling_bytes,
     training_bytes,
     work_shape,
@@ -111,6 +115,8 @@ class _Estimate:
                 for other in self._config.learning
                 if other != name and other in self._players
             )
+            if _stands_apart(trainer):
+                taken += self._policy(player, trainer)  # what samples
             what = advice(player, trainer, True)
             yield PhaseMemory("learn", self._on(player), name, taken, what)
 
@@ -164,7 +170,17 @@ class _Estimate:
             return 0.0
         size, trainer = self._size(player), self._trainer(name, player)
         kept = trainer.kept(size.parameters, player.lora is not None)
-        return kept + 12.0 * size.trainable
+        kept += 12.0 * size.trainable
+        if _stands_apart(trainer):
+            kept += self._policy(player, trainer)
+        return divided(trainer, kept)
+
+    def _policy(self, player: Local, trainer: Learner) -> float:
+        """Bytes of a policy's weights as its trainer holds them."""
+        size = self._size(player)
+        short = trainer.carried_precision() == "bf16" and player.lora is not None
+        frozen = size.parameters - size.trainable if player.lora is not None else 0
+        return frozen * (2.0 if short else 4.0) + 4.0 * size.trainable
 
     def _trainer(self, name: str, player: Local) -> Learner:
         trainer = self._config.learner_of(name)
@@ -181,3 +197,8 @@ class _Estimate:
 
     def _kind(self, device: str) -> str:
         return "cpu" if device == "cpu" else "cuda"
+
+
+def _stands_apart(trainer: Learner) -> bool:
+    """Whether processes of its own keep a policy that samples in this one."""
+    return isinstance(trainer, PolicyGradient) and trainer.launch is not None

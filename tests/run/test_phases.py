@@ -2,6 +2,8 @@
 parameters with LoRA, or the plan says what it needs.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from equipoise.models.loading import Description
@@ -61,9 +63,9 @@ PUBLISHED = {
 }
 
 
-def memory(name: str, overrides: list[str]):
+def memory(name: str, overrides: list[str], size: Description = SEVEN):
     config = recipes.load(name, overrides)
-    return phases(config, 256, accelerator=True, sizes=lambda model, lora: SEVEN)
+    return phases(config, 256, accelerator=True, sizes=lambda model, lora: size)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -84,3 +86,34 @@ def test_players_of_one_base_hold_it_once():
     )
     added = three[0].bytes - two[0].bytes
     assert 0 < added < 1e9
+
+
+GRPO = ["learner={kind: policy_gradient, estimator: group_relative}", "loss=null"]
+
+
+def test_processes_that_stay_hold_a_policy_beside_the_one_that_samples():
+    alone, several = (
+        memory("mnpo", [*POLICY, *GRPO, *launch])
+        for launch in ([], ["learner.launch={num_processes: 2}"])
+    )
+    for one, two in zip(alone, several, strict=True):
+        if one.phase in ("play", "learn"):
+            assert 2 <= (two.bytes - one.bytes) / SEVEN.parameters <= 2.05, two.phase
+
+
+def test_shares_of_a_policy_are_smaller_the_more_processes_there_are():
+    whole = [*POLICY[::2], *GRPO, "players.policy.lora=null"]
+    of_two, of_eight = (
+        next(
+            part.bytes
+            for part in memory(
+                "mnpo",
+                [*whole, f"learner.launch={{config: fsdp2, num_processes: {n}}}"],
+                replace(SEVEN, trainable=SEVEN.parameters),
+            )
+            if part.phase == "learn"
+        )
+        for n in (2, 8)
+    )
+    # 16 bytes of training and 2 of the reference, in shares
+    assert (of_two - of_eight) / SEVEN.parameters == pytest.approx(18 * 3 / 8, rel=0.01)
