@@ -53,6 +53,7 @@ VERBS = (
     "serve",
     "chat",
     "vote",
+    "play",
     "sampler",
     "doctor",
 )

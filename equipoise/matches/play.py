@@ -30,7 +30,7 @@ def play(
     its turn number), so it does not depend on who else is playing.
     """
     together = together or (lambda batches: [act(*batch) for batch in batches])
-    matches = [_OpenMatch(plan, game.referee(plan.prompt)) for plan in planned]
+    matches = [OpenMatch(plan, game.referee(plan.prompt)) for plan in planned]
     waiting = [match for match in matches if match.asks]
     while waiting:
         _move(waiting, together)
@@ -40,9 +40,9 @@ def play(
     return [match.result(game.kind) for match in matches]
 
 
-def _move(waiting: Sequence[_OpenMatch], together: ActTogether) -> None:
+def _move(waiting: Sequence[OpenMatch], together: ActTogether) -> None:
     """Get the moves that the matches wait for, one batch a player."""
-    batches: dict[PlayerId, list[tuple[_OpenMatch, int]]] = defaultdict(list)
+    batches: dict[PlayerId, list[tuple[OpenMatch, int]]] = defaultdict(list)
     for match in waiting:
         for i, ask in enumerate(match.asks):
             batches[match.plan.seats[ask.seat]].append((match, i))
@@ -62,8 +62,10 @@ def _move(waiting: Sequence[_OpenMatch], together: ActTogether) -> None:
             match.moves[i] = move
 
 
-class _OpenMatch:
-    """A match that is being played: what its referee asks now, and the turns so far."""
+class OpenMatch:
+    """A match that is being played: what its referee asks now (`asks`, none at its end),
+    the moves that answer it so far (`moves`), and the turns before.
+    """
 
     def __init__(self, plan: Planned, referee: Referee) -> None:
         self.plan = plan

@@ -72,6 +72,12 @@ class Population:
         """Where a generation's weights belong, whether or not they are there."""
         return home(self.folder, player)
 
+    def kept(self, name: str) -> list[int]:
+        """The generations of a player whose weights are there, oldest first."""
+        folders = (self.folder / name).glob("[0-9]*")
+        trained = [int(folder.name) for folder in folders if folder.name.isdigit()]
+        return sorted({0, *trained})
+
     def actor(self, player: PlayerId | Player) -> Actor:
         """The open actor of a player of the run, or of a player that only a judge's
         settings know.

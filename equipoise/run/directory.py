@@ -36,7 +36,7 @@ from equipoise.run.consent import Reach
 from equipoise.run.database import damaged_records
 from equipoise.run.ledger import Ledger
 from equipoise.run.ledger_place import LEDGER, delete, ledger_elsewhere
-from equipoise.run.people.adopting import adopt_votes
+from equipoise.run.people.adopting import adopt
 from equipoise.run.renamed import renamed
 from equipoise.run.unchanged import SETTINGS, check_unchanged
 from equipoise.user_parts import only_reading
@@ -204,7 +204,7 @@ class RunDirectory:
             run.agree(trust, announce)
             consent.record_parts(run.ledger, run.config)
             run._restore_metrics()
-            adopt_votes(folder, run.ledger, run.config.utility)
+            adopt(folder, run.ledger, run.config.utility)
             yield run
 
     @classmethod

@@ -289,18 +289,11 @@ def _offers(
     offers: dict[str, OfferedModel] = {}
     for name, player in players.items():
         if isinstance(player, Local | Endpoint):
-            for generation in _kept(population, name):
+            for generation in population.kept(name):
                 identity = PlayerId(name, generation)
                 weights = population.weights(identity)
                 offers[str(identity)] = OfferedModel(player, weights)
     return offers
-
-
-def _kept(population: Population, name: str) -> list[int]:
-    """The generations of a player whose weights are there, oldest first."""
-    folders = (population.folder / name).glob("[0-9]*")
-    trained = [int(folder.name) for folder in folders if folder.name.isdigit()]
-    return sorted({0, *trained})
 
 
 def _mixture(measures: Measures) -> dict[str, float]:

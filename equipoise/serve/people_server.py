@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from starlette.applications import Starlette
+
+from equipoise.games.base import Game
+from equipoise.judges.base import Judge
+from equipoise.run import recipes
 from equipoise.run.people.ballot import open_ballot
+from equipoise.run.people.playing import Arcade, open_arcade
 from equipoise.serve import server
 from equipoise.serve.gate import Limits
+from equipoise.serve.play_page import play_app
 from equipoise.serve.vote_page import vote_app
 
 Announce = Callable[[str], None]
+LIMITS = Limits.model_validate({})
 GRACE = 5  # seconds to finish what is under way when a page is stopped
 
 
@@ -35,10 +45,55 @@ def vote(
     Raises what `open_ballot` does, and ConfigError where the port is taken.
     """
     with open_ballot(folder, part, overlap, trust) as ballot:
-        listening = server.listen(host, port)
-        limits = Limits.model_validate({})
-        app = vote_app(ballot, limits, token)
-        announce(server.page_url(host, listening, token))
-        server.run(server.bounded(app, limits, GRACE), listening)
+        _serve(vote_app(ballot, LIMITS, token), host, port, token, announce)
         ballot.record()
         return ballot.count()
+
+
+@contextmanager
+def arcade(
+    folder: Path,
+    *,
+    seat: str = "",
+    game: str | Mapping[str, Any] | Game | None = None,
+    against: Sequence[str] = (),
+    prompt: str = "",
+    judge: str | Mapping[str, Any] | Judge | None = None,
+    trust: bool = False,
+) -> Iterator[Arcade]:
+    """A place to play against a run's players: `arcade.sit(name)`, then `move(text)`
+    until `view` is None, then `arcade.record(sitting)`.
+
+    Args: game, judge: a kind, YAML, a mapping or a component; the others as
+    `open_arcade` takes them. Raises what it does.
+    """
+    played = None if game is None else recipes.component(Game, game, (), "--game")
+    judging = None if judge is None else recipes.component(Judge, judge, (), "--judge")
+    with open_arcade(folder, seat, played, against, prompt, judging, trust) as opened:
+        yield opened
+
+
+def play(
+    folder: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8011,
+    token: str | None,
+    announce: Announce = lambda address: None,
+    **options: Any,
+) -> None:
+    """Have people play against a run's players, on a page, until Ctrl-C or SIGTERM.
+
+    Args: as of `vote`; `options` as of `arcade`. Raises what `arcade` does, and
+    ConfigError where the port is taken.
+    """
+    with arcade(folder, **options) as opened:
+        _serve(play_app(opened, LIMITS, token), host, port, token, announce)
+
+
+def _serve(
+    app: Starlette, host: str, port: int, token: str | None, announce: Announce
+) -> None:
+    listening = server.listen(host, port)
+    announce(server.page_url(host, listening, token))
+    server.run(server.bounded(app, LIMITS, GRACE), listening)

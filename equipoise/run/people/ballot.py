@@ -18,7 +18,7 @@ from equipoise.locks import check_writable, lock
 from equipoise.run.directory import RunDirectory
 from equipoise.run.ledger import Ledger
 from equipoise.run.ledger_place import LEDGER
-from equipoise.run.people.adopting import adopt_votes
+from equipoise.run.people.adopting import adopt
 from equipoise.run.people.choosing import Pairing, choose, on_the_left
 from equipoise.run.people.journal import FOLDER
 from equipoise.run.people.pool import AnswerPool
@@ -159,7 +159,7 @@ class Ballot:
                 RunDirectory.locked(self.folder),
                 Ledger.open(self.folder / LEDGER) as ledger,
             ):
-                adopt_votes(self.folder, ledger, self._utility)
+                adopt(self.folder, ledger, self._utility)
         except RunBusy:
             return False
         return True

@@ -1,0 +1,183 @@
+"""`equipoise play RUN`: a person takes a seat against the run's players."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from equipoise.cli.page_options import Host, NoToken, Port, TokenEnv, opened_at
+from equipoise.options import Json, RunFolder, Trust, show
+
+if TYPE_CHECKING:
+    from equipoise.run.people.played import PlayedMatch
+    from equipoise.run.people.playing import Arcade
+    from equipoise.run.people.sitting import Sitting
+    from equipoise.types import Message
+
+LEAVE = "/quit"
+
+
+def play(
+    folder: RunFolder,
+    game: Annotated[
+        str,
+        typer.Option(
+            help="a kind of game, a YAML file, or YAML: {kind: open_spiel, name: …}",
+            show_default="the run's",
+        ),
+    ] = "",
+    seat: Annotated[
+        str, typer.Option(help="the seat you take", show_default="the first")
+    ] = "",
+    against: Annotated[
+        list[str],
+        typer.Option(
+            metavar="[SEAT=]PLAYER",
+            help="who sits elsewhere: policy@3, policy (its newest) or mixture; for one "
+            "seat or role only with SEAT=",
+            show_default="as the run's schedule seats them, else the newest learner",
+        ),
+    ] = [],  # noqa: B006
+    prompt: Annotated[
+        str,
+        typer.Option(
+            help="what the match starts from", show_default="one of the run's"
+        ),
+    ] = "",
+    judge: Annotated[
+        str,
+        typer.Option(
+            help="who says how it went: a kind of judge, or YAML",
+            show_default="the run's judge, where it asks no model",
+        ),
+    ] = "",
+    name: Annotated[
+        str, typer.Option(help="yours, as it shall stand in the records")
+    ] = "guest",
+    page: Annotated[
+        bool, typer.Option("--page", help="serve a page to play on instead")
+    ] = False,
+    host: Host = "127.0.0.1",
+    port: Port = 8011,
+    token_env: TokenEnv = "",
+    no_token: NoToken = False,
+    trust: Trust = False,
+    json: Json = False,
+) -> None:
+    """Take a seat in a game against a run's players.
+
+    In the terminal, or with --page on a page. A match that is played to its end is
+    recorded under your name.
+    """
+    from equipoise.cli.trusting import agreed
+    from equipoise.serve import people_server
+    from equipoise.serve.server import choose_token
+
+    options: dict[str, Any] = {
+        "seat": seat,
+        "game": game or None,
+        "against": against,
+        "prompt": prompt,
+        "judge": judge or None,
+        "trust": agreed(folder, trust),
+    }
+    if page:
+        people_server.play(
+            folder,
+            **options,
+            host=host,
+            port=port,
+            token=choose_token(token_env, no_token, host),
+            announce=lambda address: opened_at(address, token_env, json),
+        )
+        return
+    with people_server.arcade(folder, **options) as arcade:
+        _at_the_terminal(arcade, name, json)
+
+
+def _at_the_terminal(arcade: Arcade, name: str, json: bool) -> None:
+    """One match, read from standard input line by line."""
+    sitting = arcade.sit(name)
+    warning = arcade.game.content_warning(sitting.plan.prompt)
+    if warning:
+        typer.echo(f"warning: {warning}", err=True)
+    seen: tuple[Message, ...] = ()
+    while (view := sitting.view) is not None:
+        _print(_unseen(seen, view.messages), json)
+        seen = view.messages
+        if not _moved(sitting, view.actions):
+            typer.echo("left; the match is not recorded", err=True)
+            return
+    _end(arcade.record(sitting), json)
+
+
+def _unseen(
+    seen: tuple[Message, ...], messages: tuple[Message, ...]
+) -> Sequence[Message]:
+    """What was added to a chat since it was shown, but for the person's own message; all
+    of what is another chat.
+    """
+    if not seen or messages[: len(seen)] != seen:
+        return messages
+    return [each for each in messages[len(seen) :] if each.role != "assistant"]
+
+
+def _print(messages: Sequence[Message], json: bool) -> None:
+    """What the person is told, where nobody waits for JSON alone."""
+    from equipoise.report.section import clean
+
+    for message in messages:
+        typer.echo(f"[{message.role}] {clean(message.content)}", err=json)
+
+
+def _moved(sitting: Sitting, actions: Sequence[str]) -> bool:
+    """Take the person's move; false where there is none."""
+    from equipoise.errors import DataError
+
+    hint = f"your move ({', '.join(actions)})" if actions else "your move"
+    while True:
+        typer.echo(f"{hint}, or {LEAVE}: ", nl=False, err=True)
+        line = sys.stdin.readline()
+        if not line or line.strip() == LEAVE:
+            return False
+        try:
+            sitting.move(line.rstrip("\n"))
+        except DataError as error:
+            typer.echo(str(error), err=True)
+            continue
+        return True
+
+
+def _end(played: PlayedMatch, json: bool) -> None:
+    """Who moved how, and what everybody got."""
+    from equipoise.report.section import clean
+
+    match, judgement = played.match, played.judgement
+    scores = {} if judgement is None else judgement.scores
+    reason = "" if judgement is None else judgement.reason
+    if json:
+        seats = {seat: str(player) for seat, player in match.seats.items()}
+        moves = [{"seat": turn.seat, "text": turn.move.text} for turn in match.turns]
+        show(
+            {
+                "match": match.id,
+                "seats": seats,
+                "moves": moves,
+                "scores": scores,
+                "reason": reason,
+            }
+        )
+        return
+    typer.echo("the match is over:")
+    for turn in match.turns:
+        player = match.seats[turn.seat]
+        text = clean(turn.move.text or turn.move.error)
+        typer.echo(f"{turn.seat} ({player}): {text}")
+    for seat, values in (scores or {}).items():
+        listed = ", ".join(f"{name} {value:g}" for name, value in values.items())
+        typer.echo(f"{seat}: {listed}")
+    if reason:
+        typer.echo(f"not judged: {reason}")

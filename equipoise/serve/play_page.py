@@ -1,0 +1,117 @@
+"""The page on which a person plays: what its script asks, and what it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import Any
+
+from pydantic import Field
+from starlette.applications import Starlette
+
+from equipoise.report.section import clean
+from equipoise.run.people.played import PlayedMatch
+from equipoise.run.people.playing import Arcade
+from equipoise.run.people.sitting import LONGEST_MOVE, Sitting
+from equipoise.serve.gate import Limits
+from equipoise.serve.page_app import page_app
+from equipoise.serve.request_body import Body, validated
+
+MOST_SITTINGS = 200  # matches that are kept in memory; others are played again to go on
+MOST_MOVES = 1000
+
+
+class SitRequest(Body):
+    """Who sits down, and at which match that was begun, "" for a new one; `moves` are
+    those that the person made in it.
+    """
+
+    name: str = Field(max_length=1000)
+    match: str = Field("", pattern="^([0-9a-f]{32})?$")
+    moves: list[str] = Field([], max_length=MOST_MOVES)
+
+
+class MoveRequest(SitRequest):
+    """A move in a match, after the person's other `moves` in it."""
+
+    text: str = Field(max_length=10 * LONGEST_MOVE)
+
+
+def play_app(arcade: Arcade, limits: Limits, token: str | None) -> Starlette:
+    """The application on which people play."""
+    one_at_a_time = asyncio.Lock()  # the players are shared
+    sittings: OrderedDict[str, Sitting] = OrderedDict()
+
+    def sit(request: SitRequest) -> Sitting:
+        """The match as far as the page knows it; it is played again where it is not here."""
+        known = sittings.pop(request.match, None)
+        if known is None or not _goes_on(known, request):
+            known = arcade.sit(request.name, request.match, request.moves)
+        sittings[known.plan.id] = known
+        while len(sittings) > MOST_SITTINGS:
+            sittings.popitem(last=False)
+        return known
+
+    def sat(request: SitRequest) -> Any:
+        return _shown(arcade, sit(request))
+
+    def moved(request: MoveRequest) -> Any:
+        sitting = sit(request)
+        if len(sitting.moves) == len(request.moves):  # else it was sent twice
+            sitting.move(request.text)
+        return _shown(arcade, sitting)
+
+    async def begin(values: dict[str, Any]) -> Any:
+        request = validated(SitRequest, values)
+        async with one_at_a_time:
+            return await asyncio.to_thread(sat, request)
+
+    async def move(values: dict[str, Any]) -> Any:
+        request = validated(MoveRequest, values)
+        async with one_at_a_time:
+            return await asyncio.to_thread(moved, request)
+
+    return page_app("play", {"begin": begin, "move": move}, limits, token)
+
+
+def _goes_on(sitting: Sitting, request: SitRequest) -> bool:
+    """Whether the match has this person in it, and the moves that the page knows."""
+    moves = sitting.moves[: len(request.moves)]
+    return sitting.human.name == request.name.strip() and moves == request.moves
+
+
+def _shown(arcade: Arcade, sitting: Sitting) -> dict[str, Any]:
+    """The match as the person sees it."""
+    view = sitting.view
+    shown = {
+        "match": sitting.plan.id,
+        "game": arcade.game.kind,
+        "seat": arcade.seat,
+        "moves": sitting.moves,
+        "warning": arcade.game.content_warning(sitting.plan.prompt),
+    }
+    if view is None:
+        return {**shown, "over": True, **_ending(arcade.record(sitting))}
+    chat = [
+        {"role": clean(message.role), "text": clean(message.content)}
+        for message in view.messages
+    ]
+    return {**shown, "over": False, "chat": chat, "actions": list(view.actions)}
+
+
+def _ending(played: PlayedMatch) -> dict[str, Any]:
+    """Who moved how, and what everybody got."""
+    match, judgement = played.match, played.judgement
+    moves = [
+        {
+            "role": f"{turn.seat} ({clean(str(match.seats[turn.seat].name))})",
+            "text": clean(turn.move.text or turn.move.error),
+        }
+        for turn in match.turns
+    ]
+    scores = {} if judgement is None else dict(judgement.scores or {})
+    return {
+        "chat": moves,
+        "scores": [[seat, *sorted(scores[seat].items())] for seat in scores],
+        "reason": "" if judgement is None else judgement.reason,
+    }
