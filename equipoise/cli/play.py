@@ -20,46 +20,47 @@ if TYPE_CHECKING:
 LEAVE = "/quit"
 
 
+GameOption = Annotated[
+    str,
+    typer.Option(
+        help="a kind of game, a YAML file, or YAML: {kind: open_spiel, name: …}",
+        show_default="the run's",
+    ),
+]
+Seat = Annotated[str, typer.Option(help="the seat you take", show_default="the first")]
+Against = Annotated[
+    list[str],
+    typer.Option(
+        metavar="[SEAT=]PLAYER",
+        help="who sits elsewhere: policy@3, policy (its newest) or mixture; for one "
+        "seat or role only with SEAT=",
+        show_default="as the run's schedule seats them, else the newest learner",
+    ),
+]
+PromptText = Annotated[
+    str,
+    typer.Option(help="what the match starts from", show_default="one of the run's"),
+]
+JudgeOption = Annotated[
+    str,
+    typer.Option(
+        help="who says how it went: a kind of judge, or YAML",
+        show_default="the run's judge, where it asks no model",
+    ),
+]
+Name = Annotated[str, typer.Option(help="yours, as it shall stand in the records")]
+Page = Annotated[bool, typer.Option("--page", help="serve a page to play on instead")]
+
+
 def play(
     folder: RunFolder,
-    game: Annotated[
-        str,
-        typer.Option(
-            help="a kind of game, a YAML file, or YAML: {kind: open_spiel, name: …}",
-            show_default="the run's",
-        ),
-    ] = "",
-    seat: Annotated[
-        str, typer.Option(help="the seat you take", show_default="the first")
-    ] = "",
-    against: Annotated[
-        list[str],
-        typer.Option(
-            metavar="[SEAT=]PLAYER",
-            help="who sits elsewhere: policy@3, policy (its newest) or mixture; for one "
-            "seat or role only with SEAT=",
-            show_default="as the run's schedule seats them, else the newest learner",
-        ),
-    ] = [],  # noqa: B006
-    prompt: Annotated[
-        str,
-        typer.Option(
-            help="what the match starts from", show_default="one of the run's"
-        ),
-    ] = "",
-    judge: Annotated[
-        str,
-        typer.Option(
-            help="who says how it went: a kind of judge, or YAML",
-            show_default="the run's judge, where it asks no model",
-        ),
-    ] = "",
-    name: Annotated[
-        str, typer.Option(help="yours, as it shall stand in the records")
-    ] = "guest",
-    page: Annotated[
-        bool, typer.Option("--page", help="serve a page to play on instead")
-    ] = False,
+    game: GameOption = "",
+    seat: Seat = "",
+    against: Against = [],  # noqa: B006
+    prompt: PromptText = "",
+    judge: JudgeOption = "",
+    name: Name = "guest",
+    page: Page = False,
     host: Host = "127.0.0.1",
     port: Port = 8011,
     token_env: TokenEnv = "",
