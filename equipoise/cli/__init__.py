@@ -54,6 +54,7 @@ VERBS = (
     "chat",
     "vote",
     "play",
+    "watch",
     "sampler",
     "doctor",
 )

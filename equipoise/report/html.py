@@ -26,15 +26,34 @@ _HERE = Path(__file__).parent
 
 def _policy(scripts: Sequence[str]) -> str:
     """The content security policy that lets exactly these scripts run and nothing be fetched."""
-    hashes = [
-        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        for text in scripts
-    ]
-    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
+        f"default-src 'none'; script-src {_sources(scripts)}; style-src 'unsafe-inline'; "
         "img-src data: blob:; connect-src 'none'; base-uri 'none'; form-action 'none'"
     )
+
+
+def _sources(scripts: Sequence[str]) -> str:
+    """These scripts by their hashes, as a policy names them."""
+    digests = [hashlib.sha256(text.encode()).digest() for text in scripts]
+    return " ".join(
+        f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests
+    )
+
+
+def script_sources() -> str:
+    """The scripts of reports, for the policy of a page that frames them."""
+    return _sources([_plotly(), _page_js()])
+
+
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    # A browser reads CRLF as LF before it takes the hash.
+    return get_plotlyjs().replace("\r\n", "\n")
+
+
+def _page_js() -> str:
+    return (_HERE / "page.js").read_text(encoding="utf-8")
 
 
 def _environment() -> Environment:
@@ -60,8 +79,6 @@ def render(page: Page) -> str:
     """The whole report as one HTML page; a section without blocks is named at the end,
     with its reason.
     """
-    from plotly.offline import get_plotlyjs
-
     shown = [section for section in page.sections if section.blocks]
     figures = [
         block
@@ -69,9 +86,8 @@ def render(page: Page) -> str:
         for block in section.blocks
         if isinstance(block, Figure)
     ]
-    # A browser reads CRLF as LF before it takes the hash.
-    plotly_js = get_plotlyjs().replace("\r\n", "\n") if figures else ""
-    page_js = (_HERE / "page.js").read_text(encoding="utf-8")
+    plotly_js = _plotly() if figures else ""
+    page_js = _page_js()
     return (
         _environment()
         .get_template("page.html.jinja")

@@ -14,10 +14,12 @@ from equipoise.judges.base import Judge
 from equipoise.run import recipes
 from equipoise.run.people.ballot import open_ballot
 from equipoise.run.people.playing import Arcade, open_arcade
+from equipoise.run.watching import Watched
 from equipoise.serve import server
 from equipoise.serve.gate import Limits
 from equipoise.serve.play_page import play_app
 from equipoise.serve.vote_page import vote_app
+from equipoise.serve.watch_page import watch_app
 
 Announce = Callable[[str], None]
 LIMITS = Limits.model_validate({})
@@ -89,6 +91,24 @@ def play(
     """
     with arcade(folder, **options) as opened:
         _serve(play_app(opened, LIMITS, token), host, port, token, announce)
+
+
+def watch(
+    folders: Sequence[Path],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8012,
+    token: str | None,
+    trust: bool = False,
+    announce: Announce = lambda address: None,
+) -> None:
+    """Show runs as they go on, on a page, until Ctrl-C or SIGTERM; they are only read.
+
+    Args: as of `vote`. Raises RunError where there is no run, ConfigError where the
+    port is taken.
+    """
+    runs = [Watched(folder, trust) for folder in folders]
+    _serve(watch_app(runs, LIMITS, token), host, port, token, announce)
 
 
 def _serve(

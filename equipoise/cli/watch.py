@@ -1,0 +1,42 @@
+"""`equipoise watch RUN …`: runs as they go on, on a page."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from equipoise.cli.page_options import Host, NoToken, Port, TokenEnv, opened_at
+from equipoise.options import Json, Trust
+
+
+def watch(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="RUN…", help="run directories")
+    ],
+    host: Host = "127.0.0.1",
+    port: Port = 8012,
+    token_env: TokenEnv = "",
+    no_token: NoToken = False,
+    trust: Trust = False,
+    json: Json = False,
+) -> None:
+    """Watch runs as they go on.
+
+    A page shows where they are, how fast, what they have measured and spent, their last
+    matches, and the report. Runs are only read.
+    """
+    from equipoise.serve import people_server
+    from equipoise.serve.server import choose_token
+
+    os.nice(10)  # the runs come first
+    people_server.watch(
+        folders,
+        host=host,
+        port=port,
+        token=choose_token(token_env, no_token, host),
+        trust=trust,
+        announce=lambda address: opened_at(address, token_env, json),
+    )

@@ -1,0 +1,140 @@
+"""The page on which runs are watched as they go on; it only reads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import Field
+from starlette.applications import Starlette
+
+from equipoise.errors import UserError
+from equipoise.report.html import script_sources
+from equipoise.report.section import clean
+from equipoise.report.terminal import duration
+from equipoise.run.live import LiveRun
+from equipoise.run.watching import Watched
+from equipoise.serve.gate import Limits
+from equipoise.serve.page_app import POLICY, page_app
+from equipoise.serve.request_body import Body, validated
+from equipoise.types import Match
+
+LONGEST = 1500  # characters of an answer on the page; the report has more
+
+
+class ReportRequest(Body):
+    """Which of the runs, counted from 0."""
+
+    run: int = Field(ge=0)
+
+
+def watch_app(runs: Sequence[Watched], limits: Limits, token: str | None) -> Starlette:
+    """The application on which runs are watched."""
+    one_at_a_time = asyncio.Lock()
+
+    async def live(values: dict[str, Any]) -> Any:
+        async with one_at_a_time:
+            return await asyncio.to_thread(lambda: [_shown(run) for run in runs])
+
+    async def report(values: dict[str, Any]) -> Any:
+        request = validated(ReportRequest, values)
+        if request.run >= len(runs):
+            raise UserError(f"there are {len(runs)} runs here")
+        async with one_at_a_time:
+            html = await asyncio.to_thread(runs[request.run].report)
+        return {"html": html}
+
+    # The report is framed, and a frame obeys its page's policy beside its own.
+    policy = (
+        POLICY.replace("script-src 'self'", f"script-src 'self' {script_sources()}")
+        .replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
+        .replace("img-src data:", "img-src data: blob:")
+    )
+    return page_app("watch", {"live": live, "report": report}, limits, token, policy)
+
+
+def _shown(watched: Watched) -> dict[str, Any]:
+    """One run, as the page shows it; with an `error` alone where it cannot be read."""
+    folder = clean(str(watched.folder))
+    try:
+        run = watched.live()
+        running = watched.is_running()
+    except UserError as error:
+        return {"folder": folder, "error": clean(str(error))}
+    left = run.seconds_left
+    return {
+        "folder": folder,
+        "name": clean(run.name),
+        "state": _state(run, running),
+        "share": _share(run),
+        "facts": _facts(run, watched.pace()),
+        "left": duration(left) if left is not None and running else "",
+        "curves": _curves(run.curves),
+        "matches": [_match(match) for match in run.matches],
+    }
+
+
+def _state(run: LiveRun, running: bool) -> str:
+    state = "running" if running else "stopped"
+    if run.finished:
+        state = "finished"
+    if run.stage:
+        state += f"; last finished: {run.stage} of generation {run.generation}"
+    if run.under_way and running:
+        state += f"; under way: {run.under_way}"
+    return clean(state)
+
+
+def _share(run: LiveRun) -> float:
+    """How much of the generations is done, in [0, 1]."""
+    if run.finished or not run.generations:
+        return float(run.finished)
+    return min(1.0, (run.generation or 0) / run.generations)
+
+
+def _facts(run: LiveRun, pace: Mapping[str, float]) -> list[list[str]]:
+    """(name, value) of what was recorded and spent."""
+    rows = [["generation", f"{run.generation or 0} of {run.generations}"]]
+    for name, count in run.records.items():
+        rate = f" ({pace[name]:.3g}/s)" if name in pace else ""
+        rows.append([name, f"{count:,}{rate}"])
+    rows.append(["time in stages", duration(run.seconds)])
+    for account, spent in run.spent.items():
+        amounts = f"{spent.calls:,} calls, {spent.tokens:,} tokens, {spent.money:g}"
+        rows.append([f"spent by {clean(account)}", amounts])
+    return rows
+
+
+def _curves(
+    curves: Mapping[str, Sequence[tuple[int, float]]],
+) -> list[dict[str, Any]]:
+    return [
+        {"name": name.replace("_", " "), "points": [list(point) for point in points]}
+        for name, points in curves.items()
+    ]
+
+
+def _match(match: Match) -> dict[str, Any]:
+    """The chat that was answered first, and every move."""
+    first = match.turns[0].view.messages if match.turns else ()
+    chat = [
+        {"role": clean(message.role), "text": _cut(message.content)}
+        for message in first
+    ]
+    moves = [
+        {
+            "role": clean(f"{turn.seat}: {match.seats[turn.seat]}"),
+            "text": _cut(turn.move.text or turn.move.error),
+        }
+        for turn in match.turns
+    ]
+    return {
+        "id": match.id,
+        "title": f"{match.split}, {match.id[:8]}",
+        "chat": chat + moves,
+    }
+
+
+def _cut(text: str) -> str:
+    return clean(text if len(text) <= LONGEST else f"{text[:LONGEST]} …")
