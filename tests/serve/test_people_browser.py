@@ -10,17 +10,24 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import people_run
+import pool_run
 import pytest
 from browser import Browser, needs_chromium
 from fixtures.report_pages import HOSTILE
 from small import start
 
+from equipoise.games.base import Game
 from equipoise.report.section import clean
 from equipoise.run.directory import RunDirectory
 from equipoise.run.people.ballot import open_ballot
+from equipoise.run.people.played import played_by
+from equipoise.run.people.playing import open_arcade
 from equipoise.run.people.votes import votes_of
+from equipoise.run.watching import Watched
 from equipoise.serve.gate import Limits
+from equipoise.serve.play_page import play_app
 from equipoise.serve.vote_page import vote_app
+from equipoise.serve.watch_page import watch_app
 from equipoise.types import Prompt, user
 
 pytestmark = [needs_chromium, pytest.mark.long]
@@ -223,3 +230,106 @@ def test_a_killed_server_loses_no_vote(browser, tmp_path, monkeypatch):
     votes = votes_of(run).read()
     assert [vote.choice for vote in votes] == ["left", "right", "tie"]
     assert server.returncode in (0, 130)
+
+
+@pytest.fixture
+def sitting_down(serving_app):
+    @contextmanager
+    def serve(run: Path, port: int = 0):
+        limits = Limits.model_validate({})
+        game = Game.build(
+            {
+                "kind": "assistance",
+                "text": "none",
+                "blocks": False,
+                "simulated": True,
+                "turns": 2,
+            }
+        )
+        with (
+            open_arcade(run, "assistant", game) as arcade,
+            serving_app(play_app(arcade, limits, "secret"), limits, port) as url,
+        ):
+            yield url
+
+    return serve
+
+
+MATCH = "!document.getElementById('match').hidden"
+
+
+def test_a_match_is_played_by_keyboard_across_a_restart(
+    browser, sitting_down, tmp_path
+):
+    hostile = HOSTILE[0] + HOSTILE[2]
+    run = people_run.write(tmp_path / "run", answers={"rocky": hostile})
+    text = "document.getElementById('text').value"
+    browser.look(360, 740, dark=True)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with sitting_down(run, port) as url:
+        browser.visit(f"{url}/#secret")
+        browser.do("localStorage.clear()")
+        browser.visit(f"{url}/#secret")
+        browser.until("!document.getElementById('name-form').hidden")
+        browser.type("ann")
+        browser.do("document.querySelector('#name-form button').click()")
+        browser.until(MATCH)
+        assert hostile in browser.do("document.getElementById('chat').textContent")
+        browser.type("What do you mean?")
+        keep(browser, "play_dark_narrow")
+        browser.do("document.getElementById('send').click()")
+        browser.until(f"{text} === ''")
+    browser.look()
+    with sitting_down(run, port) as url:
+        browser.visit(f"{url}/#secret")
+        browser.until(f"{MATCH} && document.activeElement.id === 'text'")
+        chat = browser.do("document.getElementById('chat').textContent")
+        assert "What do you mean?" in chat and browser.do("document.title") == "Play"
+        browser.type("So it is.")
+        browser.do("document.getElementById('send').click()")
+        browser.until("!document.getElementById('after').hidden")
+        keep(browser, "play_over")
+        assert foreign(browser, url) == [] and browser.complaints() == []
+    [played] = played_by(run).read()
+    own = [turn.move.text for turn in played.match.turns if turn.seat == "assistant"]
+    assert own == ["What do you mean?", "So it is."]
+
+
+def test_runs_are_watched_side_by_side_as_they_go_on(browser, serving_app, tmp_path):
+    hostile = {"one": "Yes.", "two": HOSTILE[0] + HOSTILE[3] + "w" * 900}
+    runs = [
+        people_run.write(tmp_path / "first", prompts=2),
+        pool_run.write(tmp_path / "second", generations=2, per_generation=20),
+        people_run.write(tmp_path / "third", prompts=1, answers=hostile),
+    ]
+    limits = Limits.model_validate({})
+    watched = [Watched(folder) for folder in runs]
+    card = "document.querySelectorAll('.run')[{}]"
+    frame = "document.getElementById('report').contentDocument"
+    browser.look()
+    with serving_app(watch_app(watched, limits, "secret"), limits) as url:
+        browser.visit(f"{url}/#secret")
+        browser.until("document.querySelectorAll('.run').length === 3")
+        facts = f"{card.format(0)}.querySelector('.facts').textContent"
+        assert "matches6" in browser.do(facts)
+        assert browser.do("document.querySelectorAll('.curves .line').length") > 0
+        browser.do("document.querySelectorAll('.run summary')[2].click()")
+        assert browser.do("document.title") == "Runs"
+        assert hostile["two"] in browser.do(f"{card.format(2)}.textContent")
+        keep(browser, "watch")
+        with RunDirectory.open(runs[0]) as opened:
+            people_run.add_answers(opened, 7, people_run.ANSWERS)
+            browser.until(f"{facts}.includes('matches9')")
+            assert browser.do(f"{card.format(0)}.textContent.includes('running')")
+        browser.do(f"{card.format(1)}.querySelector('button').click()")
+        browser.until(
+            f"{frame} && {frame}.querySelector('.chart .main-svg') !== null"
+        )  # the report's own scripts run in the frame
+        keep(browser, "watch_report")
+        assert foreign(browser, url) == [] and browser.complaints() == []
+        browser.look(360, 740, dark=True)
+        assert browser.do("document.documentElement.scrollWidth") <= 360
+        browser.do("document.getElementById('shut').click(); scrollTo(0, 0)")
+        keep(browser, "watch_dark_narrow")
+    browser.look()
