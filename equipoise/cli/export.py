@@ -22,6 +22,14 @@ def export(
             "files that the official judges take",
         ),
     ] = False,
+    votes: Annotated[
+        bool,
+        typer.Option(
+            "--votes",
+            help="instead, what people preferred, in TRL's preference format, to be "
+            "learned from with pairs=data",
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Export every record of a run to Parquet.
@@ -31,9 +39,12 @@ def export(
     README.md describes the files as a data set.
     """
     from equipoise.run.handle import Run
+    from equipoise.run.people.preferences import export_votes
 
     address = ""
-    if answers:
+    if votes:
+        written = export_votes(folder, to)
+    elif answers:
         written = Run(folder).export_answers(to)
     else:
         exported = Run(folder).export(to, push)

@@ -9,7 +9,9 @@ from collections import Counter
 import people_run
 import pytest
 
+from equipoise.data.base import PairMaker
 from equipoise.errors import DataError, RunBusy, RunError
+from equipoise.prompts.base import Prompts
 from equipoise.ratings.base import Ratings
 from equipoise.report.html import render
 from equipoise.run.directory import RunDirectory
@@ -316,3 +318,22 @@ def test_the_lock_of_a_run_in_use_has_its_own_error(run):
         RunDirectory.locked(run),
     ):
         pass
+
+
+def test_votes_are_data_that_pairs_are_made_of(voted, command, tmp_path):
+    exported = command("export", voted, "--to", tmp_path / "data", "--votes", "--json")
+    assert list(exported.facts.values()) == [4]  # a row a prompt
+    path = tmp_path / "data" / "votes.jsonl"
+    prompts = Prompts.build({"kind": "files", "path": str(path)}).load().training
+    pairs, dropped = PairMaker.build("data").given(prompts, 0)
+    assert len(pairs) == 4 and not dropped
+    for pair in pairs:
+        assert pair.messages[0].content.startswith("What is number")
+        assert (pair.chosen_score, pair.rejected_score) == (1.0, 0.0)
+        # As ann likes it, where ben has not voted or agrees.
+        assert "ask yourself" in pair.chosen or "thou art" in pair.chosen
+
+
+def test_what_nobody_preferred_is_no_data(folder, command, tmp_path):
+    result = command("export", folder, "--to", tmp_path / "data", "--votes")
+    assert result.code == 2 and "preferred no answer yet" in result.err

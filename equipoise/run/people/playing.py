@@ -18,7 +18,7 @@ from equipoise.locks import check_writable
 from equipoise.matches.base import Planned
 from equipoise.players.population import Population
 from equipoise.run.config import RunConfig
-from equipoise.run.directory import RunDirectory
+from equipoise.run.directory import Announce, RunDirectory
 from equipoise.run.people.played import PlayedMatch, played_by
 from equipoise.run.people.sitting import Sitting
 from equipoise.run.people.votes import PEOPLE, checked_name
@@ -180,6 +180,7 @@ def open_arcade(
     prompt: str = "",
     judge: Judge | None = None,
     trust: bool = False,
+    announce: Announce = lambda notes: None,
 ) -> Iterator[Arcade]:
     """A place where people play against players of the run in `folder`.
 
@@ -187,13 +188,15 @@ def open_arcade(
     in the other seats, one player for all of them or `SEAT=PLAYER` for a seat or role
     (`policy@3`, `policy`, `mixture`), none: whom the run's schedule seats there, else
     the newest of the first learner; prompt: what every match starts from, "" for the
-    run's own; judge: who says how it went, None: the run's judge in its own game.
+    run's own; judge: who says how it went, None: the run's judge in its own game; announce:
+    gets what the user should know before the run's own parts are imported.
 
-    Raises RunError where there is no run or nothing can be written, ConfigError for a
-    seat, player or prompt that does not fit.
+    Raises RunError where there is no run or nothing can be written, and for somebody
+    else's run that reaches for something, without `trust`; ConfigError for a seat,
+    player or prompt that does not fit.
     """
     with RunDirectory.read(folder, trust) as run:
-        run.agree_to_keys(trust)
+        run.agree(trust, announce)
         config = run.config
         chosen = game or config.game
         chosen.check()
