@@ -351,6 +351,8 @@ def test_steps_are_cut_evenly_and_lose_nobody(make, count, minibatches, sizes):
     )
     for epoch in (parts[: len(sizes)], parts[len(sizes) :]):
         assert sorted(row for part in epoch for row in part) == list(range(count))
+    if count > 3:
+        assert parts[: len(sizes)] != parts[len(sizes) :], "each epoch has its order"
 
 
 @pytest.mark.parametrize("temperature", [0.7, pytest.param(1.3, marks=SLOW)])
@@ -632,9 +634,12 @@ def test_the_weight_of_the_kl_follows_its_target(make):
 
 
 def test_reference_and_policy_are_read_at_the_players_temperature(make):
-    """Before it has learned, a policy is its reference at any temperature."""
+    """Before it has learned, a policy is its reference at any temperature; the longer
+    prompt's moves come first here, and are read last.
+    """
     policy_trainer = make({"temperature": 0.5}, estimator="batch")
-    batch = policy_trainer.prepared(*played(policy_trainer, answers=2))
+    episodes, turns = played(policy_trainer, answers=2)
+    batch = policy_trainer.prepared(episodes[::-1], turns[::-1])
     torch.testing.assert_close(batch.reference_BT, batch.old_BT)
     torch.testing.assert_close(batch.sampled_BT, batch.old_BT, atol=1e-4, rtol=0)
     assert not any(module.training for module in policy_trainer.model.modules())

@@ -15,6 +15,7 @@ from equipoise.payoffs.intervals import (
     fitted_exponent,
     mean_interval,
     over_seeds,
+    weighted_mean,
     win_rate,
 )
 
@@ -55,6 +56,32 @@ def test_copies_of_an_answer_tell_nothing_new():
     tied = mean_interval([1, 1, 0, 0] * 25, [f"p{i // 2}" for i in range(100)])
     alone = mean_interval([1, 1, 0, 0] * 25)
     assert tied.high - tied.low > 1.3 * (alone.high - alone.low)
+
+
+def test_clustered_shares_are_wilson_at_their_effective_number():
+    """n* = mean·(1 − mean)/se² · (z/t)², over three prompts of two, three and one."""
+    prompts = ["a", "a", "b", "b", "b", "c"]
+    value_B = np.array([1, 1, 0, 1, 0, 0.0])
+    sums = [2 * 0.5, 1 - 3 * 0.5, -0.5]  # of the deviations from the mean, by prompt
+    variance = 3 / 2 * sum(x**2 for x in sums) / 36
+    shrunk = stats.norm.ppf(0.975) / stats.t.ppf(0.975, 2)
+    effective = 0.25 / variance * shrunk**2
+    z2 = stats.norm.ppf(0.975) ** 2
+    half = math.sqrt(z2 * (0.25 / effective + z2 / (4 * effective**2)))
+    ours = mean_interval(value_B, prompts)
+    assert ours.mean == 0.5
+    assert ours.high - 0.5 == pytest.approx(half / (1 + z2 / effective))
+    assert 0.5 - ours.low == pytest.approx(half / (1 + z2 / effective))
+
+
+def test_a_weighted_mean_by_hand():
+    """Deviations −1.5 and ½ of weights 1 and 3: se² = 2·(2.25 + 2.25)/16."""
+    ours = weighted_mean([1.0, 3.0], [1.0, 3.0])
+    half = stats.t.ppf(0.975, 1) * 0.75
+    assert (ours.mean, ours.n) == (2.5, 2)
+    assert (ours.low, ours.high) == pytest.approx((2.5 - half, 2.5 + half))
+    alike, plain = weighted_mean([1, 2, 4.0], [7, 7, 7]), over_seeds([1, 2, 4.0])
+    assert (alike.low, alike.high) == pytest.approx((plain.low, plain.high))
 
 
 def coverage(draw, truth, repetitions=1500):

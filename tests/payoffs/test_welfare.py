@@ -108,3 +108,16 @@ def test_settings_and_their_faults():
         cobb_douglas(1.0, 1.0, 1.5)
     with pytest.raises(ValueError, match="rho"):
         ces(1.0, 1.0, float("nan"))
+
+
+def test_a_component_uses_its_own_settings():
+    settings = {"weight": 0.75}
+    for kind, expected in (
+        ("utilitarian", 0.75 * 4 + 0.25),
+        ("cobb_douglas", 4**0.75),
+        ("ces", 1 / (0.75 / 4 + 0.25)),
+    ):
+        welfare = Welfare.build({"kind": kind, **settings})
+        assert welfare.value(4.0, 1.0) == pytest.approx(expected), kind
+    bargain = Welfare.build({"kind": "nash_bargaining", "disagreement": (1.0, 0.5)})
+    assert bargain.value(4.0, 1.0) == pytest.approx(3 * 0.5)

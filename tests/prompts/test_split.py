@@ -15,6 +15,7 @@ from equipoise.prompts.files import Files
 from equipoise.prompts.rows import to_prompt
 from equipoise.prompts.split import PromptSplit, content, load_split, split
 from equipoise.run import recipes
+from equipoise.types import Message, Prompt, user
 
 
 def prompts(*texts: str):
@@ -330,3 +331,14 @@ def test_the_recipe_deals_its_own_sets(data, recipe, name):
     ids = [{prompt.id for prompt in part} for part in result.parts]
     assert len(ids) == 8 and 0 < len(ids[0]) <= 1000
     assert ids == [ids[0]] * 8, "all that there are, or the same"
+
+
+def test_texts_that_only_look_otherwise_are_the_same_text():
+    plain, wide, spaced = (
+        Prompt(str(n), (user(text),))
+        for n, text in enumerate(("What is 1?", "\uff37hat is \uff11?", " what  IS 1?"))
+    )
+    assert content(plain) == content(wide) == content(spaced)
+    assert content(plain) != content(Prompt("3", (user("What is 2?"),)))
+    system = Message("system", "What is 1?")
+    assert content(plain) != content(Prompt("4", (system,)))

@@ -187,7 +187,8 @@ def test_judges_speak_beside_each_other_and_the_newest_counts(ledger):
     assert ledger.judgements_of(ids) == {match(1).id: second}
     assert ledger.judgements_of(ids, "exact") == {match(1).id: first}
     assert ledger.judgements_of(ids, "other") == {}
-    assert ledger.unjudged() == 1 and ledger.judged() == [("train", 0, 2, 1)]
+    ledger.add_judgements([(match(1), judgement("j3", "third", 0.5))])
+    assert ledger.unjudged() == 1 and ledger.judged() == [("train", 0, 3, 2)]
 
 
 def test_a_judgement_stays_as_it_was_recorded(ledger):

@@ -434,3 +434,12 @@ def test_a_step_of_mirror_descent_minimises_its_objective(seed, eta, tau):
 
     others = [0.9 * step_A + 0.1 * other for other in rng.dirichlet(np.ones(3), 30)]
     assert objective(step_A) <= min(map(objective, others)) + 1e-12
+
+
+def test_mirror_descents_own_step_is_the_largest_that_is_proved():
+    """4·tau over the square of the span, which is 2 here; the last mixture is given."""
+    payoff_AM = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -0.5], [-1.0, 0.5, 0.0]])
+    own = mirror_descent(payoff_AM, tau=0.25, steps=7)
+    given = mirror_descent(payoff_AM, tau=0.25, steps=7, eta=4 * 0.25 / 2**2)
+    np.testing.assert_allclose(own.last.row_A, given.last.row_A)
+    assert Solver.build("mirror").settings()["iterate"] == "last"
