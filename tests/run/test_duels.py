@@ -2,6 +2,7 @@
 neither, for the pair and for the reputations alike.
 """
 
+import msgspec
 import pytest
 
 from equipoise.judges.base import Judge
@@ -51,3 +52,18 @@ def test_as_released_the_unread_judge_counts_five_twice(ledger):
     peers = Judge.build({"kind": "peers", "unreadable": "as_released"})
     (duel,) = duels(ledger, "peers", 0, "score", peers.grades_by_votes)
     assert duel.scores == {"j1": (8.0, 8.0), "j2": (5.0, 5.0)}
+
+
+def test_nobody_duels_with_itself(ledger):
+    own = {"1": PlayerId("a", 0), "2": PlayerId("a", 1)}
+    ledger.add_matches([msgspec.structs.replace(MATCH, id="own", seats=own)])
+    assert [duel[:2] for duel in duels(ledger, "peers", 0, "score")] == [("a", "b")]
+
+
+def test_comparisons_count_by_the_scores_that_were_made_of_them(ledger):
+    votes = (Vote("pairwise", "1", 0.9, "2"), Vote("pairwise", "2", 0.3, "1"))
+    scores = {"1": {"score": 0.8}, "2": {"score": 0.2}}
+    judgement = Judgement("c", MATCH.id, "pairwise", scores, votes=votes)
+    ledger.add_judgements([(MATCH, judgement)])
+    (duel,) = duels(ledger, "pairwise", 0, "score")
+    assert duel.scores == {"pairwise": (0.8, 0.2)}

@@ -384,15 +384,19 @@ def test_a_score_is_missing_where_another_utility_is_played_for(ledger):
 # -- stages
 
 
-def test_a_stage_has_its_own_seconds_and_names_what_it_is_in(ledger):
+def test_a_stage_has_its_own_seconds_and_names_what_it_is_in(ledger, monkeypatch):
+    """The outer one lasts from 0 to 20, the inner one from 10 to 13."""
+    clock = SimpleNamespace(perf_counter=iter([0.0, 10.0, 13.0, 20.0]).__next__)
+    monkeypatch.setattr("equipoise.run.recorder.time", clock)
     by = recorder(ledger)
     with by.stage("outer", "outer", 0) as facts:
         facts["found"] = 1
         with by.stage("inner", "inner", 0):
-            sum(range(200_000))
+            pass
     inner, outer = ledger.stages()
     assert (inner.within, outer.within) == ("outer", None)
-    assert inner.seconds > outer.seconds > 0 and outer.facts == {"found": 1}
+    assert (inner.seconds, outer.seconds) == (3.0, 17.0)
+    assert outer.facts == {"found": 1}
 
 
 def test_a_stage_that_fails_is_not_finished(ledger):
