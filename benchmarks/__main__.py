@@ -61,6 +61,8 @@ SHORT: dict[str, list[str]] = {
         "4",
     ],
     "best_response": ["--seeds", "0", "--generations", "4", "--updates", "2"],
+    "kuhn": ["--seeds", "0", "--arms", "history", "--generations", "4"],
+    "text_games": ["--deals", "2"],
     "steering": [],
     "plan_accuracy": [],
     "serving": ["--seconds", "10", "--questions", "4000"],

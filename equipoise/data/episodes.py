@@ -5,7 +5,7 @@ which moves compete with it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from numbers import Real
 from typing import NamedTuple
@@ -35,20 +35,22 @@ def episodes(
     utility: str = "score",
     terms: Sequence[Term] = (),
     normalise: Normalising | None = None,
+    share_of_outcome: Callable[[int], float] = lambda later: 1.0,
 ) -> tuple[list[Episode], dict[str, int]]:
     """(an episode for each move of `learner`, in order; how many of its moves gave
     none, by reason).
 
-        reward = utility of the seat + Σ over the terms of that seat's role
+        reward = share(later) · utility of the seat + Σ over the terms of its role
 
-    normalised if `normalise` is given.
-    `judgements` by match id, `prompts` by id. A move whose seat was not judged, or that
-    failed, is left out: it is not paid 0. Raises ConfigError for a utility that no
-    judgement has, EquipoiseError for a term that has not one finite number for each
-    text.
+    where `later` is how many moves of the seat follow in the match; normalised if
+    `normalise` is given. `judgements` by match id, `prompts` by id. A move whose seat
+    was not judged, or that failed, is left out: it is not paid 0. Raises ConfigError
+    for a utility that no judgement has, EquipoiseError for a term that has not one
+    finite number for each text.
     """
     own = _moves(matches, learner)
     made = [move for move in own if _succeeded(move.turn)]
+    later = _later(own)
     dropped = Counter({"failed": len(own) - len(made)})
     paid: list[Episode] = []
     sources: list[str] = []
@@ -60,7 +62,8 @@ def episodes(
         if utility not in scores:
             dropped["unjudged"] += 1
             continue
-        parts = {utility: scores[utility], **added}
+        share = share_of_outcome(later[move.match.id, move.place])
+        parts = {utility: share * scores[utility], **added}
         paid.append(_episode(move, learner, game.role(move.turn.seat), parts))
         sources.append(prompts[move.match.prompt].source)
         utilities.append(scores)
@@ -79,6 +82,16 @@ def _moves(matches: Sequence[Match], learner: PlayerId) -> list[MoveMade]:
             if match.seats[turn.seat] == learner:
                 moves.append(MoveMade(match, place, turn))
     return moves
+
+
+def _later(moves: Sequence[MoveMade]) -> dict[tuple[str, int], int]:
+    """(match, place of a move) -> how many moves of its seat follow it."""
+    count: Counter[tuple[str, str]] = Counter()
+    later = {}
+    for match, place, turn in reversed(moves):
+        later[match.id, place] = count[match.id, turn.seat]
+        count[match.id, turn.seat] += 1
+    return later
 
 
 def _succeeded(turn: Turn) -> bool:

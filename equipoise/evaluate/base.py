@@ -22,7 +22,7 @@ from equipoise.models.resources import Resources
 from equipoise.payoffs.table import Meeting
 from equipoise.ratings.base import Ratings
 from equipoise.solvers.base import Solver
-from equipoise.types import Judgement, Match, PlayerId, Prompt
+from equipoise.types import Judgement, Match, Message, PlayerId, Prompt
 
 Scores = Mapping[
     str, Sequence[float | None]
@@ -195,6 +195,16 @@ class Arena(Protocol):
         """A tabular player's probabilities of `actions`.
 
         Raises ConfigError for a player that has none.
+        """
+        ...
+
+    def logprobs(
+        self, player: PlayerId, answers: Sequence[tuple[tuple[Message, ...], str]]
+    ) -> list[float]:
+        """log p(answer | chat) of each, the end of the turn included, in nats;
+        computed once, then remembered, so that old weights need not stay.
+
+        Raises ConfigError for a player that has no log-probabilities.
         """
         ...
 

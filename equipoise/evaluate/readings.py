@@ -94,7 +94,7 @@ def _of_scores(match: Match, judgement: Judgement, utility: str) -> list[Reading
     scores = judgement.by_seat(utility)
     return [
         Reading(judgement.judge, match, seat, "", scores[seat])
-        for seat in match.seats
+        for seat in match.last_turns()  # who never moved gave nothing to judge
         if seat in scores
     ]
 

@@ -118,6 +118,12 @@ class Learner(Component):
         """How many optimizer steps learning from `examples` takes."""
         return 1
 
+    def share_of_outcome(self, later: int) -> float:
+        """What share of a match's outcome a move is paid that so many moves of the same
+        seat follow.
+        """
+        return 1.0
+
     def carried_precision(self) -> Precision | None:
         """In which precision its player has to play, to be what was trained.
 

@@ -70,6 +70,10 @@ class PolicyGradient(PolicyGradientSettings, Launchable):
         """That of its own products; `auto` counts as fp32."""
         return "bf16" if self.precision == "bf16" else "fp32"
 
+    def share_of_outcome(self, later: int) -> float:
+        """turn_discount^later."""
+        return self.turn_discount**later
+
     def steps(self, examples: int) -> int:
         """Optimizer steps of an update."""
         return self.epochs * self.minibatches

@@ -44,6 +44,12 @@ class PolicyGradientSettings(Settings):
     estimator: Estimator = Field(
         default="gae", description="what a move's reward is compared with"
     )  # type: ignore[assignment]
+    turn_discount: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="of what a match pays, for every later move of the same seat",
+    )
     critic: Literal["model", "head"] | None = Field(
         default_factory=lambda data: (
             "model" if usual(data, "needs_critic", False) else None

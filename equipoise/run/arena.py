@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from equipoise import seeds
+from equipoise.data.logprobs import CHUNK, text_key
 from equipoise.errors import ConfigError
 from equipoise.evaluate.base import JudgedMatch
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.models.resources import Resources
 from equipoise.payoffs.table import Meeting
-from equipoise.players.base import Distribution
+from equipoise.players.base import Distribution, Scorer
 from equipoise.players.population import Population
 from equipoise.ratings.base import Ratings
 from equipoise.run.config import RunConfig
@@ -25,10 +26,10 @@ from equipoise.run.ledger import MEETING, Ledger
 from equipoise.run.memory import Memory
 from equipoise.run.monitor import Monitor
 from equipoise.run.prompt_parts import MADE, PromptParts
-from equipoise.run.recorder import Recorder
+from equipoise.run.recorder import Recorder, chunks
 from equipoise.run.roster import Roster
 from equipoise.solvers.base import Solver
-from equipoise.types import Match, PlayerId, Prompt, Turn, record_id
+from equipoise.types import Match, Message, PlayerId, Prompt, Turn, record_id
 
 PlayerScores = dict[str, list[float | None]]
 
@@ -54,6 +55,7 @@ class RunArena:
         self.recorder = recorder
         self.contexts = contexts
         self._policies: dict[PlayerId, np.ndarray] = {}
+        self._encodings: dict[str, str] = {}  # how a player's generations read text
         self._scores: dict[tuple[PlayerId, int, str, str], PlayerScores] = {}
         self._answered: dict[tuple[PlayerId, int], dict[str, list[Turn]]] = {}
         self._judged: dict[tuple[str, str], list[JudgedMatch]] = {}
@@ -341,3 +343,30 @@ class RunArena:
                 )
             self._policies[player] = np.asarray(actor.probabilities(actions))
         return self._policies[player]
+
+    def logprobs(
+        self, player: PlayerId, answers: Sequence[tuple[tuple[Message, ...], str]]
+    ) -> list[float]:
+        """log p(answer | chat) of each, in nats, from the ledger where it is kept."""
+        if player.name not in self._encodings:
+            self._encodings[player.name] = self._scorer(player).encoding
+        encoding = self._encodings[player.name]
+        keys = [text_key(chat, text) for chat, text in answers]
+        known = self._ledger.logprobs(player, encoding, keys)
+        rows = dict(zip(keys, answers, strict=True))
+        missing = [key for key in rows if key not in known]
+        for chunk in chunks(missing, CHUNK):
+            chats, texts = zip(*(rows[key] for key in chunk), strict=True)
+            values = self._scorer(player).logprobs(chats, texts, whole=True)
+            self._ledger.add_logprobs(player, encoding, chunk, values)
+            known.update(zip(chunk, values, strict=True))
+        return [known[key][0] for key in keys]
+
+    def _scorer(self, player: PlayerId) -> Scorer:
+        actor = self._population.actor(player)
+        if not isinstance(actor, Scorer):
+            raise ConfigError(
+                f"players.{player.name}: has no log-probabilities, by which its policy "
+                "could be read; measure a local model"
+            )
+        return actor

@@ -156,7 +156,7 @@ def _logprobs(
     if not plain:
         assert isinstance(actor, Scorer)
         chats = [row.messages for row in rows]
-        return actor.logprobs(chats, texts, whole=True, cut=[True] * len(rows))
+        return actor.logprobs(chats, texts, whole=True, cut=[not r.ended for r in rows])
     if not isinstance(actor, TextScorer):
         raise ConfigError(
             f"{name}: {player} cannot score plain texts without a chat template; "

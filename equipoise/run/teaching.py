@@ -161,6 +161,7 @@ class Teaching:
                     self._config.utility,
                     self._memory.terms(t, self._resources),
                     self._config.normalise,
+                    self._config.learner_of(learner.name).share_of_outcome,
                 )
                 by_id = {match.id: match for match in matches}
                 cut = [e for e in made if was_cut(by_id[e.match].turns[e.turn])]

@@ -21,6 +21,17 @@ OWN = {
     "gpo_matrix": settings(generations=1),
     "psro_matrix": settings(generations=1),
     "psro_kuhn": settings(generations=1),
+    "kuhn_poker": settings(
+        generations=1, prompts__count=40, prompts__per_generation=12
+    ),
+    "kuhn_poker_smollm2": settings(
+        generations=1,
+        prompts__count=40,
+        prompts__per_generation=12,
+        policy__model="builtin",
+        policy__max_length=256,
+        learner__estimator="role_baseline",
+    ),
     "quickstart": SMALL,
     "gpo_clerks": [*ROLES, *settings(prompts__count=40)],
     "sparta_clerks": [*SMALL, *settings(prompts__per_generation=6, prompts__test=4)],

@@ -293,3 +293,18 @@ def test_a_utility_that_nobody_gave():
     assert episodes(
         matches, judged(matches, adversary=[None]), ADVERSARY, game(), prompts
     ) == ([], {"unjudged": 1})
+
+
+def test_earlier_moves_are_paid_a_discounted_share_of_the_outcome():
+    [match], prompts = batch("again")
+    twice = msgspec.structs.replace(match, turns=match.turns * 3)
+    made, dropped = episodes(
+        [twice],
+        judged([twice], adversary=[2.0], defender=[-1.0]),
+        ADVERSARY,
+        game(),
+        prompts,
+        share_of_outcome=lambda later: 0.5**later,
+    )
+    assert [episode.reward for episode in made] == [0.5, 1.0, 2.0]
+    assert not dropped

@@ -18,7 +18,7 @@ class Deals(Prompts):
     """
 
     kind: Literal["deals"] = "deals"
-    count: int = Field(20_000, ge=1, description="deals to train on")
+    count: int = Field(5000, ge=1, description="deals to train on")
     reuse: bool | Literal["same"] = Field(
         True,
         description="true: start over, newly shuffled, when the deals run out; same: "

@@ -6,13 +6,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+MODELS: Mapping[str, str] = {"builtin/cards": "model"}
 KINDS: Mapping[str, Mapping[str, str]] = {
+    "Benchmark": {
+        "nash_conv": "equipoise.environments.text_games.benchmark:NashConvBenchmark",
+    },
+    "Evaluation": {
+        "game_league": "equipoise.environments.text_games.league:GameLeague",
+        "nash_conv": "equipoise.environments.text_games.exploitability:NashConv",
+    },
     "Game": {
         "open_spiel": "equipoise.environments.text_games.open_spiel:OpenSpiel",
         "textarena": "equipoise.environments.text_games.text_arena:TextArena",
     },
     "Judge": {
         "game_outcome": "equipoise.environments.text_games.judge:GameOutcome",
+    },
+    "PairMaker": {
+        "parted_trajectories": (
+            "equipoise.environments.text_games.pairs:PartedTrajectories"
+        ),
     },
     "Prompts": {"deals": "equipoise.environments.text_games.deals:Deals"},
 }

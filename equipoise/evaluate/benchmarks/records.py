@@ -23,7 +23,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     asked after the answer before it. Where there are `choices`, nothing is sampled:
     the log-probability of each choice after the prompt is asked for, after the chat's
     template or, with `plain`, directly after the text of the only message; `contexts`
-    are texts, one a choice, that stand in place of that message. `reference` is the
+    are texts, one a choice, that stand in place of that message; where choices are
+    `ended`, the end of the player's turn belongs to each. `reference` is the
     answer, one a turn, that a comparing judge sets beside the player's. `group` is the
     part of the set that has a mean of its own, such as a subject.
     """
@@ -34,6 +35,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     choices: tuple[str, ...] = ()
     contexts: tuple[str, ...] = ()
     plain: bool = False
+    ended: bool = False
     reference: tuple[str, ...] = ()
     group: str = ""
 
@@ -44,21 +46,27 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.contexts:
             before = [(user(text),) for text in self.contexts]
         pairs = zip(before, self.choices, strict=True)
-        return [Continuation(chat, choice, self.plain) for chat, choice in pairs]
+        return [
+            Continuation(chat, choice, self.plain, self.ended) for chat, choice in pairs
+        ]
 
 
 class Continuation(msgspec.Struct, frozen=True):
-    """A text after a chat, or with `plain` directly after the text of its only message."""
+    """A text after a chat, or with `plain` directly after the text of its only message;
+    `ended`: with the end of the turn.
+    """
 
     messages: tuple[Message, ...]
     text: str
     plain: bool = False
+    ended: bool = False
 
     @property
     def key(self) -> str:
         """Its name in the ledger."""
         parts = [part for m in self.messages for part in (m.role, m.content)]
-        return record_id("choice", self.plain, *parts, self.text)
+        ending = ("ended",) if self.ended else ()
+        return record_id("choice", self.plain, *parts, self.text, *ending)
 
 
 class Likelihood(msgspec.Struct, frozen=True):
@@ -140,6 +148,7 @@ class BenchmarkResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     scored answers of `n` items, `headline` the one that stands for them; `unscored`
     answers of `answers` count nowhere. `groups` are means of the set's parts. `key` is
     a hash of the settings and of the items: equal keys are comparable item by item.
+    `no_shares` are metrics that have a unit of their own wherever they lie.
     """
 
     name: str = ""
@@ -159,6 +168,7 @@ class BenchmarkResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     settings: dict[str, Any] = {}
     note: str = ""
     key: str = ""
+    no_shares: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, facts: Mapping[str, Any]) -> BenchmarkResult:
@@ -184,8 +194,8 @@ class BenchmarkResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         return isinstance(judge, dict) and bool(ASKING & judge.keys())
 
     def unit(self, metric: str) -> str:
-        """ "%" for a metric whose interval lies in [0, 1], else ""."""
-        return unit_of(self.metrics[metric])
+        """ "%" for a share whose interval lies in [0, 1], else ""."""
+        return "" if metric in self.no_shares else unit_of(self.metrics[metric])
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """(metric, what to show of it), the headline first."""

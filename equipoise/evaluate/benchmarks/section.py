@@ -245,7 +245,7 @@ def _lines(results: Sequence[BenchmarkResult]) -> Iterator[Curve]:
         player = PlayerId.parse(result.player)
         point = (player.generation, result.score.interval)
         by_name.setdefault(player.name, []).append(point)
-    units = {unit_of(result.score) for result in results}
+    units = {result.unit(result.headline) for result in results}
     unit = units.pop() if len(units) == 1 else ""
     for name, points in by_name.items():
         points.sort(key=lambda point: point[0])

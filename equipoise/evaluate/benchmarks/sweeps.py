@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from equipoise.evaluate.benchmarks.records import AgainstStart, BenchmarkResult, unit_of
+from equipoise.evaluate.benchmarks.records import AgainstStart, BenchmarkResult
 from equipoise.report.curves import lines_figure
 from equipoise.report.elements import Curve
 from equipoise.report.section import Figure, Table
@@ -30,7 +30,7 @@ class Sweep:
         for result in self.results:
             settings = varied(result)
             row = (result.player, *(settings[key] for key in others))
-            text = result.score.interval.text(unit_of(result.score))
+            text = result.score.interval.text(result.unit(result.headline))
             cells.setdefault(row, {})[settings[last]] = text
         rows = tuple(
             (*row, *(by_value.get(value, "–") for value in columns))
@@ -56,7 +56,7 @@ class Sweep:
             except ValueError:
                 return None
             points.setdefault(result.player, []).append((x, result))
-        units = {unit_of(result.score) for result in self.results}
+        units = {result.unit(result.headline) for result in self.results}
         unit = units.pop() if len(units) == 1 else ""
         curves = [_curve(name, unit, line) for name, line in points.items()]
         return lines_figure(f"{self.name} by {key}", curves, key, unit)

@@ -1,0 +1,156 @@
+"""Kuhn poker, whose equilibria are known: how near a language model comes, exactly.
+
+    python -m benchmarks.kuhn [--arms history …] [--seeds 0 1 2] [--generations 30]
+        [--model FOLDER] [--set KEY=VALUE …] [--out benchmarks/results/kuhn.json]
+
+The recipe kuhn_poker under other schedules: against itself, against its past,
+against the equilibrium of the league of its generations (PSRO-like), and MNPO on pairs
+of trajectories that part at an information state. After every generation the policy is
+read off at all twelve information states, and OpenSpiel computes what best replies gain
+in both seats together (NashConv): of the last policy, of the average over the
+generations and of the league's Nash mixture. Beside them: uniform play, and OpenSpiel's
+CFR after as many iterations as there are generations, and after a thousand.
+
+Results are written after every run, and runs that are in the file are not repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.running import equipoise, provenance, recorded, with_settings
+from equipoise.environments.text_games.libraries import pyspiel
+from equipoise.environments.text_games.open_spiel import OpenSpiel
+from equipoise.environments.text_games.policies import written_down
+from equipoise.files import write_text
+from equipoise.payoffs.intervals import over_seeds
+from equipoise.run.directory import RunDirectory
+
+ARMS: dict[str, tuple[str, list[str]]] = {
+    "self_play": ("plain self-play", ["schedule=self_play"]),
+    "history": ("against its past", []),
+    "mixture": ("against the league's mixture", ["schedule=mixture"]),
+    "mnpo": (
+        "MNPO on parted trajectories",
+        [
+            "schedule=self_play",
+            "pairs={kind: parted_trajectories, per_passage: 4}",
+            "loss={kind: mnpo, eta: 0.5}",
+            "learner={kind: preference, batch_size: 128, gradient_accumulation: 1,"
+            " learning_rate: 1.0e-3, warmup_ratio: 0.0, epochs: 1}",
+        ],
+    ),
+}
+MEASURES = {
+    "last": "exploitability",
+    "average": "average_exploitability",
+    "mixture": "mixture_nash_conv",
+}
+
+
+def run(arm: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """One run: NashConv after every generation, by measure, and the illegal mass."""
+    settings = [
+        f"seed={seed}",
+        f"generations={options.generations}",
+        f"policy.model={options.model}",
+        *ARMS[arm][1],
+        *options.set,
+    ]
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as place:
+        out = Path(place) / "run"
+        equipoise("run", "kuhn_poker", "--out", str(out), *with_settings(settings))
+        with RunDirectory.read(out) as opened:
+            measured = recorded(opened, "measure")
+    return {
+        "arm": arm,
+        "seed": seed,
+        "settings": settings,
+        "seconds": time.perf_counter() - started,
+        **{name: [facts[key] for facts in measured] for name, key in MEASURES.items()},
+        "illegal": [next(iter(facts["illegal"].values())) for facts in measured],
+    }
+
+
+def references(generations: int) -> dict[str, float]:
+    """NashConv of uniform play, and of CFR's average policy."""
+    from open_spiel.python.algorithms import cfr, exploitability
+
+    tree = written_down(OpenSpiel.model_validate({}), 1000)
+    uniform_F = tree.uniform()
+    found = {"uniform": tree.nash_conv([uniform_F, uniform_F])}
+    solver = cfr.CFRSolver(pyspiel().load_game("kuhn_poker"))
+    for iteration in range(1, 1001):
+        solver.evaluate_and_update_policy()
+        if iteration in (generations, 1000):
+            policy = solver.average_policy()
+            value = exploitability.nash_conv(tree.game.spiel, policy)
+            found[f"cfr_{iteration}"] = float(value)
+    return found
+
+
+def table(results: dict[str, Any]) -> Table:
+    """The last generations, mean and interval over the seeds."""
+    shown = Table("", "start", *MEASURES, "illegal", "minutes", box=None)
+    for arm, (title, _) in ARMS.items():
+        runs = [row for row in results["runs"] if row["arm"] == arm]
+        if not runs:
+            continue
+        cells = [over_seeds([row["last"][0] for row in runs]).text()]
+        for measure in MEASURES:
+            cells.append(over_seeds([row[measure][-1] for row in runs]).text())
+        cells.append(f"{100 * np.mean([row['illegal'][-1] for row in runs]):.2f} %")
+        cells.append(f"{np.mean([row['seconds'] for row in runs]) / 60:.1f}")
+        shown.add_row(title, *cells)
+    for name, value in results["references"].items():
+        shown.add_row(name.replace("_", " "), "", f"{value:.4f}")
+    return shown
+
+
+def main() -> None:
+    """Run what is missing, and print the table."""
+    options = arguments()
+    results: dict[str, Any] = {"runs": []}
+    if options.out.exists():
+        results = json.loads(options.out.read_text(encoding="utf-8"))
+    done = {(row["arm"], row["seed"]) for row in results["runs"]}
+    results |= provenance()
+    results["generations"] = options.generations
+    results["references"] = references(options.generations)
+    for seed in options.seeds:
+        for arm in options.arms:
+            if (arm, seed) not in done:
+                results["runs"].append(run(arm, seed, options))
+                write_text(options.out, json.dumps(results, indent=1))
+                print(
+                    arm, seed, *(f"{results['runs'][-1][m][-1]:.3f}" for m in MEASURES)
+                )
+    Console().print(table(results))
+
+
+def arguments() -> argparse.Namespace:
+    """The command's options."""
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks.kuhn", description=(__doc__ or "").split("\n")[0]
+    )
+    made.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
+    made.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    made.add_argument("--generations", type=int, default=30)
+    made.add_argument("--model", default="builtin/cards")
+    made.add_argument("--set", nargs="*", default=[], help="settings of all runs")
+    made.add_argument("--out", type=Path, default=Path("benchmarks/results/kuhn.json"))
+    return made.parse_args()
+
+
+if __name__ == "__main__":
+    main()

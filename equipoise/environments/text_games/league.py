@@ -1,0 +1,184 @@
+"""The league of a game of many turns: everybody plays everybody, in every seat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from statistics import fmean
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from equipoise.environments.text_games.game import TextGame
+from equipoise.errors import ConfigError
+from equipoise.evaluate.base import Arena, Evaluation, EvaluationPlan, Workload
+from equipoise.evaluate.league import LeagueMeasures, RatingRecord
+from equipoise.evaluate.measures import Estimate, Measures
+from equipoise.evaluate.scores import best_of, mean_of
+from equipoise.games.base import Game
+from equipoise.judges.base import Judge
+from equipoise.payoffs.cycles import cycle_share, cyclic_triples
+from equipoise.payoffs.intervals import mean_interval
+from equipoise.payoffs.table import Meeting, PayoffTable, tally
+from equipoise.ratings.outcomes import outcomes
+from equipoise.solvers.exploitability import exploitability
+from equipoise.types import PlayerId
+
+
+class GameLeague(Evaluation):
+    """Every two members of the league play the held-out deals, one of them in one seat
+    and the other in all others, through all the seats.
+
+    The league is every measured generation of every learner, and the players that do
+    not learn. A match counts 1 for whoever was paid more (against several seats: than
+    their mean), ½ where both were paid alike; a learner's gap is what the best member
+    of the league wins against it, P(win) − P(loss).
+    """
+
+    kind: Literal["game_league"] = "game_league"
+    plays: ClassVar[bool] = True
+    measures: ClassVar[type[Measures]] = LeagueMeasures
+    samples: int = Field(
+        1, ge=1, description="matches of every two on each held-out deal and seat"
+    )
+
+    def meets_the_past(self, game: Game) -> bool:
+        """Past generations play anew."""
+        return True
+
+    def check(
+        self,
+        game: Game,
+        player_of_role: Mapping[str, str],
+        judges: Sequence[Judge],
+        tests: bool,
+    ) -> None:
+        """Raises ConfigError for a game without opponents, for a schedule that gives
+        seats to different players, and where a last test is asked for.
+        """
+        if not isinstance(game, TextGame) or game.players < 2:
+            raise ConfigError(
+                "evaluate: 'game_league' needs a game of open_spiel or textarena with "
+                "two seats or more; a game of one seat is measured by held_out"
+            )
+        if len(set(player_of_role.values())) > 1:
+            raise ConfigError(
+                "evaluate: 'game_league' seats everybody everywhere, and the schedule "
+                "gives the seats to different players"
+            )
+        if tests:
+            raise ConfigError("prompts.test: 'game_league' tests nobody; set it to 0")
+
+    def planned(self, run_plan: EvaluationPlan) -> Workload:
+        """Every two of the league, in all seatings."""
+        league, game = len(run_plan.league), run_plan.game
+        pairs = league * (league - 1) // 2
+        each = len(run_plan.held_out) * self.samples * _seatings(len(game.seats))
+        moves = sum(sum(game.moves(prompt).values()) for prompt in run_plan.held_out)
+        judges = [self.judge] if self.judge else run_plan.judges[:1]
+        return Workload(
+            pairs * each,
+            pairs * moves * self.samples * _seatings(len(game.seats)),
+            [(judge, pairs * each, len(game.seats)) for judge in judges],
+        )
+
+    def measure(self, arena: Arena, t: int) -> LeagueMeasures:
+        """The league's pay-offs at generation t, win rates over the start, mixture and
+        ratings.
+        """
+        newest = arena.learners(t) or arena.others()
+        league = [
+            old for player in arena.learners(t) for old in reversed(arena.past(player))
+        ] + arena.others()
+        judge = self.judge or arena.judge_of(newest[0])
+        results = [
+            meeting
+            for first, second in combinations(league, 2)
+            for meeting in self._meetings(arena, t, first, second, judge)
+        ]
+        names = [str(player) for player in league]
+        table = tally(results, names)
+        payoff_NN = table.complete()
+        gaps = {
+            str(player): exploitability(payoff_NN, np.eye(len(league))[place])
+            for place, player in enumerate(league)
+            if player in newest
+        }
+        win_rates = {
+            str(player): _win_rate(results, str(player), str(arena.past(player)[-1]))
+            for player in arena.learners(t)
+            if player.generation
+        }
+        return LeagueMeasures(
+            players=names,
+            judges={str(player): judge.name for player in newest},
+            payoff=payoff_NN.tolist(),
+            se=[[_known(value) for value in row] for row in table.se_NN],
+            count=table.count_NN.tolist(),
+            mixture=dict(
+                zip(names, map(float, arena.solver.solve(payoff_NN)), strict=True)
+            ),
+            gap=gaps,
+            exploitability=max(gaps.values()),
+            cycle_share=float(cycle_share(payoff_NN)),
+            cyclic_triples=float(cyclic_triples(payoff_NN)),
+            ratings=_ratings(arena, table),
+            scores={},
+            win_rates=win_rates,
+            win_rate=mean_of(win_rates),
+            best_win_rate=best_of(win_rates),
+        )
+
+    def _meetings(
+        self, arena: Arena, t: int, first: PlayerId, second: PlayerId, judge: Judge
+    ) -> Iterator[Meeting]:
+        """What `first` got from `second` in every match: 1, 0 or −1; None where that
+        was not judged.
+        """
+        seats = arena.game.seats
+        alone = (
+            [(first, second)] if len(seats) == 2 else [(first, second), (second, first)]
+        )
+        prompts = arena.held_out * self.samples
+        label = f"league ×{self.samples}/{len(arena.held_out)}"
+        for single, many in alone:
+            for seat in seats:
+                roles = dict.fromkeys(seats, many) | {seat: single}
+                for match, judgement in arena.play(roles, prompts, judge, t, label):
+                    scores = judgement.by_seat(arena.utility)
+                    value = None
+                    if scores.keys() == set(seats):
+                        others = [scores[other] for other in seats if other != seat]
+                        value = float(np.sign(scores[seat] - fmean(others)))
+                        value = value if single == first else -value
+                    yield Meeting(str(first), str(second), value, match.prompt)
+
+
+def _seatings(seats: int) -> int:
+    """In how many ways two players share the seats, one of them in a single one."""
+    return 2 if seats == 2 else 2 * seats
+
+
+def _win_rate(results: Sequence[Meeting], player: str, start: str) -> Estimate:
+    """How often the player beats its start; a draw counts half."""
+    shares, prompts = [], []
+    for result in results:
+        if {result.first, result.second} == {
+            player,
+            start,
+        } and result.value is not None:
+            value = result.value if result.first == player else -result.value
+            shares.append((1 + value) / 2)
+            prompts.append(result.cluster)
+    return Estimate.of(mean_interval(shares, prompts))
+
+
+def _ratings(arena: Arena, table: PayoffTable) -> list[RatingRecord]:
+    if len(table.players) < 2:
+        return []
+    return [RatingRecord.of(rating) for rating in arena.ratings.rate(outcomes(table))]
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

@@ -1,0 +1,220 @@
+"""A whole game of OpenSpiel, small enough to be written down: its information states,
+its ends, and how a policy reaches them.
+
+Shapes: S information states of all players, F moves at them (in a row, state by state),
+Z ends of the game, P players, N policies. A policy is a vector [F] of the probabilities
+of the moves, which add up to 1 at each state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from equipoise.environments.text_games.libraries import pyspiel
+from equipoise.environments.text_games.open_spiel import OpenSpiel
+from equipoise.errors import ConfigError
+from equipoise.types import View
+
+
+class InformationState(NamedTuple):
+    """All that one player can know at one of its turns: the library's name for it, what
+    the player is asked, the library's numbers of its moves in the order of the view's
+    `actions`, and where the first of them stands in a policy.
+    """
+
+    key: str
+    player: int
+    view: View
+    moves: tuple[int, ...]
+    first: int
+
+
+@dataclass(frozen=True)
+class GameTree:
+    """The game, written down.
+
+    path_ZPD: the places in a policy of the moves by which each player takes part in
+    reaching an end; F, of which a policy's probability counts 1, where there are no
+    more. path_SD: likewise of the moves of its own by which a player reaches an
+    information state. chance_Z: how likely chance allows an end; utility_ZP: what it
+    pays.
+    """
+
+    game: OpenSpiel
+    states: list[InformationState]
+    state_F: np.ndarray
+    path_SD: np.ndarray
+    path_ZPD: np.ndarray
+    chance_Z: np.ndarray
+    utility_ZP: np.ndarray
+
+    @classmethod
+    def of(cls, game: OpenSpiel, most: int) -> GameTree:
+        """The tree. Raises ConfigError for one of more than `most` positions, for one
+        whose players forget what they did, and where the words of a player's view
+        depend on what it does not know.
+        """
+        return _Walk(game, most).tree()
+
+    # -- policies
+
+    def uniform(self) -> np.ndarray:
+        """Every legal move is as likely as any other: [F]."""
+        return 1 / np.bincount(self.state_F)[self.state_F]
+
+    def normalised(self, weight_F: np.ndarray) -> np.ndarray:
+        """Weights of moves as probabilities: [F]."""
+        return weight_F / np.bincount(self.state_F, weight_F)[self.state_F]
+
+    def reach(self, policy_F: np.ndarray) -> np.ndarray:
+        """How likely the policy's own moves lead to each information state: [S]."""
+        return np.append(policy_F, 1.0)[self.path_SD].prod(-1)
+
+    def mixed(self, policy_NF: np.ndarray, weight_N: np.ndarray) -> np.ndarray:
+        """The behaviour policy that plays as one of these policies does, drawn by
+        weight before the game begins: [F].
+
+            p(a | s) = Σ_n w_n reach_n(s) p_n(a | s) / Σ_n w_n reach_n(s)
+
+        A plain mean of probabilities plays another game, since policies reach a state
+        unequally often; it stands only where none of them gets. Source: Kuhn 1953,
+        realisation equivalence; fictitious self-play, Heinrich et al. 2015, eq. 1.
+        """
+        weight_N = np.asarray(weight_N, float) / np.sum(weight_N)
+        reach_NS = np.stack([self.reach(policy_F) for policy_F in policy_NF])
+        weight_NS = weight_N[:, None] * reach_NS
+        weight_NS[:, weight_NS.sum(0) <= 0] = weight_N[:, None]
+        mixed_F = (weight_NS[:, self.state_F] * np.asarray(policy_NF)).sum(0)
+        return self.normalised(mixed_F)
+
+    # -- values
+
+    def reach_ends(self, policy_F: np.ndarray) -> np.ndarray:
+        """How likely each player's own moves lead to each end: [P, Z]."""
+        return np.append(policy_F, 1.0)[self.path_ZPD].prod(-1).T
+
+    def values(self, profile: Sequence[np.ndarray]) -> np.ndarray:
+        """What each player gets when player p plays profile[p]: [P]."""
+        likely_Z = self.chance_Z.copy()
+        for player, policy_F in enumerate(profile):
+            likely_Z *= self.reach_ends(policy_F)[player]
+        return likely_Z @ self.utility_ZP
+
+    def payoffs(self, policy_NF: Sequence[np.ndarray]) -> np.ndarray:
+        """payoff_NN of a game of two: what policy i gets against policy j, the mean of
+        both seatings, in the game's units.
+        """
+        assert self.utility_ZP.shape[1] == 2, "only two can meet in a table"
+        reach_NPZ = np.stack([self.reach_ends(policy_F) for policy_F in policy_NF])
+        first_NZ, second_NZ = reach_NPZ[:, 0], reach_NPZ[:, 1]
+        as_first_NN = (first_NZ * self.chance_Z * self.utility_ZP[:, 0]) @ second_NZ.T
+        as_second_NN = (second_NZ * self.chance_Z * self.utility_ZP[:, 1]) @ first_NZ.T
+        return (as_first_NN + as_second_NN) / 2
+
+    def nash_conv(self, profile: Sequence[np.ndarray]) -> float:
+        """Σ over the players of what a best reply to the others would gain, computed by
+        OpenSpiel, in the game's units; 0 at equilibrium.
+
+        profile: the policy of each player, which may be one for all.
+        """
+        table = {}
+        for state in self.states:
+            policy_F = profile[state.player]
+            chosen = policy_F[state.first : state.first + len(state.moves)].tolist()
+            table[state.key] = list(zip(state.moves, chosen, strict=True))
+        return float(pyspiel().nash_conv(self.game.spiel, table))
+
+
+@dataclass
+class _Walk:
+    """A walk through all positions."""
+
+    game: OpenSpiel
+    most: int
+    known: dict[str, int] = field(default_factory=dict)
+    states: list[InformationState] = field(default_factory=list)
+    own_paths: list[tuple[int, ...]] = field(default_factory=list)
+    ends: list[list[tuple[int, ...]]] = field(default_factory=list)
+    chances: list[float] = field(default_factory=list)
+    utilities: list[list[float]] = field(default_factory=list)
+    places: int = 0  # moves at the states so far
+    positions: int = 0
+
+    def tree(self) -> GameTree:
+        if not self.game.spiel.get_type().provides_information_state_string:
+            raise ConfigError(
+                f"{self.game.name}: OpenSpiel does not say what its players know, so "
+                "exploitability cannot be computed"
+            )
+        self._visit(self.game.spiel.new_initial_state(), 1.0, [()] * self.game.players)
+        sizes = [len(state.moves) for state in self.states]
+        return GameTree(
+            self.game,
+            self.states,
+            np.repeat(np.arange(len(sizes)), sizes),
+            self._padded(self.own_paths),
+            self._padded([path for end in self.ends for path in end]).reshape(
+                len(self.ends), self.game.players, -1
+            ),
+            np.array(self.chances),
+            np.array(self.utilities),
+        )
+
+    def _visit(
+        self, state: Any, chance: float, paths: Sequence[tuple[int, ...]]
+    ) -> None:
+        self.positions += 1
+        if self.positions > self.most:
+            raise ConfigError(
+                f"{self.game.name}: has more than {self.most:,} positions, too many to "
+                "read off a policy at all of them; raise `largest`, or measure it by "
+                "matches"
+            )
+        if state.is_terminal():
+            self.ends.append(list(paths))
+            self.chances.append(chance)
+            self.utilities.append(state.returns())
+        elif state.is_chance_node():
+            for outcome, probability in state.chance_outcomes():
+                self._visit(state.child(outcome), chance * probability, paths)
+        else:
+            player = state.current_player()
+            at = self.states[self._number(state, player, paths[player])]
+            for place, move in enumerate(at.moves):
+                path = (*paths[player], at.first + place)
+                further = [*paths[:player], path, *paths[player + 1 :]]
+                self._visit(state.child(move), chance, further)
+
+    def _number(self, state: Any, player: int, path: tuple[int, ...]) -> int:
+        """The place of this state's information state, which may be new."""
+        key = state.information_state_string(player)
+        if key not in self.known:
+            view = self.game.view(state)
+            moves = tuple(self.game.legal_moves(state).values())
+            self.known[key] = len(self.states)
+            self.states.append(InformationState(key, player, view, moves, self.places))
+            self.own_paths.append(path)
+            self.places += len(moves)
+        number = self.known[key]
+        if self.own_paths[number] != path:
+            raise ConfigError(
+                f"{self.game.name}: its players forget what they did, and a best reply "
+                "to such players cannot be computed"
+            )
+        if self.states[number].view != self.game.view(state):
+            raise ConfigError(
+                f"{self.game.name}: what a player is shown says more than it knows"
+            )
+        return number
+
+    def _padded(self, paths: Sequence[tuple[int, ...]]) -> np.ndarray:
+        """Paths of equal length, [rows, D]; the place behind the last move fills up."""
+        depth = max(1, max(map(len, paths), default=0))
+        padded = np.full((len(paths), depth), self.places)
+        for row, path in zip(padded, paths, strict=True):
+            row[: len(path)] = path
+        return padded

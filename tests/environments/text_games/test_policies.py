@@ -1,0 +1,94 @@
+"""A model's policy as its log-probabilities tell it; pairs of trajectories."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_open_spiel_game import DEALS, judged, played
+
+from equipoise.environments.text_games.open_spiel import OpenSpiel
+from equipoise.environments.text_games.pairs import PartedTrajectories
+from equipoise.environments.text_games.policies import Reading, written_down
+from equipoise.environments.text_games.scripts import any_legal_move
+from equipoise.errors import ConfigError
+from equipoise.games.answers import Answers
+
+pytest.importorskip("pyspiel")
+
+
+@pytest.mark.parametrize("form", ["whole", "tagged"])
+def test_a_policy_is_renormalised_and_the_rest_is_reported(form):
+    tree = written_down(OpenSpiel(form=form), 1000)
+    reading = Reading.of(tree)
+    assert len(reading.answers) == 24
+    written = {text for _, text in reading.answers}
+    write = tree.game.answer_form.write
+    assert written == {write("pass"), write("bet")}
+    bets = [0.3 if text == write("bet") else 0.1 for _, text in reading.answers]
+    read = reading.policy(tree, np.log(bets))
+    assert read.policy_F == pytest.approx(np.tile([0.25, 0.75], 12))
+    assert read.illegal_S == pytest.approx(0.6)
+
+
+def test_a_policy_without_any_mass_on_legal_moves_has_proportions_yet():
+    tree = written_down(OpenSpiel(), 1000)
+    reading = Reading.of(tree)
+    logprobs = [-2000.0 - (text == "bet") for _, text in reading.answers]
+    read = reading.policy(tree, logprobs)
+    assert read.policy_F[0] == pytest.approx(1 / (1 + np.exp(-1)))
+    assert read.illegal_S == pytest.approx(1)
+
+
+def test_states_that_are_asked_alike_are_read_once():
+    tree = written_down(OpenSpiel(name="matrix_rps", text="open_spiel"), 1000)
+    assert len(Reading.of(tree).answers) == 6, "two seats, three moves"
+
+
+def test_parted_trajectories_are_pairs_of_moves_at_one_state():
+    game = OpenSpiel()
+    matches = played(game, any_legal_move)
+    judgements = judged(game, matches)
+    pairs, dropped = PartedTrajectories(per_passage=3).make(matches, judgements)
+    assert len({pair.id for pair in pairs}) == len(pairs) > 10
+    assert set(dropped) <= {"identical", "tie"}
+    outcomes = {judgement.match: judgement for judgement in judgements}
+    by_id = {match.id: match for match in matches}
+    for pair in pairs:
+        assert {pair.chosen, pair.rejected} == {"pass", "bet"}
+        assert pair.chosen_score > pair.rejected_score
+        [turn] = [
+            t for t in by_id[pair.match].turns if t.view.messages == pair.messages
+        ]
+        assert turn.move.text == pair.chosen
+        assert outcomes[pair.match].score(turn.seat, "score") == pair.chosen_score
+    again = PartedTrajectories(per_passage=3).make(matches, judgements)
+    assert again == (pairs, dropped)
+
+
+def test_passages_of_unjudged_matches_make_no_pair():
+    game = OpenSpiel()
+    matches = played(game, any_legal_move)
+    pairs, dropped = PartedTrajectories().make(matches, [])
+    assert pairs == []
+    assert dropped == {"unjudged": sum(len(match.turns) for match in matches)}
+    assert len(DEALS) == len(matches)
+
+
+def test_parted_trajectories_are_refused_in_other_games():
+    assert list(PartedTrajectories().faults(OpenSpiel())) == []
+    [fault] = PartedTrajectories().faults(Answers())
+    assert "open_spiel and textarena" in fault
+
+
+def test_the_set_needs_a_whole_small_game():
+    from equipoise.environments.text_games.benchmark import NashConvBenchmark
+
+    items = NashConvBenchmark().items()
+    assert len(items) == 12
+    assert {item.choices for item in items} == {("pass", "bet")}
+    with pytest.raises(ConfigError, match="more than 100 positions"):
+        NashConvBenchmark(
+            game={"kind": "open_spiel", "name": "leduc_poker"}, largest=100
+        ).items()
+    limited = NashConvBenchmark(limit=3)
+    assert "whole game" in next(limited.faults(items, None))
