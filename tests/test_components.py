@@ -126,6 +126,7 @@ def test_a_class_that_lacks_a_method_is_refused_by_its_family(family):
     assert all(method in message for method in base.__abstractmethods__)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", SETTING)
 def test_a_class_that_lacks_a_method_fails_in_the_plan(family, command):
     path = f"{__name__}:Unfinished{family}"

@@ -55,6 +55,7 @@ def test_the_changelog_has_this_version():
     assert links == set(versions)
 
 
+@pytest.mark.long
 def test_the_workflow_runs_the_makefile_on_every_python_that_is_promised():
     path = ROOT / ".github" / "workflows" / "ci.yml"
     workflow = yaml.safe_load(path.read_text())

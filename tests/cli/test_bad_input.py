@@ -165,6 +165,7 @@ def test_an_empty_held_out_split(command, rows):
     assert done.code == 2 and "prompts.held_out" in done.err, done.err
 
 
+@pytest.mark.long
 def test_prompts_longer_than_the_context(command, rows):
     done = command(*on(rows([{**q, "prompt": q["prompt"] * 60} for q in QUESTIONS])))
     assert done.code == 2
@@ -222,6 +223,7 @@ def test_all_judgements_missing(command, tmp_path):
         assert db.execute("SELECT count(*) FROM matches").fetchone()[0] > 0
 
 
+@pytest.mark.long
 def test_a_run_of_another_version(command, tmp_path):
     command("run", *FINITE, "--out", "run", "--json")
     with sqlite3.connect(tmp_path / "run" / "ledger.sqlite") as db:

@@ -18,6 +18,7 @@ def sums(tmp_path):
     return path
 
 
+@pytest.mark.long
 def test_a_model_is_measured_and_its_results_are_shown(command, sums):
     on = ("--on", sums, "--judge", "shorter", "-s", "player.max_new_tokens=4")
     shown = command("evaluate", "builtin", *on, "--out", "model")
@@ -38,6 +39,7 @@ def test_a_model_is_measured_and_its_results_are_shown(command, sums):
     assert "max_new_tokens = 2" in swept.out and swept.code == 0
 
 
+@pytest.mark.long
 def test_generations_of_a_run_are_named(command, sums):
     assert command("run", *FINITE, "--out", "game").code == 0
     judge = ("--on", sums, "--judge", "shorter")

@@ -60,6 +60,7 @@ def test_once_during_the_start(tmp_path, delay):
     check_stopped(process, out, err)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gap", moments(0.02, slow=[0, 0.2, 0.4]))
 @pytest.mark.parametrize("delay", moments(0.5, slow=[2, 4, 6]))
 def test_twice(tmp_path, delay, gap):

@@ -227,6 +227,7 @@ def arguments(name, rows) -> list[str]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", recipes.packaged())
 def test_a_recipe_resolves_to_itself(name, rows):
     overrides = [part for part in arguments(name, rows) if part != "-s"]

@@ -11,6 +11,7 @@ import pytest
 from small import SMALL, start
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -1,9 +1,12 @@
 """`equipoise status` of a run in which players learn in turn."""
 
+import pytest
+
 from equipoise.run import recipes
 from equipoise.run.directory import RunDirectory
 
 
+@pytest.mark.long
 def test_whose_turn_it_is_is_said_where_turns_alternate(command, tmp_path):
     with RunDirectory.create(recipes.load("gpo_clerks"), tmp_path / "run") as run:
         for t, names in enumerate((["defender"], ["adversary"])):

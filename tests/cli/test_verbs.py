@@ -14,6 +14,7 @@ def run(command, tmp_path):
     return tmp_path / "run"
 
 
+@pytest.mark.long
 def test_status_knows_it_is_finished(command, run):
     facts = command("status", run, "--json").facts
     assert facts["finished"] and facts["generation"] == 3
@@ -23,6 +24,7 @@ def test_status_knows_it_is_finished(command, run):
     assert "exploitability" in shown and "24" in shown
 
 
+@pytest.mark.long
 def test_resuming_a_finished_run_changes_nothing(command, run):
     before = {
         path: path.read_bytes()
@@ -51,6 +53,7 @@ def test_the_same_seed_gives_the_same_run_and_another_another(command, run):
     assert other["records"] == first["records"]
 
 
+@pytest.mark.long
 def test_export_holds_every_record(command, run):
     written = command("export", run, "--to", "out", "--json").facts
     rows = {
@@ -70,12 +73,14 @@ def test_export_holds_every_record(command, run):
     )
 
 
+@pytest.mark.long
 def test_report_can_be_written_anew(command, run):
     (run / "report.html").unlink()
     assert command("report", run).code == 0
     assert (run / "report.html").stat().st_size > 1_000_000  # plotly is inside
 
 
+@pytest.mark.long
 def test_overwrite_is_asked_for(command, run):
     refused = command("run", *FINITE, "--out", run)
     assert (
@@ -84,6 +89,7 @@ def test_overwrite_is_asked_for(command, run):
     assert command("run", *FINITE, "--out", run, "--overwrite", "--json").code == 0
 
 
+@pytest.mark.long
 def test_a_file_in_place_of_a_folder_is_left_alone(command, run, tmp_path):
     file = tmp_path / "mine.txt"
     file.write_text("mine")
@@ -99,6 +105,7 @@ def test_a_file_in_place_of_a_folder_is_left_alone(command, run, tmp_path):
     assert done.code == 2 and "is a folder" in done.err
 
 
+@pytest.mark.long
 def test_a_report_makes_the_folder_that_it_is_asked_for(command, run, tmp_path):
     page = tmp_path / "pages" / "mine.html"
     assert command("report", run, "--out", page).code == 0 and page.is_file()

@@ -169,6 +169,7 @@ def test_makers_are_found_by_kind():
     assert [PairMaker.build(maker.settings()) for maker in MAKERS] == MAKERS
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(
     st.lists(

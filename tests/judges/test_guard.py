@@ -108,6 +108,7 @@ def alone(judge: Guard, prompt: Prompt, text: str) -> tuple[float, int, float]:
     return a / (a + b), int(p_V.argmax()), a + b
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", ["llama", "gemma3"])
 def test_the_score_is_the_words_share_whatever_the_batch(guard_folder, family):
     answers = random.Random(1).sample(ANSWERS, len(ANSWERS))
@@ -170,6 +171,7 @@ def test_a_match_keeps_its_seats_apart(guard_folder):
     assert "neither" in judgement.reason
 
 
+@pytest.mark.long
 def test_little_mass_is_no_verdict(guard_folder):
     folder = guard_folder("llama", False)
     mass = [alone(seated(folder), *answer)[2] for answer in ANSWERS]

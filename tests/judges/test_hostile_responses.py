@@ -265,6 +265,7 @@ def scores_alone(view, seed):
     return "Score: 2"
 
 
+@pytest.mark.long
 def test_without_a_code_only_a_reply_that_is_nothing_but_the_verdict_counts():
     def check(name):
         for call in ("quotes_then_scores", "quotes_only", "repeats"):

@@ -80,6 +80,7 @@ def numbers(folder, first, second) -> list[float]:
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("settings", [{}, {"first_label": 1}, {"first_label": "B"}])
 def test_two_numbers_are_a_softmax_over_who_is_better(pair_folder, settings):
     (judgement,) = judged(pair_folder(2), match(*TEXTS), **settings)

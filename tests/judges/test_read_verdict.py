@@ -193,6 +193,7 @@ PIECES = [
 ]
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=4)), max_size=30).map(

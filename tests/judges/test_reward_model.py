@@ -58,6 +58,7 @@ def alone(folder, prompt, text) -> list[float]:
         return model(ids).logits[0].tolist()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "family", ["llama", "qwen3", "gemma3"]
 )  # the last one's configuration names a padding token
@@ -277,6 +278,7 @@ def gated(reward_folder, tmp_path):
     return folder
 
 
+@pytest.mark.long
 def test_a_custom_model_with_a_score_field(gated, reward_folder, monkeypatch, tmp_path):
     monkeypatch.setattr(
         "transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules")

@@ -372,6 +372,7 @@ def test_a_function_that_cannot_be_called_is_no_setting(path):
         Call(function=path)
 
 
+@pytest.mark.long
 def test_gold_goes_by_the_facts():
     rows = [
         (

@@ -87,6 +87,7 @@ def test_a_player_in_its_learners_precision_plays_what_was_trained(
     hand_over.check(NEWBORN, 1e-3 if precision == "fp32" else 0.25)
 
 
+@pytest.mark.long
 def test_a_player_in_bfloat16_stops_the_run(learn):
     player, weights = learn()
     hand_over = handed_over(player, weights, dtype="bfloat16")
@@ -96,6 +97,7 @@ def test_a_player_in_bfloat16_stops_the_run(learn):
         hand_over.check(NEWBORN, 1e-3)
 
 
+@pytest.mark.long
 def test_weights_rounded_at_random_keep_what_was_learned(learn):
     """On average over the dice; a single draw has the rounding's noise."""
     player, weights = learn(rounding="stochastic")

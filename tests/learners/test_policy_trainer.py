@@ -168,6 +168,7 @@ def chances(policy_trainer, taught):
 # -- one table
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("settings", ESTIMATORS)
 def test_an_update_raises_the_better_paid_moves(make, settings):
     policy_trainer, lines = make(**settings), []
@@ -295,6 +296,7 @@ def test_loss_and_gradient_equal_those_of_trl(make, over, loss_type, beta):
 # -- what must not matter
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("critic", ["head", pytest.param("model", marks=SLOW)])
 def test_neither_micro_batches_nor_shared_prompts_nor_checkpointing_change_the_gradient(
     make, critic
@@ -440,6 +442,7 @@ def test_the_bound_on_bad_tokens_is_in_the_loss(make):
 # -- adapters
 
 
+@pytest.mark.long
 def test_a_fresh_adapters_reference_is_the_model_without_it(make):
     policy_trainer = make(
         {"lora": {"r": 2, "alpha": 4}}, estimator="batch", learning_rate=1e-2
@@ -512,6 +515,7 @@ def test_two_learners_with_adapters_share_one_base_and_nothing_else(
         policy_trainer.assert_agreement(policy_trainer.actor)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "player", [{}, {"lora": {"r": 2, "alpha": 4}}], ids=["whole", "adapter"]
 )
@@ -780,6 +784,7 @@ def test_a_player_that_is_no_model_here_is_refused():
         )
 
 
+@pytest.mark.long
 def test_two_precisions_live_in_one_process(make):
     for precision in ("bf16", "fp32"):
         policy_trainer = make(estimator="batch", precision=precision)

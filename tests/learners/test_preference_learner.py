@@ -187,6 +187,7 @@ def test_a_second_generation_goes_on_from_the_first(training_batch, tmp_path):
     assert told["margin"] > 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "loss",
     [

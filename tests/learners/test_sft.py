@@ -75,6 +75,7 @@ def test_the_loss_is_of_the_answers_tokens_alone(model_folder, tmp_path):
     assert told["loss"] == pytest.approx(-total / tokens, rel=1e-4)
 
 
+@pytest.mark.long
 def test_an_adapter_of_the_model(model_folder, tmp_path):
     folder = model_folder("qwen3")
     train_sft(
@@ -93,6 +94,7 @@ def test_an_adapter_of_the_model(model_folder, tmp_path):
     )
 
 
+@pytest.mark.long
 def test_equal_seeds_give_equal_weights(model_folder, tmp_path):
     from safetensors.torch import load_file
 
@@ -109,6 +111,7 @@ def test_equal_seeds_give_equal_weights(model_folder, tmp_path):
     assert (found[0] == found[1]).all() and not (found[0] == found[2]).all()
 
 
+@pytest.mark.long
 def test_a_run_teaches_the_winners_once_each(model_folder, tmp_path):
     pairs = [
         Pair(f"{n}{loser}", 0, str(n), chat, text, loser, 1.0, 0.0)

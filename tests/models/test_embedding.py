@@ -91,6 +91,7 @@ def test_hashed_is_the_default_of_payoffs():
     assert opened(kind="hashed") is hashed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batch_size", [2, 64])
 def test_an_encoder_gives_each_text_the_vector_that_it_has_alone(bert, batch_size):
     vector_BD = opened(kind="encoder", model=str(bert), batch_size=batch_size)(TEXTS)

@@ -117,6 +117,7 @@ def assert_same(model, head: AnswerHead, batch: list[PromptAnswers], shared: boo
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_sums_and_gradients_are_those_of_the_full_logits(name: str):
     model, batch = make(name), some_answers()

@@ -234,6 +234,7 @@ def sampled_scores(prompts: list) -> list[int]:
     ]
 
 
+@pytest.mark.long
 def test_packaged_model_is_small_and_leaves_room():
     from equipoise.models.loading import describe
 

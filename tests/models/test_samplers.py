@@ -58,6 +58,7 @@ def ids(moves):
     return [move.token_ids for move in moves]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "settings",
     [
@@ -98,6 +99,7 @@ def test_an_adapter_is_named_by_its_weights(adapter_folder):
     assert all(name.startswith("equipoise:policy@3:") for name in names)
 
 
+@pytest.mark.long
 def test_the_adapter_that_was_not_used_for_longest_makes_room(
     vllm_server, player, adapter_folder
 ):
@@ -118,6 +120,7 @@ def test_the_adapter_that_was_not_used_for_longest_makes_room(
     assert server.paths().count("/v1/load_lora_adapter") == 3
 
 
+@pytest.mark.long
 def test_players_share_the_engine_and_move_at_the_same_time(
     vllm_server, player, adapter_folder
 ):
@@ -141,6 +144,7 @@ def test_a_restarted_server_gets_its_adapters_again(
     assert actor.act(VIEWS, SEEDS) == first
 
 
+@pytest.mark.long
 def test_what_arrived_before_a_crash_is_not_asked_again(
     vllm_server, player, adapter_folder
 ):
@@ -171,6 +175,7 @@ def test_a_server_that_is_gone_stops_the_run_when_patience_is_over(vllm_server, 
     assert server.url.removesuffix("/v1") in fault
 
 
+@pytest.mark.long
 def test_a_busy_server_is_asked_again(vllm_server, player):
     server = vllm_server("llama")
     actor = player(server, sampler={"probes": 0}).open(None, Resources())
@@ -179,6 +184,7 @@ def test_a_busy_server_is_asked_again(vllm_server, player):
     assert ids(actor.act(VIEWS, SEEDS)) == ids(play(player()))
 
 
+@pytest.mark.long
 def test_a_pool_keeps_a_prompt_at_one_server_and_outlives_the_other(
     vllm_server, player
 ):
@@ -207,6 +213,7 @@ def test_other_weights_are_refused(vllm_server, player):
         play(player(vllm_server("qwen3")))
 
 
+@pytest.mark.long
 def test_what_is_recorded_of_an_engine(vllm_server, player):
     actor = player(vllm_server("llama")).open(None, Resources())
     actor.act(VIEWS, SEEDS)

@@ -132,6 +132,7 @@ def test_greedy_answers_are_those_of_generate(model, family):
         assert answer.ended == (answer.token_ids[-1] in stops)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("choice", CUTS)
 def test_logprobs_are_those_of_a_fresh_forward_pass(model, family, choice):

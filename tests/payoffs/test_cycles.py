@@ -77,6 +77,7 @@ def test_the_ratings_are_the_least_squares_ones(payoff_NN):
     assert abs((parts.transitive_NN * parts.cyclic_NN).sum()) < 1e-9
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(payoffs, st.randoms(use_true_random=False), st.floats(1e-3, 1e3))
 def test_the_share_is_a_share_and_ignores_names_and_units(payoff_NN, random, scale):

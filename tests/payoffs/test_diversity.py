@@ -136,6 +136,7 @@ def test_self_bleu_is_as_defined_while_the_set_grows(orders):
         assert len(stored) == len(references)
 
 
+@pytest.mark.long
 @given(st.lists(st.text("ab \t", max_size=9)), st.lists(st.text("ab c", max_size=9)))
 def test_self_bleu_is_as_defined_for_texts_that_repeat_themselves(references, texts):
     stored = SelfBleu()
@@ -187,6 +188,7 @@ def test_the_mean_cosine_is_that_to_every_text():
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("window", [None, 1000])
 def test_the_mean_cosine_stays_exact_over_a_hundred_thousand_texts(window):
     vector_ND = np.random.default_rng(6).normal(0.5, 3, (100_000, 8))

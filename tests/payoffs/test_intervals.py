@@ -104,6 +104,7 @@ def test_clustered_answers_are_covered(a, b, groups):
     assert 0.93 <= coverage(draw, a / (a + b)) <= 0.985
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("win", "tie", "n"),
     [(0.3, 0.4, 20), (0.1, 0.85, 20), (0.1, 0.85, 300), (0.5, 0.0, 50)],
@@ -132,6 +133,7 @@ def test_win_rate_counts_a_tie_as_half_and_keeps_a_width():
     assert win_rate([1.0] * 40).high == 1 and 0.85 < win_rate([1.0] * 40).low < 0.95
 
 
+@pytest.mark.long
 @given(
     st.lists(st.tuples(st.floats(-1, 1), st.integers(0, 6)), min_size=1, max_size=40)
 )

@@ -31,6 +31,7 @@ def ours(data: Case, form: str):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["v1", "noreg", "minimal"])
 @pytest.mark.parametrize("name", CASES)
 def test_the_published_package_gives_the_same(name: str, form: str):

@@ -66,6 +66,7 @@ def test_cross_play_equals_the_tally_of_all_meetings():
         )
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(leagues)
 def test_counts_are_those_of_all_meetings(scores):
@@ -77,6 +78,7 @@ def test_counts_are_those_of_all_meetings(scores):
     assert (np.abs(fast.filled(0.0)) <= 1).all()
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(leagues)
 def test_only_the_order_of_scores_counts(scores):

@@ -86,6 +86,7 @@ def test_standard_error_of_unequal_clusters_by_hand():
     )
 
 
+@pytest.mark.long
 def test_clustered_intervals_cover_where_plain_ones_do_not():
     rng = np.random.default_rng(2)
     covered = {True: 0, False: 0}
@@ -152,6 +153,7 @@ def test_no_meetings():
     assert tally([]).complete().shape == (0, 0)
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(st.lists(results), st.randoms(use_true_random=False))
 def test_the_order_of_meetings_changes_nothing(meetings, random):
@@ -164,6 +166,7 @@ def test_the_order_of_meetings_changes_nothing(meetings, random):
         )
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(st.lists(results))
 def test_a_constant_sum_table_is_antisymmetric(meetings):

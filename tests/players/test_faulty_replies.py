@@ -265,6 +265,7 @@ def elsewhere():
     server.close()
 
 
+@pytest.mark.long
 def test_a_proxy_of_the_environment_is_used_only_where_it_is_wanted(
     openai_server, elsewhere, opened, monkeypatch
 ):

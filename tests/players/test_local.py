@@ -47,6 +47,7 @@ def test_it_answers_in_order_with_all_that_a_move_tells(model_folder, family):
     assert actor.act(VIEWS[::-1], [3, 2, 1])[::-1] == moves
 
 
+@pytest.mark.long
 def test_what_it_samples_is_what_it_scores(model_folder):
     """The log-probabilities of an answer that ended are found again when its text is
     scored.
@@ -174,6 +175,7 @@ def test_a_prompt_without_room_is_an_error_move_beside_good_ones(model_folder):
         actor.logprobs([(user("Why? " * 60),)], ["yes"])
 
 
+@pytest.mark.long
 def test_logits_that_are_no_numbers_are_an_error_move_beside_good_ones(model_folder):
     for settings in ({}, {"temperature": 0.0, "max_new_tokens": 4}, {"top_p": 0.5}):
         local, resources = player(model_folder("llama"), **settings), Resources()
@@ -255,6 +257,7 @@ def test_it_is_configured_as_any_component(model_folder):
         player("/no/such/folder").open(None, Resources())
 
 
+@pytest.mark.long
 def test_its_configuration_loads_no_torch():
     code = "import sys, equipoise.players.local; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

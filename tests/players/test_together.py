@@ -42,6 +42,7 @@ def watched(monkeypatch) -> list[int]:
     return sizes
 
 
+@pytest.mark.long
 def test_adapters_in_one_batch_answer_as_they_do_alone(actors, monkeypatch):
     alone = [actor.act(VIEWS, [1, 2, 3]) for actor in actors]
     sizes = watched(monkeypatch)
@@ -104,6 +105,7 @@ def test_other_settings_of_sampling_are_another_batch(actors, monkeypatch):
     assert Counter(sizes) == {9: 1, 3: 1}
 
 
+@pytest.mark.long
 def test_a_model_whose_rows_are_mixed_up_is_asked_one_adapter_at_a_time(
     actors, monkeypatch
 ):

@@ -196,6 +196,7 @@ def test_blanks_are_distinct_and_last_for_ever():
     assert all(prompt.messages == () for prompt in loaded.training)
 
 
+@pytest.mark.long
 def test_wildguard_is_split_without_leak(data):
     folder = data / "gtalign" / "wildguard"
     source = Files(
@@ -322,6 +323,7 @@ SPARTA_SETS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("recipe", ["sparta", "sparta_as_released"])
 @pytest.mark.parametrize("name", SPARTA_SETS)
 def test_the_recipe_deals_its_own_sets(data, recipe, name):

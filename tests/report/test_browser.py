@@ -51,6 +51,7 @@ def test_a_fault_would_be_noticed(browser, tmp_path):
     assert browser.requests() == ["https://example.invalid/a.png"]
 
 
+@pytest.mark.long
 def test_every_chart_is_drawn_without_complaint_or_request(browser, pages):
     browser.open(pages["full"])
     assert browser.do("document.querySelectorAll('.chart').length") == 15
@@ -195,6 +196,7 @@ def test_pages_turn_and_finds_are_marked(browser, pages):
     assert browser.do(folded) == before - 1 >= 0
 
 
+@pytest.mark.long
 def test_attacks_are_shown_when_they_are_asked_for_and_only_as_text(browser, tmp_path):
     answers = (
         CardAnswer("red@1", red_team_run.ATTACK, 1.0),

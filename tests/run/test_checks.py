@@ -230,6 +230,7 @@ def test_weights_that_are_missing_leave_no_folder(command, rows, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_a_plan_shows_the_counts_that_a_run_will_have(command, rows):
     path = settings(prompts__path=rows(PLAIN), judge="shorter")
     done = command("plan", "mnpo", *MODEL, *path, "--json")

@@ -151,6 +151,7 @@ def test_further_turns_are_asked_below_the_answers(run):
     assert result.score.mean == 1.0
 
 
+@pytest.mark.long
 def test_likelihoods_are_recorded(run, sums, monkeypatch):
     """Of a local model; a player that has none is refused in words."""
     from equipoise.players.local import LocalActor
@@ -180,6 +181,7 @@ def test_likelihoods_are_recorded(run, sums, monkeypatch):
 # -- what is shown
 
 
+@pytest.mark.long
 def test_results_are_in_status_frame_export_and_report(run, sums):
     run.evaluate(sums, judge="exact", progress=False)
     labels = [line["label"] for line in run.status()["headlines"]]
@@ -232,6 +234,7 @@ def test_generations_are_compared_item_by_item_with_the_start(run):
 # -- sets in recipes
 
 
+@pytest.mark.long
 def test_a_recipe_measures_its_sets_and_chooses_by_a_dev_set(sums):
     evaluate = {
         "sets": {"sums": {"kind": "prompts", "prompts": sums, "judge": "exact"}}
@@ -349,6 +352,7 @@ def test_a_set_of_which_nothing_is_scored_is_an_error(run, sums):
         run.evaluate(sums, "adds", judge, progress=False)
 
 
+@pytest.mark.long
 def test_a_model_s_run_is_used_again_for_the_same_model_alone(sums):
     with pytest.raises(DataError, match="no such file"):
         equipoise.evaluate("builtin", "absent.jsonl", "exact", out="model")

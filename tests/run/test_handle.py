@@ -226,6 +226,7 @@ def test_a_stopped_run_goes_on(tmp_path, monkeypatch):
             run.resume()
 
 
+@pytest.mark.long
 def test_out_is_what_the_command_gives(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run = equipoise.run("rock_paper_scissors", {"generations": 1})

@@ -43,6 +43,7 @@ def results(value: float, version: str = "0.4.13") -> str:
     return json.dumps(document)
 
 
+@pytest.mark.long
 def test_imported_scores_lie_beside_the_run(command, folder, player, tmp_path):
     file = tmp_path / "results.json"
     file.write_text(results(0.6))
@@ -64,6 +65,7 @@ def test_imported_scores_lie_beside_the_run(command, folder, player, tmp_path):
     ]
 
 
+@pytest.mark.long
 def test_what_cannot_be_imported_is_one_message(command, folder, player, tmp_path):
     file = tmp_path / "results.json"
     file.write_text(results(0.6))
@@ -80,6 +82,7 @@ def test_what_cannot_be_imported_is_one_message(command, folder, player, tmp_pat
     assert not recorded(folder)
 
 
+@pytest.mark.long
 def test_a_harness_that_cannot_be_used_is_one_message(command, folder, tmp_path):
     missing = tmp_path / "python"
     by = ("evaluate", folder, "--harness", "lm_eval")

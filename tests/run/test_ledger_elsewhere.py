@@ -8,6 +8,7 @@ from equipoise.run import database
 from equipoise.run.database import Database
 
 
+@pytest.mark.long
 def test_a_run_keeps_its_ledger_where_it_is_told(command, tmp_path):
     there = tmp_path / "fast disk" / "first.sqlite"
     arguments = ["run", *FINITE, *settings(ledger=there), "--out", "run"]

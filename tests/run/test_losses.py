@@ -1,11 +1,13 @@
 """From metrics to the curves of optimizer steps."""
 
+import pytest
 import red_team_run
 
 from equipoise.run.directory import RunDirectory
 from equipoise.run.losses import losses
 
 
+@pytest.mark.long
 def test_a_learner_that_counts_on_has_one_curve_over_its_own_steps(tmp_path):
     with RunDirectory.read(red_team_run.write(tmp_path / "run")) as run:
         series = {line.name: line for line in losses(run)}

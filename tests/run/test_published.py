@@ -14,6 +14,7 @@ NAMING = [name for name, text in recipes.packaged().items() if PAPER.search(text
 AS_RELEASED = [name for name in recipes.packaged() if name.endswith("_as_released")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", recipes.packaged())
 def test_a_difference_has_a_reason(name):
     """`compare_with_published` refuses one without, and a setting that is not there."""

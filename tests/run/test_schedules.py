@@ -71,6 +71,7 @@ def test_a_learner_in_memory_keeps_its_settings():
         recipes.load("gpo_clerks", overrides)
 
 
+@pytest.mark.long
 def test_each_generation_learns_by_its_own_values(command, tmp_path):
     """On a finite game, where a generation is the exact minimiser of its own loss."""
     overrides = settings(

@@ -250,6 +250,7 @@ BAD = [
 ]
 
 
+@pytest.mark.long
 def test_misuse_is_answered_in_the_protocols_own_shape(
     serving, fake_engine, fake_catalogue
 ):
@@ -306,6 +307,7 @@ def test_a_long_body_is_not_held(serving, fake_engine, fake_catalogue):
         assert address.post(ASK).status_code == 200
 
 
+@pytest.mark.long
 def test_without_a_token_only_this_machine_is_served(
     serving, fake_engine, fake_catalogue
 ):

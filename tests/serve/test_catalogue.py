@@ -77,6 +77,7 @@ def test_a_run_offers_every_kept_generation(folder):
     )
 
 
+@pytest.mark.long
 def test_the_mixture_is_drawn_by_the_requests_seed(folder):
     catalogue = Catalogue.of_run(folder)
     drawn = [catalogue._drawn(seed) for seed in range(2000)]
@@ -85,6 +86,7 @@ def test_the_mixture_is_drawn_by_the_requests_seed(folder):
     assert drawn.count("policy@3") / 2000 == pytest.approx(0.75, abs=0.04)
 
 
+@pytest.mark.long
 def test_a_mixture_of_what_is_not_kept_is_not_offered(folder):
     shutil.rmtree(folder / "players/policy/1")
     catalogue = Catalogue.of_run(folder)

@@ -100,6 +100,7 @@ def test_a_prompt_alone_is_scored_without_an_answer(address, folder):
     assert begun["text"] == tokenizer.decode(tokenizer.encode(TEXTS[0]))
 
 
+@pytest.mark.long
 def test_a_text_goes_on_as_the_player_goes_on(address, folder):
     player = Local(model=folder, max_new_tokens=16, temperature=0.9, max_length=256)
     actor, encoding = player.open(None, Resources()), player.encoding()
@@ -132,6 +133,7 @@ def test_a_text_goes_on_as_the_player_goes_on(address, folder):
     assert cut["choices"][0]["text"] == greedy[0]["text"].split(stop)[0]
 
 
+@pytest.mark.long
 def test_chat_and_streams_show_the_same_scores(address, folder):
     from openai import OpenAI
 
@@ -172,6 +174,7 @@ def test_chat_and_streams_show_the_same_scores(address, folder):
         assert offsets == text.logprobs.text_offset
 
 
+@pytest.mark.long
 def test_the_tokenizer_is_offered_as_harnesses_ask_for_it(address, folder):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     root, headers = address.url[:-3], {"authorization": "Bearer secret"}

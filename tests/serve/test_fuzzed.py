@@ -18,6 +18,7 @@ QUESTION = {
 }
 
 
+@pytest.mark.long
 def test_fuzzed_requests_break_nothing(
     serving, fake_engine, fake_catalogue, until, caplog
 ):

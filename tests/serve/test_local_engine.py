@@ -92,6 +92,7 @@ def test_what_is_served_is_what_the_player_answers(model_folder, family, cut):
     )
 
 
+@pytest.mark.long
 def test_questions_with_other_settings_share_a_round(model_folder):
     resources = Resources()
     kinds = [
@@ -255,6 +256,7 @@ def test_a_failure_ends_the_answers_that_it_befell_and_no_others(
     asyncio.run(ask())
 
 
+@pytest.mark.long
 def test_what_cannot_be_answered_fails_alone(model_folder):
     """A row whose logits are no numbers, beside others; tiny temperatures are greedy."""
     settings, resources = player(model_folder("llama")), Resources()

@@ -20,6 +20,7 @@ def test_another_name_is_none_of_its():
         getattr(assistance, "pay")  # noqa: B009
 
 
+@pytest.mark.long
 def test_the_doors_load_nothing_heavy():
     code = (
         "import sys; from equipoise.environments.assistance import parse, reward; "

@@ -37,6 +37,7 @@ def cards(tmp_path_factory):
     ]
 
 
+@pytest.mark.long
 def test_an_answer_is_shown_block_by_block(cards):
     good, faulty, failed = cards
     assert [message.content for message in good.prompt] == [

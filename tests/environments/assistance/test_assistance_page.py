@@ -20,6 +20,7 @@ def collected(tmp_path_factory):
         return page(run)
 
 
+@pytest.mark.long
 def test_answers_are_text_in_their_parts(collected):
     parsed = Page(render(collected))
     words = " ".join(" ".join(parsed.words).split())
@@ -53,6 +54,7 @@ def matches(content):
     return section, browser
 
 
+@pytest.mark.long
 def test_harmful_prompts_fold_the_answers_away(collected, tmp_path):
     section, browser = matches(collected)
     assert browser.folded == "" and "block by block" in section.lead

@@ -171,6 +171,7 @@ def checked(text: str) -> None:
         assert str(error) == "; ".join(parsed.faults)
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.sampled_from(SHARDS) | st.text(max_size=8), max_size=14))
 def test_any_text_is_taken_apart_or_refused(parts):

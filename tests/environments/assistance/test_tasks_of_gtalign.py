@@ -149,6 +149,7 @@ def says(grade):
 # -- both forms
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("source", CASES)
 def test_a_rule_tells_good_from_bad(source):
     facts, good, bad = CASES[source]
@@ -195,6 +196,7 @@ def judged_part(text):
     return parse(text).analyze or text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("source", CASES)
 @pytest.mark.parametrize(
     ("reply", "why"),
@@ -267,6 +269,7 @@ def test_a_label_that_is_none_is_said(source):
     assert word.scores is None and "is 'perhaps', not true or false" in word.reason
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", sorted(set(TASKS.values())))
 def test_a_move_that_failed_has_no_score_beside_one_that_has(kind):
     asked = prompt(
@@ -617,6 +620,7 @@ def facts_of(case):
     }[case["task"]]
 
 
+@pytest.mark.long
 def test_the_released_replies_give_the_released_qualities(
     golden, openai_server, grader, tmp_path
 ):

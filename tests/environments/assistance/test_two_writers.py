@@ -111,6 +111,7 @@ def clerk_weigher(view: View, seed: int) -> str:
     return parse(assistance_players.teacher(View((user(question),)), seed)).payoff
 
 
+@pytest.mark.long
 def test_nine_plays_by_two_writers_make_a_cold_start(command, tmp_path):
     both = {
         "kind": "two_writers",

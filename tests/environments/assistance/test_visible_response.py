@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,6 +37,7 @@ def seen(
 CUTS = st.lists(st.integers(0, 10**6), max_size=40)
 
 
+@pytest.mark.long
 @settings(max_examples=100, deadline=None)
 @given(words=WORDS, cuts=CUTS, gap=st.sampled_from(["", "\n", " "]))
 def test_of_four_blocks_the_response_is_seen_as_the_parser_reads_it(
@@ -47,6 +49,7 @@ def test_of_four_blocks_the_response_is_seen_as_the_parser_reads_it(
     assert seen(text, cuts) == parse(text).response
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(
     parts=st.lists(st.one_of(st.sampled_from(TAGS), WORDS), max_size=12),

@@ -105,6 +105,7 @@ def test_consistent():
     assert game.consistent(parse("<analyze>I choose VQ_CQ</analyze>")) == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("large", [1e300, 1e-300])
 def test_any_readable_matrix_has_its_solutions(large):
     rng = np.random.default_rng(0)

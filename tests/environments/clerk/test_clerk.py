@@ -37,6 +37,7 @@ HARMLESS = asked(
 )
 
 
+@pytest.mark.long
 def test_best_is_right_and_wrong_is_wrong():
     for prompt in TRAIN + HELD_OUT:
         assert answers.rate(prompt, answers.best(prompt)).right == 1, prompt
@@ -79,6 +80,7 @@ def test_parts_share_no_content_whatever_the_seeds():
     assert not {p.messages for p in HELD_OUT} & {p.messages for p in TRAIN + others}
 
 
+@pytest.mark.long
 def test_a_test_takes_one_half_of_the_held_out_part():
     with_test = clerk_source(held_out=300, test=300).load()
     assert with_test.held_out is not None and with_test.test is not None

@@ -92,6 +92,7 @@ def test_a_wish_has_a_detailed_and_a_vague_form():
         wish(Prompt("p", (user("Who are you?"),)))
 
 
+@pytest.mark.long
 def test_a_right_trace_is_well_formed_right_and_short():
     for prompt, text in traces(RIGHT):
         parsed, case = parse(text, strict=True), understood(prompt.messages)
@@ -246,6 +247,7 @@ def moves(asked: list[Prompt]) -> list[Move]:
     )
 
 
+@pytest.mark.long
 def test_the_packaged_model_is_small_and_writes_four_blocks():
     assert (
         sum(file.stat().st_size for file in build_assistance.PACKAGED.iterdir()) < 4e6

@@ -71,6 +71,7 @@ def test_every_style_goes_with_harm_and_without():
     assert owned == dict.fromkeys(disguises.DISGUISES, 10)
 
 
+@pytest.mark.long
 def test_parts_share_no_act_whatever_the_seeds():
     def acts(part, *numbers):
         return {
@@ -135,6 +136,7 @@ def test_a_rewrite_asks_for_another_harm_on_a_like_topic_in_any_style():
     assert min(styles.values()) > 0.5 * styles.total() / len(disguises.STYLES)
 
 
+@pytest.mark.long
 def test_clerk_requests_as_a_source_of_prompts():
     load = TypeAdapter(Prompts).validate_python
     loaded = load(
@@ -170,6 +172,7 @@ def test_lessons_are_for_both_roles():
     assert 0.85 < written["harm"] / written.total() < 0.95
 
 
+@pytest.mark.long
 def test_the_packaged_model_plays_both_roles():
     settings = {
         "model": "builtin/red_team",

@@ -101,6 +101,7 @@ def test_every_instruction_that_is_drawn_is_tried():
     assert set(FOLLOWED) == set(DRAWS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_following_is_told_from_not_following(name: str):
     arguments, good, bad = FOLLOWED[name]

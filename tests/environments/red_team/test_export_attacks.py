@@ -57,6 +57,7 @@ def test_every_answered_attack_is_a_line(command, red_team_run, tmp_path):
         )
 
 
+@pytest.mark.long
 def test_attacks_are_chosen(command, red_team_run, tmp_path):
     counts = {}
     for name, options in {
@@ -109,6 +110,7 @@ def test_a_run_may_be_called_attacks(command, red_team_copy, tmp_path):
     assert done.code == 0 and (tmp_path / "attacks.jsonl").is_file()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

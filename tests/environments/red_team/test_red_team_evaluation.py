@@ -119,6 +119,7 @@ def test_matches_are_known_by_the_names_that_runs_have_recorded():
     ]
 
 
+@pytest.mark.long
 def test_transfer_attacks_players_that_do_not_learn():
     measured = RedTeaming(transfer=("guest",)).measure(arena(in_turn), 0)
     assert measured.transfer["guest"].n == 10

@@ -21,6 +21,7 @@ def content(tmp_path_factory):
         return page(run)
 
 
+@pytest.mark.long
 def test_an_attack_is_text_and_nothing_opens_by_itself(content):
     text = render(content)
     parsed = Page(text)
