@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from small import settings
+from small import SMALL, settings
 
 import equipoise
 from equipoise.environments.matrix.game import KNOWN
@@ -102,6 +102,21 @@ def test_a_language_model_learns_against_a_frozen_defender(
         assert [b.player for b in exploiter.ledger.players()] == [
             PlayerId("exploiter", 1)
         ]
+
+
+@pytest.mark.slow
+def test_in_one_league_the_two_meet_on_every_prompt(command):
+    """It begins from another generation of the run, and learns by the run's own loss."""
+    assert command("run", "quickstart", *SMALL, "--out", "clerk").code == 0
+    begun = ("--start", "policy@1")
+    done = command("best-response", "clerk@policy@0", *begun, *SMALL, "--json")
+    assert done.code == 0, done.err
+    facts = done.facts
+    assert facts["role"] == "" and facts["start"] == "policy@1"
+    assert facts["league"]["by"] == "policy@1"
+    assert -1 <= facts["gets"]["mean"] <= 1 and facts["gets"]["low"] is not None
+    # 12 prompts, five answers each, of which the exploiter gives three or two
+    assert facts["budget"]["updates"] == 1 and 24 <= facts["budget"]["samples"] <= 36
 
 
 @pytest.mark.long
