@@ -287,6 +287,7 @@ def length(prompt, text):
     return float(len(text))
 
 
+@pytest.mark.long
 def test_the_report_shows_what_people_said_and_hides_nothing_in_it(voted):
     with RunDirectory.read(voted) as run:
         sections = {section.name: section for section in page(run).sections}

@@ -55,6 +55,7 @@ def test_a_run_under_way_is_seen_from_its_records(finite):
     assert seen.seconds == 8.0 and seen.seconds_left == pytest.approx(3 * 4 - 4)
 
 
+@pytest.mark.long
 def test_it_is_read_again_only_when_something_was_recorded(tmp_path):
     run = people_run.write(tmp_path / "run", prompts=1)
     watched = Watched(run)
@@ -71,6 +72,7 @@ def test_it_is_read_again_only_when_something_was_recorded(tmp_path):
     assert not watched.is_running() and watched.live().records["matches"] == 9
 
 
+@pytest.mark.long
 def test_watching_writes_nothing(tmp_path):
     run = people_run.write(tmp_path / "run", prompts=1)
     kept = {path: path.read_bytes() for path in run.iterdir() if path.is_file()}
@@ -81,6 +83,7 @@ def test_watching_writes_nothing(tmp_path):
     assert after == kept
 
 
+@pytest.mark.long
 def test_runs_are_shown_side_by_side_to_those_with_the_token(
     tmp_path, finite, serving_app
 ):
