@@ -351,7 +351,9 @@ def test_a_function_as_judge():
         "kind": 1.0,
         "true": 1.0,
     }
-    assert said(judge, "", say=float("nan")) == f"{__name__}:parity returned nan"
+    for number in ("nan", "inf", "-inf"):
+        reason = f"{__name__}:parity returned {number}"
+        assert said(judge, "", say=float(number)) == reason
     assert (
         said(judge, "", **{"raise": 1})
         == f"{__name__}:parity raised RuntimeError: out of order"

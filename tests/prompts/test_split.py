@@ -88,6 +88,13 @@ def test_an_own_held_out_part_is_kept_apart_by_content():
     assert len(result.held_out) == 2 and result.dropped == {"in_held_out": 2}
 
 
+def test_every_turn_has_an_order_of_its_own():
+    asked = {"generations": 3, "per_generation": 20, "held_out": 0, "seed": 0}
+    parts = split(PromptSource(numbered(20)), reuse=True, **asked).parts
+    orders = {tuple(prompt.id for prompt in part) for part in parts}
+    assert len(orders) == 3 and len({frozenset(order) for order in orders}) == 1
+
+
 def test_reuse_plays_every_prompt_before_any_again():
     pool = numbered(10)
     result = split(

@@ -229,6 +229,7 @@ def test_lines_of_a_stage_are_written_once_with_it(ledger):
         ledger.finish(stage, 0, "learn", {}, 0.0)
     ledger.log("0/learn", {"loss": 1.0})
     ledger.finish("1/learn", 1, "learn", {}, 0.0)
+    ledger.finish("0/learn", 0, "learn", {}, 0.0)
     assert ledger.metrics() == [("0/learn", {"loss": 2.0})]
     assert [s.key for s in ledger.stages()] == [
         *("0/learn", "0/later", "0/early", "1/learn"),
