@@ -5,7 +5,7 @@ generations looks like.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -270,6 +270,12 @@ class Evaluation(Component):
         so; judges: those that teach; tests: whether a player is to be chosen and tested
         once at the end.
         """
+
+    def faults(self, game: Game) -> Iterator[str]:
+        """What keeps it from measuring this game here, one message each; asked before a
+        run begins, when the game has been checked.
+        """
+        return iter(())
 
     def due(self, t: int, generations: int) -> bool:
         """Whether generation t of so many is measured."""

@@ -89,6 +89,8 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
     for place, player in players_in(config.model_copy(), ""):
         for fault in player.faults():
             yield f"{place}: {fault}"
+    for fault in config.evaluate.faults(config.game):
+        yield f"evaluate: {fault}"
     pool = [PlayerId(name) for name in config.players]
     context = JudgeContext(config.game, 0, pool, {}, Resources(), _nobody_plays)
     for place, judge in {

@@ -54,8 +54,8 @@ class GameLeague(Evaluation):
         judges: Sequence[Judge],
         tests: bool,
     ) -> None:
-        """Raises ConfigError for a game without opponents, for a schedule that gives
-        seats to different players, and where a last test is asked for.
+        """Raises ConfigError for a game without opponents, and for a schedule that
+        gives seats to different players.
         """
         if not isinstance(game, TextGame) or game.players < 2:
             raise ConfigError(
@@ -67,8 +67,10 @@ class GameLeague(Evaluation):
                 "evaluate: 'game_league' seats everybody everywhere, and the schedule "
                 "gives the seats to different players"
             )
-        if tests:
-            raise ConfigError("prompts.test: 'game_league' tests nobody; set it to 0")
+
+    def solves(self, game: Game) -> bool:
+        """Its pay-off table has an equilibrium."""
+        return True
 
     def planned(self, run_plan: EvaluationPlan) -> Workload:
         """Every two of the league, in all seatings."""
