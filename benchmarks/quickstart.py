@@ -5,7 +5,7 @@ need only sharpen it. So the untrained start and the trained end answer the held
 questions greedily, too, and what is learned is the difference of these.
 
     python -m benchmarks.quickstart [--seeds 0 1 2] [--model FOLDER]
-        [--json benchmarks/results/quickstart.json]
+        [--out DIR] [--json benchmarks/results/quickstart.json]
 """
 
 from __future__ import annotations
@@ -33,10 +33,13 @@ Row = Mapping[str, float]
 def one_seed(seed: int, model: str, place: Path) -> dict[str, Row]:
     """ "all" and each kind of question -> the share of right answers by column."""
     folder = place / f"seed-{seed}"
-    settings = {"seed": seed, "policy.model": model, "evaluate.sets": {}}
-    played = equipoise.run("quickstart", settings, folder, progress=False)
-    last = played.config.generations
-    once = {"game.samples": 1, "evaluate.samples": 1, "evaluate.sets": {}}
+    settings = {"seed": seed, **({"policy.model": model} if model else {})}
+    if not (folder / "report.html").exists():
+        equipoise.run("quickstart", settings, folder, progress=False, overwrite=True)
+    with RunDirectory.read(folder) as run:
+        last = run.config.generations
+        kinds = {p.id: p.facts["kind"] for p in run.ledger.prompts("held_out")}
+    once = {"game.samples": 2, "evaluate.samples": 1, "evaluate.sets": {}}
     scores = {
         "start": held_out_scores(folder, "policy"),
         "end": held_out_scores(folder, "policy", last),
@@ -44,8 +47,6 @@ def one_seed(seed: int, model: str, place: Path) -> dict[str, Row]:
     for which in ("start", "end"):
         greedy = decoded(folder, which, place / f"{which}-{seed}", settings=once)
         scores[f"{which}, greedy"] = held_out_scores(greedy, "policy")
-    with RunDirectory.read(folder) as run:
-        kinds = {p.id: p.facts["kind"] for p in run.ledger.prompts("held_out")}
     rows: dict[str, Row] = {}
     for name in ("all", *world.KINDS):
         rows[name] = {
@@ -82,21 +83,28 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--model", default="builtin", help="the start")
+    parser.add_argument(
+        "--model", default="", help="the start; the recipe's by default"
+    )
+    parser.add_argument(
+        "--out", type=Path, help="keep the runs here; those that are here are only read"
+    )
     parser.add_argument("--json", type=Path, help="write every seed's figures here")
     o = parser.parse_args()
     console = Console(width=max(160, Console().width))
     by_seed: dict[str, Mapping[str, Row]] = {}
-    with tempfile.TemporaryDirectory(prefix="quickstart-") as place:
+    with tempfile.TemporaryDirectory(prefix="quickstart-") as spare:
+        place = (o.out or Path(spare)).resolve()
+        place.mkdir(parents=True, exist_ok=True)
         for seed in o.seeds:
-            by_seed[str(seed)] = one_seed(seed, o.model, Path(place))
+            by_seed[str(seed)] = one_seed(seed, o.model, place)
             cells = "  ".join(
                 f"{column} {value:.1%}"
                 for column, value in by_seed[str(seed)]["all"].items()
             )
             console.print(f"seed {seed}  {cells}", highlight=False)
             if o.json:
-                write_results(o.json, by_seed, seeds=o.seeds, model=o.model)
+                write_results(o.json, by_seed, seeds=o.seeds, model=Path(o.model).name)
     console.print(table(by_seed))
 
 

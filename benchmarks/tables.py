@@ -223,6 +223,35 @@ MADE: dict[str, Callable[[Results], Row]] = {
 }
 
 
+# Row -> the recipe whose start `benchmarks.starts` decodes, without any training.
+STARTS = {
+    "pool": "sparta_clerks",
+    "red_team": "gpo_clerks",
+    "assistance": "gtalign_clerks",
+}
+
+
+def untrained(name: str) -> str:
+    """What the untrained start of a row answers greedily; "" where it was not measured."""
+    file = RESULTS / "starts.json"
+    if name not in STARTS or not file.is_file():
+        return ""
+    results = json.loads(file.read_text())
+    ways = results["figures"].get(STARTS[name], {})
+    texts = []
+    for way, figures in ways.items():
+        values = ", ".join(f"{what} {shown(what, v)}" for what, v in figures.items())
+        texts.append(f"{way}: {values}")
+    if not texts:
+        return ""
+    return f"; the untrained start ({results['date']}), {'; '.join(texts)}"
+
+
+def shown(what: str, value: float) -> str:
+    """Welfare is no share."""
+    return f"{value:.3f}" if what == "welfare" else percent(value)
+
+
 def all_rows() -> list[Row]:
     """Every claim in the order of `earlier.json`.
 
@@ -234,7 +263,7 @@ def all_rows() -> list[Row]:
         name = told.pop("name")
         file = RESULTS / f"{name}.json"
         if not file.is_file():
-            rows.append(Row(**told))
+            rows.append(Row(**told | {"control": told["control"] + untrained(name)}))
         elif name in MADE:
             rows.append(MADE[name](json.loads(file.read_text())))
         else:

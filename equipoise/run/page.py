@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 
 from equipoise.evaluate.benchmarks.section import (
+    benchmark_changes,
     benchmark_headlines,
     benchmarks_section,
 )
@@ -122,7 +123,8 @@ def changes(run: RunDirectory) -> list[Change]:
     measured = history(run)
     if len(measured.measurements) < 2:
         return []
-    return list(measures_type(run).changes(measured))
+    of_sets = benchmark_changes(list(against_start(run.ledger)))
+    return [*measures_type(run).changes(measured), *of_sets]
 
 
 def _subtitle(run: RunDirectory, measured: History[Measures]) -> str:

@@ -5,7 +5,7 @@ differences from the start, and every metric.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from equipoise.evaluate.benchmarks.records import AgainstStart, BenchmarkResult, unit_of
 from equipoise.evaluate.benchmarks.sweeps import sweeps, varied
@@ -13,7 +13,7 @@ from equipoise.evaluate.measures import Estimate
 from equipoise.payoffs.intervals import Interval
 from equipoise.ratings.base import Rating
 from equipoise.report.curves import curve_figure, lines_figure
-from equipoise.report.elements import Curve, Headline
+from equipoise.report.elements import Change, Curve, Headline
 from equipoise.report.figures import dots
 from equipoise.report.section import Figure, Section, Table
 from equipoise.types import PlayerId
@@ -54,11 +54,7 @@ def _sweep_blocks(results: Sequence[AgainstStart]) -> Iterator[Table | Figure]:
 
 def benchmark_headlines(results: Sequence[AgainstStart]) -> Iterator[Headline]:
     """The newest player of each set, and its difference from the start."""
-    newest: dict[Measured, AgainstStart] = {}
-    for row in results:
-        if not varied(row.result):
-            newest[measured(row.result)] = row
-    for result, start, differences in newest.values():
+    for result, start, differences in _newest(results):
         note = f"{result.n:,} items"
         if start is not None and result.headline in differences:
             difference = difference_text(
@@ -70,6 +66,28 @@ def benchmark_headlines(results: Sequence[AgainstStart]) -> Iterator[Headline]:
             estimate_text(result.score, result.unit(result.headline)),
             note,
         )
+
+
+def benchmark_changes(results: Sequence[AgainstStart]) -> Iterator[Change]:
+    """Each set's headline at the start and of the newest player, where both are known."""
+    for result, start, _ in _newest(results):
+        if start is not None:
+            yield Change(
+                result.name,
+                start.score.interval,
+                result.score.interval,
+                result.unit(result.headline),
+                result.headline not in result.lower_is_better,
+            )
+
+
+def _newest(results: Sequence[AgainstStart]) -> Iterable[AgainstStart]:
+    """The newest result of each set, sweeps aside."""
+    newest: dict[Measured, AgainstStart] = {}
+    for row in results:
+        if not varied(row.result):
+            newest[measured(row.result)] = row
+    return newest.values()
 
 
 def measured(result: BenchmarkResult) -> Measured:
