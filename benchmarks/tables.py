@@ -63,7 +63,8 @@ def quickstart(results: Results) -> Row:
     by_seed = list(results["figures"].values())
 
     def mean(column: str, kind: str = "all") -> str:
-        return bounded([seed[kind][column] for seed in by_seed]).percent()
+        interval = bounded([seed[kind][column] for seed in by_seed])
+        return percent(interval.mean) if len(by_seed) == 1 else interval.percent()
 
     def gain(ending: str, kind: str = "all") -> str:
         columns = [
@@ -72,11 +73,12 @@ def quickstart(results: Results) -> Row:
         return points(columns[0], columns[1])
 
     return Row(
-        f"the quickstart: a tiny clerk plays its own past, three generations, "
+        "the quickstart: a tiny clerk plays its own past, three generations, "
         f"{seeds_text(results)}",
         f"right answers {mean('start')} → {mean('end')}, sampled at temperature 1",
         f"greedily {mean('start, greedy')} → {mean('end, greedy')}, "
-        f"{gain(', greedy')}; of sums {gain(', greedy', 'sum')}",
+        f"{gain(', greedy')}: sums {gain(', greedy', 'sum')}, harmful questions "
+        f"{gain(', greedy', 'harmful')}",
         "python -m benchmarks.quickstart",
         results["date"],
     )
