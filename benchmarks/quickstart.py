@@ -39,7 +39,7 @@ def one_seed(seed: int, model: str, place: Path) -> dict[str, Row]:
     with RunDirectory.read(folder) as run:
         last = run.config.generations
         kinds = {p.id: p.facts["kind"] for p in run.ledger.prompts("held_out")}
-    once = {"game.samples": 2, "evaluate.samples": 1, "evaluate.sets": {}}
+    once = {"game.samples": 2, "evaluate.samples": 1, "evaluate.sets": None}
     scores = {
         "start": held_out_scores(folder, "policy"),
         "end": held_out_scores(folder, "policy", last),

@@ -23,7 +23,7 @@ SMALL = settings(
     prompts__per_generation=12,
     prompts__held_out=8,
     evaluate__samples=2,
-    evaluate__sets={},
+    evaluate__sets="null",
     learner__epochs=0.5,
 )  # a language-model run of a few seconds
 RED_TEAM_RUN = settings(

@@ -7,10 +7,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from equipoise.component import Component
 from equipoise.evaluate.benchmarks.base import Benchmark
@@ -233,7 +233,8 @@ class Evaluation(Component):
     sets: dict[str, Benchmark] = Field(
         default_factory=dict,
         description="name -> a set of other data that every measured generation is asked as "
-        "well, such as {kind: gsm8k, limit: 200}",
+        "well, such as {kind: gsm8k, limit: 200}; a null takes away what the recipe "
+        "below has",
     )
     select_by: str | None = Field(
         None,
@@ -246,6 +247,13 @@ class Evaluation(Component):
     """The record that `measure` returns, in whatever game."""
     plays: ClassVar[bool] = False
     """Whether it plays held-out prompts, so that there must be some."""
+
+    @field_validator("sets", mode="before")
+    @classmethod
+    def _without_nulls(cls, sets: Any) -> Any:
+        if not isinstance(sets, Mapping):
+            return {} if sets is None else sets
+        return {name: given for name, given in sets.items() if given is not None}
 
     def meets_the_past(self, game: Game) -> bool:
         """Whether it lets past generations play anew, so that their weights have to stay."""

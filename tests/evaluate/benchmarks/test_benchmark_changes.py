@@ -3,6 +3,7 @@
 from equipoise.evaluate.benchmarks.records import AgainstStart, BenchmarkResult
 from equipoise.evaluate.benchmarks.section import benchmark_changes
 from equipoise.evaluate.measures import Estimate
+from equipoise.run import recipes
 
 
 def result(player: str, mean: float, **more) -> BenchmarkResult:
@@ -44,3 +45,9 @@ def test_a_set_of_which_less_is_better_says_so():
     )
     (change,) = benchmark_changes([AgainstStart(end, start, {})])
     assert not change.higher_is_better
+
+
+def test_a_null_takes_a_recipes_set_away():
+    for override in ("evaluate.sets.greedy=null", "evaluate.sets=null"):
+        assert not recipes.load("quickstart", [override]).evaluate.sets
+    assert list(recipes.load("quickstart").evaluate.sets) == ["greedy"]
