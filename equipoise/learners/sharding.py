@@ -13,6 +13,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from equipoise.errors import ConfigError
 from equipoise.learners.launch import Launch
 
 
@@ -40,6 +41,12 @@ class Sharding:
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import FSDPModule, fully_shard
 
+        if not hasattr(FSDPModule, "set_force_sum_reduction_for_comms"):
+            raise ConfigError(
+                f"learner.launch: to divide the weights of a policy gradient (fsdp2) "
+                f"needs a newer torch than {torch.__version__}; "
+                "`pip install -U torch`"
+            )
         mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
         for layer in model.modules():
             if isinstance(layer, GradientCheckpointingLayer):
