@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import cyclic_preferences, tables
 from benchmarks.comparing import bounded, holm, paired
-from benchmarks.controls import decoded, held_out_scores
+from benchmarks.controls import Decoded, decoded, held_out_scores
 from equipoise.payoffs.intervals import over_seeds
 from equipoise.players.local import Local
 from equipoise.run.directory import RunDirectory
@@ -97,7 +97,12 @@ def test_a_member_is_marked_by_what_is_shown_after_the_correction():
 @pytest.mark.long
 def test_a_finished_runs_players_are_decoded_greedily(adapter_run, tmp_path):
     newest = adapter_run.resolve() / "players" / "policy" / "1"
-    for which, adapter in (("start", None), ("end", str(newest)), ("base", None)):
+    adapters: dict[Decoded, str | None] = {
+        "start": None,
+        "end": str(newest),
+        "base": None,
+    }
+    for which, adapter in adapters.items():
         again = decoded(
             adapter_run, which, tmp_path / which, settings={"evaluate.samples": 2}
         )
