@@ -251,9 +251,12 @@ def agreement(folder: Path, name: str, o: argparse.Namespace) -> dict[str, Any]:
 
 
 def _is_drawn(item: Item) -> bool:
-    """Whether an instruction counts a mark that is no letter, such as "!": IFEval's
-    published checker, and lm-eval's, then count a letter drawn at random.
+    """Whether the published checker, and lm-eval's, draw for an instruction: one that
+    counts a mark that is no letter, such as "!", counts a letter drawn at random
+    instead, and a language is guessed by langdetect, without a seed.
     """
+    if "language:response_language" in item.prompt.facts.get("instruction_id_list", ()):
+        return True
     marks = [given.get("letter") for given in item.prompt.facts.get("kwargs", ())]
     return any(mark and not mark.isalpha() for mark in marks)
 
