@@ -29,6 +29,7 @@ def test_a_row_of_raw_results_says_when_and_how_they_were_made():
         file = tables.RESULTS / f"{name}.json"
         if file.is_file():
             results = json.loads(file.read_text())
+            results = results.get("provenance", results)
             assert {"commit", "command", "date", "machine"} <= results.keys()
             assert f"benchmarks.{name}" in results["command"]
 

@@ -40,7 +40,7 @@ def test_a_beat_that_stops_ends_the_wait_and_one_that_goes_on_does_not(tmp_path)
     beat = tmp_path / "beat"
     ended = threading.Event()
     waiting = threading.Thread(
-        target=lambda: (wait_for_silence(beat, 0.5), ended.set())
+        target=lambda: (wait_for_silence(beat, 2.0), ended.set())
     )
     waiting.start()
     for n in range(10):

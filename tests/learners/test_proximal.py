@@ -16,6 +16,7 @@ from equipoise.games.answers import Answers
 from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
 from equipoise.learners.batch_files import read, write
 from equipoise.learners.proximal import Proximal
+from equipoise.models.resources import Resources
 from equipoise.players.scripted import Scripted
 from equipoise.players.tabular import Tabular, log_softmax, read_policy, write_policy
 from equipoise.solvers.base import Profile
@@ -135,7 +136,7 @@ def test_a_batch_with_other_players_can_be_sent_to_other_processes(tmp_path):
     now = training_batch(tmp_path, other_weights=weights)
     learner = Proximal(rounds=9, entropy=True)
     write(tmp_path, learner, now)
-    learner_again, again = read(tmp_path, lambda line: None)
+    learner_again, again = read(tmp_path, lambda line: None, Resources())
     assert learner_again == learner and again.other_players == now.other_players
     again_home = tmp_path / "again"
     again_home.mkdir()

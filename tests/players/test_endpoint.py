@@ -186,13 +186,13 @@ def test_no_more_than_concurrency_at_once(openai_server, opened):
         Drop(),
         Raw(),
         Raw(b"<html>", "text/html"),
-        Say(after=0.3),
+        Say(after=1.5),
     ],
     ids=repr,
 )
 def test_what_may_pass_is_asked_again(openai_server, opened, step):
     openai_server.script(step, step, "at last")
-    timeout = 0.1 if isinstance(step, Say) else 60
+    timeout = 0.5 if isinstance(step, Say) else 60
     assert opened(timeout=timeout).act(views("a"), [1])[0].text == "at last"
     assert len(openai_server.requests) == 3
     assert openai_server.bodies()[0] == openai_server.bodies()[2]
@@ -215,7 +215,7 @@ def test_what_may_pass_is_asked_again(openai_server, opened, step):
             1,
         ),
         (Drop(), "tiny: .*", 3),
-        (Say(after=0.3), "tiny: no answer within 0.1 s", 3),
+        (Say(after=1.5), "tiny: no answer within 0.5 s", 3),
         (
             Raw(b'{"choices": []}'),
             "tiny: not a chat completion .no choice with a message.: ..choices.: ...",
@@ -233,7 +233,7 @@ def test_a_row_that_fails_for_good_is_an_error_move_and_spares_the_others(
     openai_server, opened, step, words, requests
 ):
     openai_server.answer = lambda body: step if echo(body) == "bad" else "good"
-    timeout = 0.1 if isinstance(step, Say) else 60
+    timeout = 0.5 if isinstance(step, Say) else 60
     bad, good = opened(retries=2, timeout=timeout).act(views("bad", "fine"), [1, 2])
     assert (bad.text, bad.finish, good.text) == ("", "error", "good")
     assert re.fullmatch(words, bad.error)
