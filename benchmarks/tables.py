@@ -114,7 +114,8 @@ def cyclic_preferences(results: Results) -> Row:
         f"duality gap of the average policy where preferences cycle, {games} games of "
         f"each size, {updates} exact updates",
         "; ".join(by_size),
-        "; ".join(against),
+        "; ".join(against)
+        + ". These intervals are not corrected for the number of comparisons",
         "python -m benchmarks.cyclic_preferences",
         results["date"],
     )
