@@ -12,8 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from equipoise import seeds
 from equipoise.errors import DataError
+from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.learners.base import Learner
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
@@ -92,6 +95,7 @@ def costs(
     that cost the same are one entry.
     """
     prompts, notes = _prompts(config.prompts, config.seed)
+    prompts = [_asked_first(prompt, config.game) for prompt in prompts]
     estimates: list[CostEstimate] = []
     cut: dict[str, str] = {}
     tried: dict[str, CostEstimate] = {}
@@ -174,6 +178,17 @@ def prompt_tokens(player: Local, prompts: Sequence[Prompt]) -> float:
         except NoRoom:
             lengths.append(encoding.max_length)
     return sum(lengths) / len(lengths) if lengths else ASSUMED
+
+
+def _asked_first(prompt: Prompt, game: Game) -> Prompt:
+    """The prompt; for one without a text, such as a deal of cards, what the game asks
+    first in its place.
+    """
+    if prompt.messages:
+        return prompt
+    ask = next(game.referee(prompt))
+    first = ask[0] if isinstance(ask, list) else ask
+    return msgspec.structs.replace(prompt, messages=first.view.messages)
 
 
 def _prompts(source: Prompts, seed: int) -> tuple[list[Prompt], tuple[str, ...]]:

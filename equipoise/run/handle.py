@@ -49,7 +49,7 @@ class Exported:
     address: str
 
 
-Part = Literal["train", "held_out", "test"]
+Part = Literal["train", "held_out", "test", "benchmark", "people"]
 Given = Any  # a set: a name, a file, YAML, a mapping, a `Benchmark`
 PARTS = get_args(Part)
 

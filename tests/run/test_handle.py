@@ -14,7 +14,7 @@ from equipoise.errors import ConfigError, RunError, Stopped
 from equipoise.judges.pointwise import Pointwise
 from equipoise.run import playing, recipes, tables
 from equipoise.run.directory import RunDirectory
-from equipoise.run.handle import Run
+from equipoise.run.handle import PARTS, Run
 
 SMALL = {
     "generations": 1,
@@ -142,7 +142,7 @@ def test_the_frames_agree_with_each_other_and_with_what_was_measured(run):
         dict(zip(measures.player, measures.score, strict=True))
     )
     matches = run.matches()
-    assert set(matches.split) == {"train", "held_out"}
+    assert set(matches.split) == {"train", "held_out", "benchmark"}
     both = matches.merge(judgements, on=["match", "seat"])
     assert len(both) == len(judgements) == len(run.matches("held_out"))
     assert (both.answer_x == both.answer_y).all()
@@ -197,9 +197,8 @@ def test_reading_runs_no_code_of_the_configuration(run, tmp_path):
     )
     opened = equipoise.open_run(foreign)
     assert "policy@1 scores" in repr(opened)
-    assert len(opened.judgements()) == len(run.judgements("train")) + len(
-        opened.judgements("held_out")
-    )
+    count = sum(len(run.judgements(part)) for part in PARTS)
+    assert len(opened.judgements()) == count
     assert opened.config.judge.kind == "not_here:Judge"  # a stand-in
     assert opened.status()["finished"]
     with pytest.raises(ConfigError, match="cannot import 'not_here:Judge'"):
