@@ -73,7 +73,8 @@ $(RUNS): pyproject.toml constraints.txt
 	touch $@
 
 $(TESTS): $(RUNS)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,endpoints,serve,trackers,gguf,instructions,benchmarks,games,docs,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,endpoints,serve,trackers,gguf,instructions,benchmarks,docs,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt open_spiel textarena chess ml_collections absl-py  # with its dependencies, pip looks for minutes
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[reasoning]' 2>/dev/null || \
 		echo "reasoning-gym builds a part of itself and found no C compiler: its tests are skipped"
 	touch $@
