@@ -4,8 +4,11 @@ import ast
 import re
 import sys
 import tomllib
-from importlib.metadata import packages_distributions
+from importlib.metadata import distributions, packages_distributions
 from pathlib import Path
+
+import pytest
+from packaging.specifiers import SpecifierSet
 
 TESTS = Path(__file__).parent
 PROJECT = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())["project"]
@@ -38,6 +41,7 @@ def imported(path: Path) -> set[str]:
     return names
 
 
+@pytest.mark.long
 def test_what_the_tests_import_is_declared():
     files = sorted(TESTS.rglob("*.py"))
     own = OWN | {path.stem for path in files} | {path.parent.name for path in files}
@@ -50,3 +54,17 @@ def test_what_the_tests_import_is_declared():
         if not {canonical(p) for p in packages.get(name, [name])} & declared()
     }
     assert not missing, sorted(missing)
+
+
+def test_every_pin_admits_the_oldest_python_that_is_promised():
+    """One pin that does not sends pip on a search without end, on that Python only."""
+    pins = TESTS.parent / "constraints.txt"
+    pinned = {canonical(line.split("==")[0]) for line in pins.open() if "==" in line}
+    oldest = PROJECT["requires-python"].removeprefix(">=") + ".0"
+    needs = {
+        f"{package.name} {package.version}: {wanted}"
+        for package in distributions()
+        if (wanted := package.metadata["Requires-Python"])
+        if canonical(package.name) in pinned and oldest not in SpecifierSet(wanted)
+    }
+    assert not needs, sorted(needs)

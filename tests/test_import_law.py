@@ -7,6 +7,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).resolve().parents[1] / "equipoise"
 FOUNDATION = {
     "types",
@@ -105,6 +107,7 @@ def allowed(source: str, target: str) -> bool:
     return other in NUMBERS or ORDER.index(other) < ORDER.index(room)
 
 
+@pytest.mark.long
 def test_a_room_imports_only_earlier_rooms():
     wrong = {
         module(path): upward
@@ -185,6 +188,7 @@ LIGHT = ("equipoise", "equipoise.cli", "equipoise.run.config", "equipoise.run.st
 HEAVY = ("torch", "transformers", "datasets", "scipy.stats")
 
 
+@pytest.mark.long
 def test_importing_loads_nothing_heavy():
     code = (
         "import importlib, sys\n"

@@ -5,6 +5,8 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).resolve().parents[1] / "equipoise"
 EMPTY = {"found", "said", "told", "word", "words", "heard", "asked", "one", "who"}
 MOST_EMPTY = 50
@@ -33,6 +35,7 @@ def bound(node: ast.AST) -> str | None:
     return node.arg if isinstance(node, ast.arg) else None
 
 
+@pytest.mark.long
 def test_few_names_are_empty():
     counts = Counter(
         name
@@ -59,6 +62,7 @@ def test_files_are_short():
     assert not long
 
 
+@pytest.mark.long
 def test_functions_are_short():
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     long = {

@@ -90,6 +90,7 @@ def test_an_unread_setting_in_a_file_is_named_with_the_file(command, tmp_path):
     )
 
 
+@pytest.mark.long
 def test_recipes_and_runs_that_are_not_there(command):
     assert "did you mean 'quickstart'?" in command("run", "quickstrat").err
     assert command("run", "absent.yaml").code == 2

@@ -50,6 +50,7 @@ def moments(*quick, slow=()):
     return [*quick, *(pytest.param(t, marks=pytest.mark.slow) for t in slow)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("delay", moments(0.2, slow=[0, 0.1, 0.5, 0.8, 1.5, 3, 5, 8]))
 def test_once_during_the_start(tmp_path, delay):
     process = start("run", *RUNS["a language model"], "--out", "run", cwd=tmp_path)

@@ -94,6 +94,7 @@ def test_a_plan_reads_the_prompts(command):
     assert done.code == 2 and "none.jsonl: no such file" in done.err
 
 
+@pytest.mark.long
 def test_answers_are_counted_no_longer_than_the_context(command):
     tiny = settings(policy__max_new_tokens=4000)
     done = command("plan", "quickstart", *QUICK, *tiny, "--json")

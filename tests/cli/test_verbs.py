@@ -119,11 +119,13 @@ def test_only_runs_are_overwritten(command, tmp_path):
     assert (tmp_path / "precious" / "thesis.tex").exists()
 
 
+@pytest.mark.long
 def test_doctor_finds_the_parts(command):
     found = {check["check"]: check for check in command("doctor", "--json").facts}
     assert found["ledger"]["ok"] and found["built-in model"]["ok"], found
 
 
+@pytest.mark.long
 def test_help_of_every_verb(command):
     from equipoise.cli import VERBS
     from equipoise.component import added
@@ -147,6 +149,7 @@ def test_every_help_text_is_shown_whole():
     assert not [text for text in helps if "[" in text]
 
 
+@pytest.mark.long
 def test_the_command_is_installed():
     done = subprocess.run(
         [sys.executable, "-m", "equipoise", "recipes"],

@@ -83,6 +83,7 @@ def test_one_league_grows_to_the_equilibrium():
     assert "exploitability of the mixture" in labels
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("solver", ["projected_replicator", "alpha_rank"])
 def test_roles_of_a_general_sum_game_have_leagues_of_their_own(solver):
     arena = League(

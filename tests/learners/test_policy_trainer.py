@@ -194,6 +194,7 @@ def test_an_update_raises_the_better_paid_moves(make, settings):
     policy_trainer.assert_agreement(policy_trainer.actor)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "settings",
     [

@@ -402,6 +402,7 @@ def test_what_cannot_be_learned_from_is_said(training_batch):
         learner().learn(replace(now, opponent_chosen_KB=now.opponent_chosen_KB[:, :3]))
 
 
+@pytest.mark.long
 def test_a_full_disk_is_said(training_batch, monkeypatch):
     from equipoise.learners.answer_trainer import AnswerTrainer
 

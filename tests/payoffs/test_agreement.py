@@ -42,6 +42,7 @@ def test_two_observers_and_two_values():
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("level", LEVELS)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())

@@ -34,6 +34,7 @@ def test_the_same_text_is_1_and_nothing_shared_is_0(unit):
     assert text_bleu("", "xyz", unit) == text_bleu("xyz", "", unit) == 0
 
 
+@pytest.mark.long
 @given(WORDS, WORDS)
 def test_over_words_it_is_what_repetition_is_measured_by(text, other):
     known = SelfBleu(orders=(4,))

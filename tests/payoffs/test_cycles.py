@@ -60,6 +60,7 @@ def test_cyclic_triples_by_enumeration():
     )
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(payoffs)
 def test_the_ratings_are_the_least_squares_ones(payoff_NN):

@@ -46,6 +46,7 @@ def test_the_published_package_gives_the_same(name: str, form: str):
     assert weights == pytest.approx(wanted, abs=1e-6)
 
 
+@pytest.mark.long
 def test_what_length_bought_is_taken_back():
     data = case("long winded")  # the model is worse than the baseline, but longer
     result = ours(data, "noreg")

@@ -745,6 +745,7 @@ def test_without_the_client_the_command_says_how_to_get_it(player, monkeypatch, 
     )
 
 
+@pytest.mark.long
 def test_importing_the_configuration_loads_no_client():
     code = "import sys, equipoise.players.endpoint; sys.exit('openai' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

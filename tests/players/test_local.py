@@ -138,6 +138,7 @@ def test_many_adapters_share_one_base(model_folder, adapter_folder, family):
         )
 
 
+@pytest.mark.long
 def test_a_generation_of_full_weights_is_its_own_model(model_folder, tmp_path):
     folder, resources = model_folder("gemma3"), Resources()
     model = load_model(str(folder))

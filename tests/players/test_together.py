@@ -56,6 +56,7 @@ def test_adapters_in_one_batch_answer_as_they_do_alone(actors, monkeypatch):
     assert [actor.act(VIEWS, [1, 2, 3]) for actor in actors] == alone
 
 
+@pytest.mark.long
 def test_one_prompt_is_read_once_for_each_adapter(actors, monkeypatch):
     shapes = []
     forward = type(actors[0].adapted.base.model).forward

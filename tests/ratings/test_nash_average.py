@@ -61,6 +61,7 @@ def test_nobody_gains_and_nobody_outside_the_mixture_earns(players, whole):
         assert np.abs((payoff_NN @ mixture_N)[mixture_N > 1e-4]).max() < 1e-6
 
 
+@pytest.mark.long
 def test_entropy_is_as_large_as_another_optimiser_finds():
     found = 0
     for seed in range(12):
@@ -83,6 +84,7 @@ def test_entropy_is_as_large_as_another_optimiser_finds():
     assert found >= 8
 
 
+@pytest.mark.long
 def test_a_copy_of_a_player_changes_nobodys_rating():
     # mean win rates would put whoever beats the copied one first
     played = [
@@ -137,6 +139,7 @@ def test_a_pair_that_never_met_is_not_taken_for_a_tie():
         Ratings.build("nash_average").rate([Outcome("a", "b", 1), Outcome("b", "c", 1)])
 
 
+@pytest.mark.long
 def test_a_tie_is_a_game_that_nobody_won():
     """Two won, one lost and three tied: a pay-off of a sixth."""
     played = [Outcome("a", "b", value) for value in (1, 1, 0, 0.5, 0.5, 0.5)]
@@ -144,6 +147,7 @@ def test_a_tie_is_a_game_that_nobody_won():
     assert rated == pytest.approx({"a": 0.0, "b": -1 / 6})
 
 
+@pytest.mark.long
 def test_an_interval_holds_the_value_whatever_the_prior_draws():
     played = [Outcome("a", "b", 1.0)] * 10
     nash = Ratings.build({"kind": "nash_average", "prior": 1000.0})

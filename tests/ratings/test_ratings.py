@@ -77,6 +77,7 @@ def test_every_kind_is_listed():
     assert {*OF_OUTCOMES, "reputation"} == set(KINDS)
 
 
+@pytest.mark.long
 def test_a_transitive_population_is_put_in_order(rating):
     rated = rating.rate(simulated(np.arange(6) * 0.8, 3000, seed=0))
     assert [r.name for r in rated] == [f"p{i}" for i in reversed(range(6))]
@@ -88,6 +89,7 @@ def test_a_transitive_population_is_put_in_order(rating):
     assert all(r.low < r.value < r.high for r in rated)
 
 
+@pytest.mark.long
 def test_strengths_have_their_mean_and_unit(strength):
     rating, mean, unit = strength
     rated = rating.rate(simulated(np.arange(4) * 0.5, 2000, seed=0))
@@ -111,6 +113,7 @@ def test_the_interval_covers_the_truth(strength, games):
     assert np.mean(covered) >= 0.9
 
 
+@pytest.mark.long
 def test_names_order_and_sides_change_nothing(rating):
     played = simulated(np.array([0.0, 0.5, 1.5]), 400, seed=1, ties=0.2)
     renamed = {"p0": "z", "p1": "m", "p2": "a"}
@@ -133,11 +136,13 @@ def test_names_order_and_sides_change_nothing(rating):
         assert width == pytest.approx(second[new].high - second[new].low, rel=0.3)
 
 
+@pytest.mark.long
 def test_the_order_of_the_outcomes_and_a_repeated_call_change_nothing_at_all(rating):
     played = simulated(np.array([0.0, 0.5, 1.5]), 200, seed=2)
     assert rating.rate(played, seed=3) == rating.rate(played[::-1], seed=3)
 
 
+@pytest.mark.long
 def test_a_weight_is_that_many_outcomes(rating):
     one_by_one = (
         [Outcome("a", "b", 1)] * 7
@@ -152,6 +157,7 @@ def test_a_weight_is_that_many_outcomes(rating):
     assert rating.rate(one_by_one) == rating.rate(weighted)
 
 
+@pytest.mark.long
 def test_equals_have_equal_ratings(rating):
     mean, unit = STRENGTHS.get(rating.kind, (0, 1))
     ties = by_name(
@@ -312,6 +318,7 @@ def test_bradley_terry_maximises_its_posterior_and_reads_the_error_off_its_curva
         )
 
 
+@pytest.mark.long
 def test_bradley_terry_intervals_are_as_wide_as_evalicas_bootstrap():
     played = simulated(np.array([0.0, 0.4, 0.9]), 300, seed=7)
     drawn = evalica.bootstrap(
@@ -351,6 +358,7 @@ def test_bradley_terry_without_prior_says_when_no_finite_rating_exists(played):
         bradley_terry(prior=0).rate(played)
 
 
+@pytest.mark.long
 def test_elo_agrees_with_bradley_terry_within_its_jitter():
     played = simulated(np.arange(5) * 0.5, 4000, seed=8)
     exact = by_name(bradley_terry().rate(played))
@@ -494,6 +502,7 @@ def test_training_ratings_puts_a_population_in_order(kind):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", OF_OUTCOMES)
 def test_training_ratings_of_outcomes_looks_at_the_last_generation_alone(kind):
     rating = build(kind)

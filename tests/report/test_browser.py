@@ -80,6 +80,7 @@ def test_every_chart_is_drawn_without_complaint_or_request(browser, pages):
     assert browser.requests() == []
 
 
+@pytest.mark.long
 def test_hostile_texts_are_shown_and_do_nothing(browser, pages, hostile):
     browser.open(pages["hostile"])
     assert browser.do("document.title") == hostile.title

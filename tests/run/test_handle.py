@@ -39,6 +39,7 @@ def run(tmp_path_factory):
     return equipoise.run("quickstart", SMALL, out=folder, progress=False)
 
 
+@pytest.mark.long
 def test_importing_is_light_and_run_is_both_package_and_function():
     code = (
         "import sys, equipoise; equipoise.recipes(); assert callable(equipoise.run)\n"
@@ -205,6 +206,7 @@ def test_reading_runs_no_code_of_the_configuration(run, tmp_path):
         equipoise.open_run(foreign, trust=True).config  # noqa: B018
 
 
+@pytest.mark.long
 def test_a_stopped_run_goes_on(tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt

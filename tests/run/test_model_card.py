@@ -36,6 +36,7 @@ def test_a_card_says_what_the_run_knows(adapter_run):
     assert "-s policy.template=template.jinja" in card.text
 
 
+@pytest.mark.long
 def test_a_card_names_nothing_of_the_machine(adapter_run, tmp_path_factory):
     text = (adapter_run / "players" / "policy" / "1" / "README.md").read_text()
     with RunDirectory.read(adapter_run) as run:

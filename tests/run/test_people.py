@@ -244,6 +244,7 @@ def voted(folder, tmp_path_factory):
     return copy
 
 
+@pytest.mark.long
 def test_people_rank_the_players_with_intervals(voted):
     with RunDirectory.read(voted) as run:
         by_people = rerate(run, judge=HUMAN)

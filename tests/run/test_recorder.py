@@ -273,6 +273,7 @@ class Life(RuleBasedStateMachine):
         self.folder.cleanup()
 
 
+@pytest.mark.long
 def test_a_run_is_killed_and_resumed():
     few = settings(max_examples=4, stateful_step_count=5, database=None)
     run_state_machine_as_test(Life, settings=few)

@@ -188,6 +188,7 @@ def test_a_text_that_ends_an_answer_ends_it(model_folder):
     asyncio.run(ask())
 
 
+@pytest.mark.long
 def test_who_goes_away_frees_the_place(model_folder):
     settings = player(model_folder("llama"), batch_size=1)
     engine = LocalEngine(settings)

@@ -59,6 +59,7 @@ def test_a_match_is_played_to_its_end_and_recorded_once(playing):
     assert len(played_by(playing.run).read()) == 1
 
 
+@pytest.mark.long
 def test_a_match_goes_on_after_the_server_was_restarted(playing):
     with playing(CHAT, "assistant") as post:
         begun = post("begin", {"name": "ann"}).json()

@@ -60,6 +60,7 @@ def test_degenerate_games_keep_what_supports_of_equal_size_miss():
     assert len(equilibria(np.ones((2, 3)), np.ones((2, 3)))) == 6
 
 
+@pytest.mark.long
 @settings(max_examples=80, deadline=None)
 @given(pairs(st.integers(-2, 2).map(float)))
 def test_games_full_of_ties(game):
@@ -72,6 +73,7 @@ def test_games_full_of_ties(game):
     )
 
 
+@pytest.mark.long
 @settings(max_examples=80, deadline=None)
 @given(pairs(st.floats(-5, 5)))
 def test_any_game_has_an_equilibrium_and_every_one_holds(game):

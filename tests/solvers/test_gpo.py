@@ -153,6 +153,7 @@ def test_the_averages_keep_the_bound(shape, rounds, entropy, alternate):
     assert bool(tau) == entropy
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("side", ["none", "both", "column"])
 def test_the_gap_of_the_averages_falls_like_one_over_the_root(side):
     entropy, entropy_of = side != "none", "both" if side == "none" else side
@@ -208,6 +209,7 @@ def test_diversity_pays_the_adversary_and_leaves_the_defenders_best_replies():
     assert gpo(alone_AM, rounds=2000).average.column_M[1] > 0.98
 
 
+@pytest.mark.long
 def test_the_entropy_bonus_of_a_population_spreads_over_equals():
     equals_NN = np.array([[0.0, 0, 1], [0, 0, 1], [-1, -1, 0]])
     mixture_N = Solver.build({"kind": "gpo", "entropy": True, "iterate": "last"}).solve(

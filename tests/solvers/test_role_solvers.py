@@ -44,6 +44,7 @@ def test_projected_replicator_is_open_spiels(shape):
         np.testing.assert_allclose(ours, reference, atol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("alpha", [0.1, 2.0])
 def test_alpha_rank_of_a_population_is_open_spiels(alpha):
     theirs = open_spiel("egt.alpharank")
@@ -76,6 +77,7 @@ def test_alpha_rank_by_hand():
         alpha_rank(better.T, alpha=1e6)
 
 
+@pytest.mark.long
 def test_a_game_of_three_roles_is_solved():
     """Each of three gains by saying what the next one says: all alike is an equilibrium,
     and from a start that leans there the dynamic finds it.
@@ -102,6 +104,7 @@ def test_gains_of_two_roles_add_up_to_nash_conv():
     assert gains.sum() == pytest.approx(nash_conv(payoff_AM, *mixtures))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["zero_sum", "projected_replicator"])
 def test_two_roles_of_a_zero_sum_game_are_solved(kind):
     payoff_AM = np.random.default_rng(6).normal(size=(4, 3))

@@ -44,6 +44,7 @@ def test_ties_are_broken_for_or_against_the_leader():
     assert kind.follower_value == 3
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(games)
 def test_commitment_is_worth_what_theory_says(game):

@@ -109,6 +109,7 @@ def test_following_is_told_from_not_following(name: str):
     assert [found.strict for found in checks] == [True, False, False]
 
 
+@pytest.mark.long
 def test_the_loose_reading_forgives_a_first_line():
     (found,) = check(["change_case:english_lowercase"], [{}], "", "Sure:\nit is small.")
     assert (found.strict, found.loose) == (False, True)

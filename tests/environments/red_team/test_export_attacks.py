@@ -82,6 +82,7 @@ def test_attacks_are_chosen(command, red_team_run, tmp_path):
     assert 0 < counts["won"] == len(won) < counts["all"]
 
 
+@pytest.mark.long
 def test_attacks_are_read_as_prompts(command, red_team_run, tmp_path):
     command("export", "attacks", red_team_run, "--to", "attacks.jsonl")
     path = tmp_path / "attacks.jsonl"
@@ -102,6 +103,7 @@ def test_attacks_are_read_as_prompts(command, red_team_run, tmp_path):
         assert not rewritable(prompt)  # the game asks it as it stands
 
 
+@pytest.mark.long
 def test_a_run_may_be_called_attacks(command, red_team_copy, tmp_path):
     red_team_copy("attacks")
     done = command("export", "./attacks", "--to", "tables", "--json")

@@ -42,6 +42,7 @@ def test_an_attack_is_text_and_nothing_opens_by_itself(content):
     assert "Who beats whom" not in words and "Match-ups" not in words
 
 
+@pytest.mark.long
 def test_every_match_is_folded_away(content):
     [section] = [section for section in content.sections if section.name == "matches"]
     [browser] = [block for block in section.blocks if isinstance(block, Cards)]

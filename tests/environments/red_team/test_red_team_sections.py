@@ -123,6 +123,7 @@ def collected(tmp_path_factory):
         return list(RedTeamMeasures.sections(history(run), records(run)))
 
 
+@pytest.mark.long
 def test_a_run_has_every_section(collected):
     assert [section.title for section in collected if section.blocks] == [
         "Learning",
