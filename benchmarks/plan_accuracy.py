@@ -122,9 +122,13 @@ def main(argv: Sequence[str] | None = None) -> None:
                 "settings": [_public(setting) for setting in settings],
                 "estimate": estimate,
                 "measured": measured,
+                "provenance": provenance(),
             }
         )
         Console().print(f"{name}: done", style="dim")
+    done = {result["shape"] for result in results}
+    earlier = json.loads(RESULT.read_text())["shapes"] if RESULT.is_file() else []
+    results += [result for result in earlier if result["shape"] not in done]
     _print(results)
     record = {"provenance": provenance(), "shapes": results}
     RESULT.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
@@ -179,7 +183,7 @@ def _print(results: Sequence[dict[str, Any]]) -> None:
     for result in results:
         estimate, measured = result["estimate"], result["measured"]
         memory, cpu = measured["memory"], measured["cpu"]
-        sampling = cpu["play"] + cpu["play held-out"]
+        sampling = sum(cpu[stage] for stage in cpu if _samples(stage))
         scoring = cpu["opponents' log-probabilities"]
         peak = estimate["peak_memory_bytes"]
         rows = (
@@ -187,6 +191,7 @@ def _print(results: Sequence[dict[str, Any]]) -> None:
             ("sampling, CPU s", estimate["sampling_seconds"], sampling),
             ("scoring, CPU s", estimate["scoring_seconds"], scoring),
             ("training, CPU s", estimate["training_seconds"], cpu["learn"]),
+            ("whole run, CPU s", _planned(estimate), sum(cpu.values())),
         )
         for name, expected, taken in rows:
             table.add_row(
@@ -197,6 +202,15 @@ def _print(results: Sequence[dict[str, Any]]) -> None:
                 f"{expected / taken:.2f}",
             )
     Console().print(table)
+
+
+def _samples(stage: str) -> bool:
+    return stage.startswith("play") or stage.endswith("answers")
+
+
+def _planned(estimate: dict[str, Any]) -> float:
+    parts = ("sampling", "scoring", "training", "judging")
+    return sum(estimate[f"{part}_seconds"] or 0.0 for part in parts)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,10 @@ process ends, however it ends, and writing.
 
 from __future__ import annotations
 
+import os
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,6 +31,25 @@ def lock(file: IO[Any], *, shared: bool = False, wait: bool = True) -> None:
 
     how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     fcntl.flock(file, how if wait else how | fcntl.LOCK_NB)
+
+
+@contextmanager
+def held(path: Path, busy: Callable[[str], RunError]) -> Iterator[None]:
+    """Hold the lock file `path`, in which this process is named; the system frees it
+    when the process ends, however it ends.
+
+    Raises what `busy` makes of the holder's name where another process holds it.
+    """
+    with path.open("a+") as file:
+        try:
+            lock(file, wait=False)
+        except BlockingIOError as error:
+            file.seek(0)
+            raise busy(file.read().strip() or "unknown") from error
+        file.truncate(0)
+        file.write(f"pid {os.getpid()}")
+        file.flush()
+        yield
 
 
 def check_locks() -> None:

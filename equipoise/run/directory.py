@@ -28,7 +28,7 @@ from equipoise import __version__
 from equipoise.component import FREE
 from equipoise.errors import ConfigError, RunBusy, RunError, UserError
 from equipoise.files import make_folder, replace, sync_tree, write_text
-from equipoise.locks import check_locks, check_writable, lock
+from equipoise.locks import check_locks, check_writable, held, lock
 from equipoise.run import consent, recipes
 from equipoise.run.checks import check_run
 from equipoise.run.config import RunConfig
@@ -243,22 +243,12 @@ class RunDirectory:
     @staticmethod
     @contextmanager
     def locked(folder: Path) -> Iterator[None]:
-        """Hold the run's lock; the system frees it when the process ends, however it ends.
+        """Hold the run's lock. Raises RunBusy where another process holds it."""
 
-        Raises RunError where another process holds it.
-        """
-        with (folder / ".lock").open("a+") as file:
-            try:
-                lock(file, wait=False)
-            except BlockingIOError as error:
-                file.seek(0)
-                holder = file.read().strip() or "unknown"
-                raise RunBusy(
-                    f"{folder}: in use by another process ({holder})"
-                ) from error
-            file.truncate(0)
-            file.write(f"pid {os.getpid()}")
-            file.flush()
+        def busy(holder: str) -> RunError:
+            return RunBusy(f"{folder}: in use by another process ({holder})")
+
+        with held(folder / ".lock", busy):
             yield
 
     @classmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import msgspec
 
 from equipoise.errors import DataError, RunBusy, RunError
 from equipoise.games.base import Game
-from equipoise.locks import check_writable, lock
+from equipoise.locks import check_writable, held
 from equipoise.run.directory import RunDirectory
 from equipoise.run.ledger import Ledger
 from equipoise.run.ledger_place import LEDGER
@@ -223,19 +222,14 @@ def _pool(ledger: Ledger, part: str, folder: Path) -> AnswerPool:
 
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Keep a second vote away from the run; the system frees it when the process ends."""
+    """Keep a second vote away from the run."""
     home = folder / FOLDER
     home.mkdir(exist_ok=True)
-    with (home / ".lock").open("a+") as file:
-        try:
-            lock(file, wait=False)
-        except BlockingIOError as error:
-            file.seek(0)
-            holder = file.read().strip() or "unknown"
-            raise RunError(
-                f"{folder}: people vote on it already, in another process ({holder})"
-            ) from error
-        file.truncate(0)
-        file.write(f"pid {os.getpid()}")
-        file.flush()
+
+    def busy(holder: str) -> RunError:
+        return RunError(
+            f"{folder}: people vote on it already, in another process ({holder})"
+        )
+
+    with held(home / ".lock", busy):
         yield
