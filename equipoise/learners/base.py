@@ -5,7 +5,7 @@ generation, on disk.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -15,6 +15,7 @@ import numpy as np
 from equipoise.component import Component
 from equipoise.games.base import Game
 from equipoise.losses.base import PreferenceLoss
+from equipoise.matches.base import Schedule
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player, Precision
 from equipoise.types import Episode, Pair, PlayerId, Turn
@@ -112,6 +113,18 @@ class Learner(Component):
 
     def faults(self, player: Player, game: Game) -> Iterator[str]:
         """What keeps it from training this player in this game, one message each."""
+        return iter(())
+
+    def faults_of_opponents(
+        self,
+        learner: str,
+        players: Mapping[str, Player],
+        schedule: Schedule,
+        game: Game,
+    ) -> Iterator[str]:
+        """What keeps it from teaching the player named `learner` against those of
+        `players` whom the schedule seats opposite, one message each.
+        """
         return iter(())
 
     def steps(self, examples: int) -> int:

@@ -12,11 +12,21 @@ import numpy as np
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
 from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
+from equipoise.matches.base import MatchContext, Schedule
 from equipoise.players.base import Player
 from equipoise.players.tabular import Tabular, log_softmax, write_policy
+from equipoise.types import PlayerId
 
 NEVER = -1000.0
 """Nats of a move that is never made: a double rounds its probability to 0."""
+
+NO_MIXTURE = (
+    "'best_reply' answers the mixture of a finite game's league; set schedule: psro"
+)
+ONE_LEAGUE = (
+    "'best_reply' of one league needs seats with the same moves; give each role a "
+    "player (schedule.roles)"
+)
 
 
 class BestReply(Learner):
@@ -40,6 +50,28 @@ class BestReply(Learner):
             yield f"'best_reply' trains tabular players, not '{player.kind}'"
         if game.bimatrix() is None:
             yield f"'best_reply' needs a finite game of two seats; '{game.kind}' is none"
+
+    def faults_of_opponents(
+        self,
+        learner: str,
+        players: Mapping[str, Player],
+        schedule: Schedule,
+        game: Game,
+    ) -> Iterator[str]:
+        """A schedule without a mixture, opponents that are not tabular, one league in
+        seats with different moves.
+        """
+        everyone = [PlayerId(name) for name in players]
+        if not schedule.opponents(PlayerId(learner), MatchContext(game, everyone)):
+            yield NO_MIXTURE
+        league = set(schedule.player_of_role.values()) or set(players)
+        for name in sorted(league - {learner}):
+            if not isinstance(players[name], Tabular):
+                yield f"{_not_tabular(players[name])} (players.{name})"
+        rules = game.bimatrix()
+        moves = {len(actions) for actions in rules.actions} if rules else set()
+        if not schedule.player_of_role and len(moves) > 1:
+            yield ONE_LEAGUE
 
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
         """Write the next policy; returns `value`, what it gets against the mixture, and
@@ -65,10 +97,7 @@ def rewards(batch: TrainingBatch) -> np.ndarray:
     """What each of the learner's moves gets on average against whom it may meet, [A]."""
     game = batch.game.bimatrix()
     if game is None or not batch.met:
-        raise ConfigError(
-            "learner: 'best_reply' answers the mixture of a finite game's league; set "
-            "schedule: psro"
-        )
+        raise ConfigError(f"learner: {NO_MIXTURE}")
     first, second = (batch.game.role(seat) for seat in batch.game.seats)
     own_AM = {first: game.first_AM, second: game.second_AM.T}
     sizes = {first: len(game.actions[0]), second: len(game.actions[1])}
@@ -79,10 +108,7 @@ def rewards(batch: TrainingBatch) -> np.ndarray:
         for role in own
     ]
     if len({len(row) for row in rows}) > 1:
-        raise ConfigError(
-            "learner: 'best_reply' of one league needs seats with the same moves; give "
-            "each role a player (schedule.roles)"
-        )
+        raise ConfigError(f"learner: {ONE_LEAGUE}")
     return np.mean(rows, axis=0)
 
 
@@ -93,8 +119,10 @@ def mean_policy(
     policy_M = np.zeros(size)
     for (player, weights), weight in met[role]:
         if not isinstance(player, Tabular):
-            raise ConfigError(
-                f"learner: 'best_reply' answers tabular players, not '{player.kind}'"
-            )
+            raise ConfigError(f"learner: {_not_tabular(player)}")
         policy_M += weight * np.exp(log_softmax(player.logits_A(weights, size)))
     return policy_M
+
+
+def _not_tabular(player: Player) -> str:
+    return f"'best_reply' answers tabular players, not '{player.kind}'"

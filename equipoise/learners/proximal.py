@@ -8,7 +8,7 @@ nothing is sampled and nothing is approximated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -18,6 +18,7 @@ from pydantic import Field
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
 from equipoise.learners.base import Learner, TrainingBatch
+from equipoise.matches.base import Schedule
 from equipoise.players.base import Player
 from equipoise.players.tabular import Tabular, log_softmax, write_policy
 from equipoise.solvers.gpo import step_sizes
@@ -65,6 +66,24 @@ class Proximal(Learner):
         if game.bimatrix() is None:
             yield f"'proximal' needs a finite game of two seats; '{game.kind}' is none"
 
+    def faults_of_opponents(
+        self,
+        learner: str,
+        players: Mapping[str, Player],
+        schedule: Schedule,
+        game: Game,
+    ) -> Iterator[str]:
+        """Seats without a player, and an opponent that is not tabular."""
+        others = [name for name in players if name != learner]
+        try:
+            _, other = self._seated(learner, others, schedule.player_of_role, game)
+        except ConfigError as error:
+            yield str(error).removeprefix("learner.")
+            return
+        if not isinstance(players[other], Tabular):
+            kind = players[other].kind
+            yield f"'proximal' meets tabular players, not '{kind}' (players.{other})"
+
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
         """Write the next policy; returns `value`, and in nats `entropy` and `kl` (from
         the previous policy).
@@ -72,7 +91,9 @@ class Proximal(Learner):
         `value` is the previous policy's pay-off against the other's, in units of
         pay-off. Raises ConfigError for seats, players or a game that do not fit.
         """
-        first, other = self._seated(batch)
+        first, other = self._seated(
+            batch.learner.name, batch.other_players, batch.player_of_role, batch.game
+        )
         game = batch.game.bimatrix()
         if game is None:
             raise ConfigError(
@@ -104,10 +125,16 @@ class Proximal(Learner):
         batch.log({"steps": 1, **facts})
         return facts
 
-    def _seated(self, batch: TrainingBatch) -> tuple[bool, str]:
+    def _seated(
+        self,
+        name: str,
+        others: Collection[str],
+        player_of_role: Mapping[str, str],
+        game: Game,
+    ) -> tuple[bool, str]:
         """(whether the learner sits in the game's first seat, who sits opposite)."""
-        seats, name = batch.game.seats, batch.learner.name
-        player_of_seat = self.seats or batch.player_of_role
+        seats = game.seats
+        player_of_seat = self.seats or player_of_role
         if len(seats) != 2 or set(player_of_seat) != set(seats):
             raise ConfigError(
                 "learner.seats: needs a player for each of the game's two seats, "
@@ -120,8 +147,8 @@ class Proximal(Learner):
                 f"'{name}', which learns, and another"
             )
         other = names[1 - names.index(name)]
-        if other not in batch.other_players:
-            known = ", ".join(batch.other_players) or "nobody"
+        if other not in others:
+            known = ", ".join(others) or "nobody"
             raise ConfigError(
                 f"learner.seats: there is no player '{other}' for '{name}' to meet; "
                 f"there is {known}"

@@ -13,16 +13,18 @@ import msgspec
 
 from equipoise.errors import RunError
 from equipoise.evaluate.measures import Estimate
+from equipoise.files import write_text
 from equipoise.report.terminal import show_notes
 from equipoise.run import recipes
 from equipoise.run.directory import RunDirectory
 from equipoise.run.evaluation import is_run, players_of
 from equipoise.run.exploit_recipe import EXPLOITER, exploit_settings
 from equipoise.run.history import history
-from equipoise.types import PlayerId
+from equipoise.types import PlayerId, record_id
 
 META = "best_response"  # where the ledger of an exploiter's run says what it is
 FOLDER = "best_responses"  # of a run: its exploiters' runs
+POINTER = ".path"  # a file there, with the folder of an exploiter's run elsewhere
 
 
 class Exploit(msgspec.Struct, frozen=True):
@@ -63,7 +65,10 @@ def prepare(
     (player,) = players_of(run, [target])
     folder = run.folder / FOLDER / str(player) if out is None else Path(out).resolve()
     with run.started_in():
-        return _made(run, player, start, role, settings, folder, overwrite)
+        made = _made(run, player, start, role, settings, folder, overwrite)
+    if made.parent.resolve() != (run.folder / FOLDER).resolve():
+        _name_elsewhere(run, player, made)
+    return made
 
 
 def _made(
@@ -147,13 +152,37 @@ def budget(run: RunDirectory) -> dict[str, int]:
 
 
 def best_responses(run: RunDirectory) -> Iterator[dict[str, Any]]:
-    """What came of every exploiter's run that lies in the run's folder, by name."""
+    """What came of every exploiter's run in the run's folder, by name, and of those
+    elsewhere that are still there.
+    """
     for folder in sorted((run.folder / FOLDER).glob("[!.]*")):
-        if is_run(folder):
-            with RunDirectory.read(folder) as exploiters:
-                facts = best_response(exploiters)
-            if facts is not None:
-                yield facts
+        elsewhere = folder.suffix == POINTER
+        place = Path(folder.read_text(encoding="utf-8")) if elsewhere else folder
+        if not is_run(place):
+            continue
+        with RunDirectory.read(place) as exploiters:
+            facts = best_response(exploiters)
+        ours = str(run.folder.resolve())
+        if facts is not None and (not elsewhere or facts["against"]["run"] == ours):
+            yield facts
+
+
+def _name_elsewhere(run: RunDirectory, player: PlayerId, folder: Path) -> None:
+    """Have the run name an exploiter's run outside of its folder; a note where nothing
+    can be written there.
+    """
+    home = run.folder / FOLDER
+    name = f"{player}.{record_id(str(folder))}{POINTER}"
+    try:
+        home.mkdir(exist_ok=True)
+        write_text(home / name, str(folder))
+    except OSError as error:
+        show_notes(
+            [
+                f"{run.folder}: cannot be written ({error.strerror}), so its status and "
+                f"report will not name the exploiter in {folder}"
+            ]
+        )
 
 
 def _league(run: RunDirectory, player: PlayerId) -> tuple[Estimate | None, str]:

@@ -3,7 +3,8 @@ the prompts and of each other.
 
 Every room's parts have a method for it, with what they need to know: `Player.faults()`,
 `Judge.faults(context)`, `Judge.why_unjudgeable(prompt)`, `PreferenceLoss.faults(judge,
-range)`, `PairMaker.faults(game)`, `Learner.faults(player, game)`, `Game.faults(prompts)`.
+range)`, `PairMaker.faults(game)`, `Learner.faults(player, game)`, `.faults_of_opponents(…)`,
+`Game.faults(prompts)`.
 What they have to say is said at once, each with the place in the configuration.
 """
 
@@ -104,6 +105,10 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
         place = f"learners.{name}" if name in config.learners else "learner"
         for fault in trainer.faults(config.players[name], config.game):
             yield f"{place}: {fault} (players.{name})"
+        for fault in trainer.faults_of_opponents(
+            name, config.players, config.schedule, config.game
+        ):
+            yield f"{place}: {fault}"
         if trainer.needs in ("pairs", "answers"):
             for fault in config.pairs.faults(config.game):
                 yield f"pairs: {fault}"

@@ -33,6 +33,10 @@ def paper(tmp_path_factory):
     return folder
 
 
+def run_status(command):
+    return command("status", "league", "--json").facts
+
+
 @pytest.mark.long
 def test_of_a_matrix_game_the_best_reply_is_found(paper, command, tmp_path):
     run = shutil.copytree(paper, tmp_path / "league")
@@ -49,8 +53,7 @@ def test_of_a_matrix_game_the_best_reply_is_found(paper, command, tmp_path):
     assert facts["budget"] == {"updates": 1, "samples": 1, "tokens": 1}
     assert facts["finished"] and facts["exploiter"] == "exploiter@1"
 
-    status = command("status", "league", "--json").facts
-    assert status["best_responses"] == [facts]
+    assert run_status(command)["best_responses"] == [facts]
     assert "exploiter@1 against policy@1" in command("status", "league").out
     own = command("status", facts["run"], "--json").facts
     assert own["best_response"] == facts
@@ -64,7 +67,10 @@ def test_of_a_matrix_game_the_best_reply_is_found(paper, command, tmp_path):
     assert other.code == 2 and "holds another run; choose another --out" in other.err
     shown = command("best-response", "league@policy@1", "--out", "elsewhere")
     assert shown.code == 0 and "exploiter@1 gets" in shown.out
-    assert (tmp_path / "elsewhere" / "config.yaml").is_file()
+    runs = [each["run"] for each in run_status(command)["best_responses"]]
+    assert runs == [facts["run"], str(tmp_path / "elsewhere")]
+    (tmp_path / "elsewhere").rename(tmp_path / "moved")
+    assert run_status(command)["best_responses"] == [facts]
 
 
 @pytest.mark.long
@@ -128,6 +134,10 @@ def test_what_nobody_can_be_trained_against_is_refused(
     one_seat = tmp_path / "one_seat"
     with RunDirectory.create(recipes.load("gtalign_clerks"), one_seat):
         pass
+    clerk = tmp_path / "clerk"
+    other = {"players.other": {"kind": "scripted", "text": "no"}}
+    with RunDirectory.create(recipes.load("quickstart", other), clerk):
+        pass
     faults = {
         (f"{siege}@defender@9",): "no generation '9' of defender; there are 0, 1",
         (f"{siege}@defendr",): "no player 'defendr'; did you mean 'defender'?",
@@ -135,6 +145,7 @@ def test_what_nobody_can_be_trained_against_is_refused(
         ("nowhere@policy",): "there is no run in nowhere",
         (f"{one_seat}@assistant",): "game 'assistance' has one seat",
         (f"{siege}@defender", "--start", "no/such/model"): "no/such/model",
+        (f"{clerk}@other",): "begin as 'other' of the run was given: 'preference' trai",
         (f"{siege}@defender", "--role", "advesary"): "did you mean 'adversary'?",
         (f"{league}@policy", "--role", "judge"): "game 'matrix' has the roles row",
     }
