@@ -8,7 +8,9 @@ from dataclasses import replace
 from equipoise.report.curves import curve_figure, lines_figure
 from equipoise.report.elements import Curves, Headline, Series
 from equipoise.report.figures import series_figure
-from equipoise.report.section import Figure, Section, Tile, Tiles
+from equipoise.report.section import Figure, Section, Table, Tile, Tiles
+
+PLAYED = ("player", "differs from what was trained", "share of it that plays")
 
 
 def headline_section(headlines: Iterable[Headline]) -> Section:
@@ -46,11 +48,19 @@ def _figures(group: Curves, alone: bool) -> list[Figure]:
     ]
 
 
-def losses_section(losses: Sequence[Series]) -> Section:
-    """What the optimizer saw."""
-    figures = tuple(series_figure(series) for series in losses if series.x)
+def losses_section(
+    losses: Sequence[Series], played: Sequence[tuple[str, ...]] = ()
+) -> Section:
+    """What the optimizer saw; `played` are rows on whether what was trained is what
+    plays: player, nats a token between the two, the share of what was learned.
+    """
+    figures = [series_figure(series) for series in losses if series.x]
     if not figures:
         return Section("training", "Training", reason="no optimizer step was logged")
+    tables = [Table(PLAYED, tuple(played), "Trained and played")] if played else []
     return Section(
-        "training", "Training", figures, "Logged by the learner at its optimizer steps."
+        "training",
+        "Training",
+        (*figures, *tables),
+        "Logged by the learner at its optimizer steps.",
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from equipoise.report.elements import Series
+from equipoise.report.section import number
 from equipoise.run.directory import RunDirectory
 
 RESTARTED = ("loss", "margin", "accuracy")
@@ -26,6 +27,25 @@ def losses(run: RunDirectory) -> Iterator[Series]:
             yield from _restarted(learner, with_loss)
         else:
             yield from _continued(learner, own)
+
+
+def trained_and_played(run: RunDirectory) -> list[tuple[str, ...]]:
+    """A row for each trained player: how far it is from what was trained, or why they
+    were not compared, and how much of what was learned it plays.
+    """
+    compared = (
+        (birth.player, birth.facts)
+        for birth in run.ledger.players()
+        if "played_gap" in birth.facts or "not_compared" in birth.facts
+    )
+    return [
+        (
+            str(player),
+            facts.get("not_compared") or number(facts["played_gap"], "nats a token"),
+            number(facts.get("played_share"), "%"),
+        )
+        for player, facts in compared
+    ]
 
 
 def _restarted(learner: str, lines: Sequence[Line]) -> Iterator[Series]:

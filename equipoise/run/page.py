@@ -47,7 +47,7 @@ from equipoise.run.counts import counts, dropped
 from equipoise.run.directory import RunDirectory
 from equipoise.run.history import SAMPLE, history, measures_type, records
 from equipoise.run.ledger import MEETING
-from equipoise.run.losses import losses
+from equipoise.run.losses import losses, trained_and_played
 from equipoise.run.match_cards import CARDS, match_cards
 from equipoise.run.people.standing import people_sections
 from equipoise.run.stage_times import stage_times
@@ -82,7 +82,7 @@ def page(
         *_training(run, measured, recorded, size),
         *_judges(run, recorded, size),
         *people_sections(run),
-        losses_section(list(losses(run))),
+        losses_section(list(losses(run)), trained_and_played(run)),
         counts_section(totals, dropped(recorded.stages)),
         cost_section(
             _accounts(run),

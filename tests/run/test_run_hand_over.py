@@ -6,6 +6,7 @@ from small import SMALL, settings
 from equipoise.learners.hand_over import FILE
 from equipoise.learners.preference import Preference
 from equipoise.run.directory import RunDirectory
+from equipoise.run.losses import trained_and_played
 
 
 @pytest.mark.long
@@ -22,8 +23,12 @@ def test_a_hand_over_is_recorded(command, tmp_path):
     assert command("run", "quickstart", *SMALL, "--out", "run").code == 0
     with RunDirectory.read(tmp_path / "run") as run:
         (learned,) = run.ledger.stages("learn")
+        ((player, gap, share),) = trained_and_played(run)
     assert learned.facts["played_gap"] < 1e-4
     assert 0.99 < learned.facts["played_share"] < 1.01
+    assert (player, share) == ("policy@1", "100.0 %")
+    assert gap.endswith(" nats a token")
+    assert ">share of it that plays</th>" in (tmp_path / "run/report.html").read_text()
 
 
 def test_rounding_of_whole_weights_is_refused_for_an_adapter(command):
@@ -47,10 +52,11 @@ def test_a_player_that_cannot_be_compared_is_said(command, tmp_path):
     assert command("run", "quickstart", *SMALL[:-2], *mute, "--out", "run").code == 0
     with RunDirectory.read(tmp_path / "run") as run:
         (learned,) = run.ledger.stages("learn")
+        ((_, shown, _),) = trained_and_played(run)
     why = learned.facts["not_compared"]
     assert why.startswith("policy@1 plays uncompared with its learner: ")
     assert "wrote no probes" in why and "played_gap" not in learned.facts
-    assert why in (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert why in (tmp_path / "run" / "metrics.jsonl").read_text() and shown == why
 
 
 @pytest.mark.long
