@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from equipoise import seeds
-from equipoise.errors import DataError
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.learners.base import Learner
@@ -27,7 +26,6 @@ from equipoise.models.loading import LONGEST, Description, describe
 from equipoise.models.machine import machine_memory, program_memory
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
-from equipoise.prompts.base import Prompts
 from equipoise.run.config import RunConfig
 from equipoise.types import Prompt
 
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from equipoise.models.trial import Trial, WorkShape
 
 SAMPLE = 200  # prompts whose tokens are counted
-ASSUMED = 64.0  # tokens of a prompt where none can be read
+ASSUMED = 64.0  # tokens of a prompt where there is none
 ACTIVATIONS = 24  # numbers that a layer keeps per hidden number, where nothing is tried
 
 
@@ -89,13 +87,13 @@ class CostEstimate:
 
 
 def costs(
-    config: RunConfig, work: Work
+    config: RunConfig, prompts: Sequence[Prompt], work: Work
 ) -> tuple[tuple[CostEstimate, ...], tuple[str, ...]]:
-    """The costs of all local learners, and notes on what had to be assumed; learners
-    that cost the same are one entry.
+    """The costs of all local learners on such prompts, and notes on answers that find
+    no room; learners that cost the same are one entry.
     """
-    prompts, notes = _prompts(config.prompts, config.seed)
-    prompts = [_asked_first(prompt, config.game) for prompt in prompts]
+    sample = _sample(prompts, config.seed)
+    prompts = [_asked_first(prompt, config.game) for prompt in sample]
     estimates: list[CostEstimate] = []
     cut: dict[str, str] = {}
     tried: dict[str, CostEstimate] = {}
@@ -120,13 +118,14 @@ def costs(
         alike = replace(estimate, learners=())
         grouped[alike] = (*grouped.get(alike, ()), *estimate.learners)
     merged = (replace(cost, learners=names) for cost, names in grouped.items())
-    return tuple(merged), (*notes, *cut.values())
+    return tuple(merged), tuple(cut.values())
 
 
 def _estimate(
     player: Local, trainer: Learner, judge: Judge, prompts: Sequence[Prompt], work: Work
 ) -> CostEstimate:
     from equipoise.models.device import choose_device
+    from equipoise.models.trial import try_model
 
     device = choose_device(player.device)
     program = program_memory() if device.type == "cpu" else 0
@@ -135,8 +134,6 @@ def _estimate(
     player = bounded(player, prompt)
     tokens = prompt + player.max_new_tokens
     shape = work_shape(player, trainer, prompt, work)
-    from equipoise.models.trial import try_model
-
     trial = try_model(player.model, player.lora, size, shape, player.device)
     sampling = sampling_bytes(player, size, tokens, device.type)
     training = training_bytes(player, trainer, size, shape, trial, device.type)
@@ -191,18 +188,11 @@ def _asked_first(prompt: Prompt, game: Game) -> Prompt:
     return msgspec.structs.replace(prompt, messages=first.view.messages)
 
 
-def _prompts(source: Prompts, seed: int) -> tuple[list[Prompt], tuple[str, ...]]:
-    """A sample of the training prompts, and notes."""
-    try:
-        prompts = source.load().training
-    except DataError as error:
-        return [], (
-            f"the prompts cannot be read yet, so {ASSUMED:.0f} tokens each are assumed "
-            f"({error})",
-        )
+def _sample(prompts: Sequence[Prompt], seed: int) -> list[Prompt]:
+    """Those whose tokens are counted."""
     dice = seeds.generator(seed, "plan")
     chosen = dice.permutation(len(prompts))[:SAMPLE].tolist()
-    return [prompts[i] for i in chosen], ()
+    return [prompts[i] for i in chosen]
 
 
 def bounded(player: Local, prompt: float) -> Local:
@@ -214,13 +204,13 @@ def bounded(player: Local, prompt: float) -> Local:
 
 def work_shape(player: Local, trainer: Learner, prompt: float, work: Work) -> WorkShape:
     """The batches in which the player samples and the trainer learns."""
+    from equipoise.models.trial import WorkShape
+
     rows = min(player.batch_size, max(1, work.answers // max(1, work.stages)))
     copies = max(1, work.answers // max(1, work.matches))
     new = player.max_new_tokens
     answers = 2 if trainer.needs == "pairs" else 1
     batch = getattr(trainer, "batch_size", 1)
-    from equipoise.models.trial import WorkShape
-
     return WorkShape(
         rows=rows,
         prompts=max(1, rows // copies),

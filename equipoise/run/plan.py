@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from equipoise import seeds
 from equipoise.evaluate.base import EvaluationPlan, Workload
@@ -104,10 +105,11 @@ def plan(config: RunConfig) -> RunPlan:
         scored=counts.opponent_log_probabilities_at_most,
         questions=counts.questions_to_judges + sum(of_set.questions for of_set in sets),
     )
-    estimates, reading_notes = costs(config, work)
+    prompts = list(chain.from_iterable(split.parts)) or split.held_out
+    estimates, cut = costs(config, prompts, work)
     notes = (
         *checked.notes,
-        *reading_notes,
+        *cut,
         *short_runs(config, counts),
         *_products(estimates),
     )
