@@ -36,7 +36,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers import GenerationConfig
 
-from benchmarks.running import provenance
+from benchmarks.running import load, provenance
 from benchmarks.sampling import SHAPES, make
 from benchmarks.sampling import options as sampling_options
 from equipoise.models.adapters import Lora, add_adapter
@@ -58,10 +58,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure what is there, print a table, and write the raw figures where asked."""
     o = options(argv)
     torch.set_num_threads(o.threads)
+    busy = load()
     with tempfile.TemporaryDirectory(prefix="equipoise-adapters-") as folder:
         seconds = measured(systems(o, Path(folder)), o.rounds)
     tokens = o.rows * o.new
-    table = Table(title=f"{o.rows} rows × {o.new} tokens after {o.prompt}")
+    shape = Path(o.model).name if o.model else f"random weights, {o.shape}"
+    table = Table(
+        title=f"{shape}: {o.rows} rows × {o.new} tokens after {o.prompt}; load before: "
+        f"{busy}"
+    )
     for heading in ("system", "tokens/s", "× generate"):
         table.add_column(heading, justify="left" if heading == "system" else "right")
     figures: dict[str, Any] = {}

@@ -5,7 +5,8 @@
 
 `speed` plays and trains the same league of adapters with `local`, `processes: 1`,
 `processes: 2` and two Ray workers, a thread each, taking turns; the wall time of play
-and of learning is the ledger's. `cluster` gives units to workers that only wait as long
+and of learning is the ledger's, of the last generation: in the first the workers start.
+Ratios are those of `processes: 1`. `cluster` gives units to workers that only wait as long
 as a unit takes, so that what is left is the driver's own work.
 """
 
@@ -25,7 +26,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.running import equipoise, provenance
+from benchmarks.running import equipoise, load, provenance
 from equipoise.run.directory import RunDirectory
 from equipoise.run.executors.crew import Crew
 from equipoise.run.executors.units import Act, Done, Part, Weighted
@@ -37,6 +38,9 @@ EXECUTORS: dict[str, Any] = {
     "processes: 2": {"processes": 2},
     "ray: 2": {"kind": "ray", "workers": 2},
 }
+PEER = "processes: 1"  # what the others are compared with
+PARTS = ("play", "learn")
+GENERATIONS = 2
 RESULTS = Path("benchmarks/results/executors.json")
 
 
@@ -54,7 +58,7 @@ def league(o: argparse.Namespace, executor: Any) -> dict[str, Any]:
         "lora": {"r": 8, "alpha": 16},
     }
     return {
-        "generations": 1,
+        "generations": GENERATIONS,
         "unit_rows": o.unit_rows,
         "executor": executor,
         "players": {f"member_{n}": member for n in range(o.members)},
@@ -62,7 +66,7 @@ def league(o: argparse.Namespace, executor: Any) -> dict[str, Any]:
             "kind": "clerk_questions",
             "count": 4 * o.prompts,
             "per_generation": o.prompts,
-            "held_out": 2,
+            "held_out": 1,
         },
         "game": {"kind": "answers", "samples": 2},
         "schedule": "sparta",
@@ -70,24 +74,32 @@ def league(o: argparse.Namespace, executor: Any) -> dict[str, Any]:
         "loss": {"kind": "dpo", "reference": "previous"},
         "learner": {"kind": "preference", "batch_size": 8},
         "training_matches": "all",
-        "evaluate": {"kind": "held_out", "samples": 1, "every": 1},
+        "evaluate": {"kind": "held_out", "samples": 1, "every": GENERATIONS},
         "max_unjudged": 1.0,
     }
 
 
 def seconds(o: argparse.Namespace, name: str, folder: Path) -> dict[str, float]:
-    """The wall time of playing and of learning, by the ledger."""
+    """The wall time of playing and of learning in the last generation, by the ledger,
+    and how busy the machine was before.
+    """
+    busy = load()
     config = folder / "league.yaml"
     config.write_text(yaml.safe_dump(league(o, EXECUTORS[name])))
     run = folder / "run"
     shutil.rmtree(run, ignore_errors=True)
     equipoise("run", str(config), "--out", str(run), threads=1)
     with RunDirectory.read(run) as opened:
-        stages = opened.ledger.stages()
-        return {
-            part: sum(stage.seconds for stage in stages if stage.stage == part)
-            for part in ("play", "learn")
-        }
+        last = [
+            stage
+            for stage in opened.ledger.stages()
+            if stage.generation == GENERATIONS - 1 and stage.within != "measure"
+        ]
+    times = {
+        part: sum(stage.seconds for stage in last if stage.stage == part)
+        for part in PARTS
+    }
+    return {**times, "load": busy}
 
 
 def speed(o: argparse.Namespace) -> dict[str, Any]:
@@ -97,25 +109,30 @@ def speed(o: argparse.Namespace) -> dict[str, Any]:
         for _ in range(o.runs):
             for name, measured in times.items():
                 measured.append(seconds(o, name, Path(folder)))
-    table = Table("executor", "play, s", "ratio", "learn, s", "ratio")
-    medians = {
-        name: {
-            part: statistics.median(m[part] for m in measured) for part in measured[0]
-        }
-        for name, measured in times.items()
-    }
-    peer = medians["local"]
-    for name, median in medians.items():
-        cells = [
-            text
-            for part in ("play", "learn")
-            for text in (f"{median[part]:.1f}", f"{peer[part] / median[part]:.2f}")
-        ]
+    shape = (
+        f"{o.members} members, {Path(o.model).name}, {o.prompts} prompts, answers of at "
+        f"most {o.tokens} tokens, units of {o.unit_rows} rows, runs: {o.runs}"
+    )
+    Console(width=100).print(speeds(times, shape))
+    return {"shape": shape, "seconds": times}
+
+
+def speeds(times: dict[str, list[dict[str, float]]], shape: str) -> Table:
+    """A row for each executor: median seconds, how many times as fast as one worker, and
+    the load of the machine before its runs.
+    """
+    table = Table("executor", "play, s", "ratio", "learn, s", "ratio", "load before")
+    table.title = shape
+    for name, measured in times.items():
+        cells = []
+        for part in PARTS:
+            median = statistics.median(run[part] for run in measured)
+            cells.append(f"{median:.1f}")
+            peer = [run[part] for run in times.get(PEER, [])]
+            cells.append(f"{statistics.median(peer) / median:.2f}" if peer else "–")
+        cells.append(", ".join(f"{run['load']:.1f}" for run in measured))
         table.add_row(name, *cells)
-    title = f"{o.members} members, {Path(o.model).name}, {o.prompts} prompts"
-    table.title = title
-    Console(width=100).print(table)
-    return {"shape": title, "seconds": times}
+    return table
 
 
 # -- a simulated cluster
@@ -197,7 +214,7 @@ def main() -> None:
     made.add_argument("--members", type=int, default=6)
     made.add_argument("--prompts", type=int, default=48)
     made.add_argument("--runs", type=int, default=3)
-    made.add_argument("--executors", nargs="+", default=list(EXECUTORS))
+    made.add_argument("--executors", nargs="+", choices=EXECUTORS, default=[*EXECUTORS])
     made.add_argument("--tokens", type=int, default=64)
     made.add_argument("--unit-rows", type=int, default=16)
     made.add_argument("--workers", type=int, nargs="+", default=[8, 32, 128, 512])

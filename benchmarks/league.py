@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from benchmarks.running import provenance
+from benchmarks.running import load, provenance
 from equipoise.models.adapters import Lora
 from equipoise.models.sampling import sample
 from equipoise.models.sampling_batch import RowAdapters
@@ -65,6 +65,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     o = options(argv)
     torch.set_num_threads(o.threads)
     console = Console(width=110)
+    console.print(f"load before: {load()}, threads: {o.threads}")
     result: dict[str, Any] = {"provenance": provenance(), "settings": vars(o).copy()}
     result["settings"].pop("json")
     for shape in o.shapes:

@@ -45,7 +45,9 @@ def share_of_cores(jobs: int) -> dict[str, str]:
 
 
 def provenance() -> dict[str, Any]:
-    """What a raw result carries beside its figures: commit, command, day and machine."""
+    """What a raw result carries beside its figures: commit, command, day, machine, and
+    how busy that has been in the last minute, this benchmark included.
+    """
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--exclude", "*"],
         capture_output=True,
@@ -57,8 +59,14 @@ def provenance() -> dict[str, Any]:
         "command": " ".join(["python", "-m", *_module_and_arguments()]),
         "date": datetime.date.today().isoformat(),
         "machine": f"{len(os.sched_getaffinity(0))} cores of {platform.machine()}",
+        "load": load(),
         "python": platform.python_version(),
     }
+
+
+def load() -> float:
+    """Processes that wanted a core in the last minute, on average."""
+    return round(os.getloadavg()[0], 1)
 
 
 def write_results(path: Path, figures: Any, **arguments: Any) -> None:

@@ -17,6 +17,8 @@ A message names what is wrong, where, and what to do. The command line prints th
 message without a traceback.
 """
 
+from traceback import format_exception
+
 
 class EquipoiseError(Exception):
     """A failure that Equipoise understands."""
@@ -77,12 +79,12 @@ class NoSignal(UserError):  # noqa: N818
 
 def sent(error: BaseException) -> tuple[str, str]:
     """The error as another process can raise it again: the nearest class of ours that
-    it belongs to, "" where none, and its message.
+    it belongs to and its message; where none, "" and the traceback.
     """
     for kind in type(error).__mro__:
         if kind.__module__ == __name__:
             return kind.__name__, str(error)
-    return "", f"{type(error).__name__}: {error}"
+    return "", "".join(format_exception(error)).rstrip()
 
 
 def received(kind: str, message: str) -> EquipoiseError:

@@ -21,7 +21,7 @@ from pydantic import model_validator
 from equipoise.games.base import Game
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
-from equipoise.learners.processes import Launchable
+from equipoise.learners.processes import StandingLearner
 from equipoise.players.base import Player, Precision
 from equipoise.players.local_settings import LocalSettings
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from equipoise.learners.policy_trainer import PolicyTrainer
 
 
-class PolicyGradient(PolicyGradientSettings, Launchable):
+class PolicyGradient(PolicyGradientSettings, StandingLearner):
     """Raises the probability of moves that were paid more than expected, by the clipped
     surrogate of PPO.
 
@@ -114,14 +114,13 @@ class PolicyGradient(PolicyGradientSettings, Launchable):
         trainer.save_update(batch.output)
         return facts
 
-    def save_state_here(self, batch: TrainingBatch) -> dict[str, float]:
+    def save_state_here(self, batch: TrainingBatch) -> None:
         """Write the state of the trainer among `batch.resources` into `batch.output`."""
 
         def absent() -> PolicyTrainer:
             raise AssertionError(f"{batch.learner} has not learned here")
 
         batch.resources.get(_key(batch.learner.name), absent).save_state(batch.output)
-        return {}
 
 
 def _key(name: str) -> tuple[str, str]:

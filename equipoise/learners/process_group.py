@@ -47,7 +47,9 @@ What = Literal["learn", "save_state", "end"]
 
 
 class GroupLostError(EquipoiseError):
-    """Processes that train together have ended, and no error of ours says why."""
+    """Processes that train together have ended, and no exception says why: killed, out
+    of memory, a machine that is gone.
+    """
 
 
 class ProcessGroup:
@@ -85,8 +87,9 @@ class ProcessGroup:
         """What `learner.learn_here(batch)` returns, computed by all of them.
 
         Metrics arrive while they work. Whatever ends this call before its result ends
-        them. Raises what the processes raise where it is an error of ours, else
-        GroupLostError with the end of their log.
+        them. Raises what the processes raise: an error of ours as itself, another
+        exception as an EquipoiseError with its traceback. GroupLostError with the end
+        of their log where they raised none.
         """
         return self._obeyed("learn", learner, batch)
 
@@ -172,8 +175,8 @@ def follow(
 
 
 def failure(folder: Path, code: int) -> EquipoiseError:
-    """Why processes ended without a result: the error of ours that one of them left in
-    their folder, else a GroupLostError.
+    """Why processes ended without a result: what one of them raised and left in their
+    folder, else a GroupLostError.
     """
     log = folder / LOG
     files = sorted(folder.glob("error-*.json"), key=_rank)
@@ -181,10 +184,11 @@ def failure(folder: Path, code: int) -> EquipoiseError:
     for known in failures:
         if known["kind"]:
             return received(known["kind"], known["message"])
-    if failures:
-        return GroupLostError(
-            f"a process of the training failed: {failures[0]['message']} ({log})"
-        )
+    for foreign in failures:
+        if not foreign["alone"]:
+            return EquipoiseError(
+                f"a process of the training failed ({log}):\n{foreign['message']}"
+            )
     end = "\n".join(log.read_text(errors="replace").rstrip().splitlines()[-12:])
     return GroupLostError(
         f"the training's processes ended with exit code {code}; the end of "

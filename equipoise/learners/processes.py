@@ -12,6 +12,7 @@ from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.checkpoints import LAUNCH
 from equipoise.learners.launch import Launch
 from equipoise.learners.process_group import ProcessGroup
+from equipoise.models.device import return_unused_memory
 from equipoise.players.base import Player
 from equipoise.players.local import Local
 
@@ -37,6 +38,7 @@ class Launchable(Learner):
         """`learn_here`, in this process or in those that `launch` asks for."""
         if self.launch is None:
             return self.learn_here(batch)
+        return_unused_memory()  # the processes are on the same accelerators
         with ProcessGroup(self.launch, batch.scratch / LAUNCH) as group:
             return group.learn(self, batch)
 
@@ -47,10 +49,13 @@ class Launchable(Learner):
         Every process of the training calls it with the same batch.
         """
 
-    def save_state_here(self, batch: TrainingBatch) -> dict[str, float]:
-        """Write what a later process goes on from into `batch.output`; returns nothing
-        of note. Of learners that keep something from batch to batch.
+
+class StandingLearner(Launchable):
+    """A learner whose processes stay, and keep something from batch to batch."""
+
+    @abstractmethod
+    def save_state_here(self, batch: TrainingBatch) -> None:
+        """Write what a later process goes on from into `batch.output`.
 
         Every process of the training calls it.
         """
-        raise NotImplementedError(f"'{self.kind}' keeps nothing from batch to batch")

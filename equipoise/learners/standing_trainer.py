@@ -22,7 +22,7 @@ from equipoise.learners.policy_state import PolicyUpdate
 from equipoise.learners.process_group import ProcessGroup
 from equipoise.learners.sampled_policy import Log, SampledPolicy
 from equipoise.learners.trainable_model import TrainableModel
-from equipoise.models.device import choose_device
+from equipoise.models.device import choose_device, return_unused_memory
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.types import Episode, PlayerId, Turn
@@ -75,6 +75,7 @@ class StandingTrainer(SampledPolicy):
             state=self._state if self._group is None else None,
             log=log,
         )
+        return_unused_memory()  # the processes are on the same accelerators
         if self._group is None:
             self._group = ProcessGroup(self._launch, self._scratch / LAUNCH)
         facts = self._group.learn(self._given, batch)

@@ -10,20 +10,24 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any, TextIO
 
 from equipoise.errors import ConfigError, sent
 from equipoise.learners.batch_files import read
 from equipoise.learners.launch import world_size
 from equipoise.learners.process_group import BEAT, HOST, LINES, ORDER, PARENT
-from equipoise.learners.processes import Launchable
+from equipoise.learners.processes import Launchable, StandingLearner
 from equipoise.locks import lock
 from equipoise.machines import machine
 from equipoise.models.resources import Resources
 
 # seconds without a beat after which the other machine, or its disk, is taken for gone
 SILENCE = 120.0
+# modules of torch from which an error comes when another process has ended
+COMMUNICATION = ("torch.distributed", "torch.autograd")
 POLL = 0.05  # seconds between two looks for an order
 
 
@@ -38,7 +42,8 @@ def main(folder: Path) -> None:
         _serve(folder, rank)
     except Exception as error:
         kind, message = sent(error)
-        _write(folder / f"error-{rank}.json", {"kind": kind, "message": message})
+        why = {"kind": kind, "message": message, "alone": is_left_alone(error)}
+        _write(folder / f"error-{rank}.json", why)
         raise
 
 
@@ -94,8 +99,30 @@ def _obey(
             "distributed_type has to be MULTI_GPU (on CPUs, too), FSDP or "
             "DEEPSPEED"
         )
-    known = {"learn": learner.learn_here, "save_state": learner.save_state_here}
-    return known[what](batch)
+    match what:
+        case "learn":
+            return learner.learn_here(batch)
+        case "save_state":
+            assert isinstance(learner, StandingLearner)
+            learner.save_state_here(batch)
+            return {}
+        case _:
+            raise AssertionError(f"nobody gives the order '{what}'")
+
+
+def is_left_alone(error: BaseException) -> bool:
+    """Whether the error says no more than that another process has ended: it comes from
+    torch's communication, or from a pass backward, in which torch communicates.
+    """
+    from torch.distributed import DistError
+
+    if isinstance(error, DistError):
+        return True
+    if type(error) is not RuntimeError:
+        return False
+    inner = [frame.f_globals["__name__"] for frame, _ in walk_tb(error.__traceback__)]
+    own = takewhile(lambda name: name.startswith("torch."), reversed(inner))
+    return any(name.startswith(COMMUNICATION) for name in own)
 
 
 def _write(file: Path, value: Any) -> None:

@@ -8,7 +8,9 @@ trained. NVIDIA's own variable, NVIDIA_TF32_OVERRIDE=0, switches it off everywhe
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from typing import Any
 
 from equipoise.errors import ModelError, first_line
@@ -61,6 +63,19 @@ def explain_device() -> str:
     kind = built_for.type
     missing = "NVIDIA driver" if kind == "cuda" else f"working {kind} device"
     return f"{threads}: torch {torch.__version__} is built for {kind} and finds no {missing}"
+
+
+def return_unused_memory() -> None:
+    """Give the accelerator back what freed tensors took, so that other processes on it
+    may have it; torch keeps it for this process otherwise.
+    """
+    if "torch" not in sys.modules:
+        return
+    import torch
+
+    if torch.cuda.is_initialized():
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def has_tf32() -> bool:

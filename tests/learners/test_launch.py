@@ -8,12 +8,14 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import fields, replace
+from datetime import timedelta
 from pathlib import Path
 from unittest.mock import ANY
 
 import numpy as np
 import psutil
 import pytest
+import torch
 import yaml
 from pydantic import ValidationError
 
@@ -24,6 +26,7 @@ from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.batch_files import read, write
 from equipoise.learners.launch import Launch
 from equipoise.learners.process_group import GroupLostError
+from equipoise.learners.worker import is_left_alone
 from equipoise.losses.base import PreferenceLoss
 from equipoise.losses.preference import DPO
 from equipoise.models.resources import Resources
@@ -278,7 +281,8 @@ def test_errors_and_crashes_in_the_processes_are_told(model_folder, tmp_path):
             training_batch(model, tmp_path / "a")
         )
     with pytest.raises(
-        EquipoiseError, match=r"RuntimeError: the user's own loss is broken .*log.txt"
+        EquipoiseError,
+        match=r"(?s)log.txt.*in rows.*RuntimeError: the user's own loss is broken$",
     ):
         learner("preference", 2).learn(
             training_batch(model, tmp_path / "b", loss="test_launch:Broken")
@@ -439,13 +443,33 @@ def test_an_error_and_a_crash(tmp_path):
     crash = process_group.failure(tmp_path, -9)
     assert isinstance(crash, GroupLostError)
     assert re.search(r"(?s)exit code -9.*log.txt:.*Killed", str(crash))
-    (tmp_path / "error-10.json").write_text(
-        json.dumps({"kind": None, "message": "KeyError: 'x'"})
-    )
-    foreign = process_group.failure(tmp_path, 1)
-    assert isinstance(foreign, GroupLostError) and "KeyError: 'x'" in str(foreign)
-    (tmp_path / "error-3.json").write_text(
-        json.dumps({"kind": "NoSignal", "message": "policy@0 has no example"})
-    )
-    ours = process_group.failure(tmp_path, 1)
+
+    def leave(rank, kind, message, alone=False):
+        why = {"kind": kind, "message": message, "alone": alone}
+        (tmp_path / f"error-{rank}.json").write_text(json.dumps(why))
+        return process_group.failure(tmp_path, 1)
+
+    assert isinstance(leave(2, "", "Connection closed by peer", True), GroupLostError)
+    foreign = leave(10, "", "Traceback …\nKeyError: 'x'")
+    assert type(foreign) is EquipoiseError
+    assert str(foreign).endswith("log.txt):\nTraceback …\nKeyError: 'x'")
+    ours = leave(11, "NoSignal", "policy@0 has no example")
     assert isinstance(ours, NoSignal) and str(ours) == "policy@0 has no example"
+
+
+def test_what_comes_of_another_process_that_ended_and_what_does_not():
+    def raised(act):
+        with pytest.raises(Exception) as caught:
+            act()
+        return is_left_alone(caught.value)
+
+    def own():
+        raise RuntimeError("Connection closed by peer")
+
+    assert raised(lambda: torch.zeros(1).backward())
+    store = torch.distributed.HashStore()
+    store.set_timeout(timedelta(milliseconds=1))
+    assert raised(lambda: store.get("none"))
+    assert not raised(own)
+    assert not raised(lambda: torch.nn.Linear(2, 2)(torch.zeros(3)))
+    assert not raised(lambda: torch.zeros(2) + torch.zeros(3))

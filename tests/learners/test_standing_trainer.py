@@ -4,6 +4,7 @@ and nothing is left behind.
 """
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -15,8 +16,10 @@ from pydantic import ValidationError
 from test_launch import processes_with
 from test_policy_trainer import learn, played
 
+from equipoise.errors import EquipoiseError
 from equipoise.games.answers import Answers
 from equipoise.learners.division import Division
+from equipoise.learners.estimators.group_relative import GroupRelative
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.learners.policy_state import PolicyState
 from equipoise.learners.policy_trainer import PolicyTrainer
@@ -151,6 +154,37 @@ def test_a_process_that_is_killed_is_noticed_and_none_is_left(standing, tmp_path
     while processes_with(scratch) and time.monotonic() < until:
         time.sleep(0.1)
     assert not processes_with(scratch)
+
+
+class Broken(GroupRelative):
+    """A user's own estimator, which fails in one of the processes."""
+
+    kind: str = "test_standing_trainer:Broken"  # pyright: ignore
+    killed: bool = False
+
+    def advantages(self, batch, reward_BT, baselines):
+        if os.environ.get("RANK") == "1":
+            if self.killed:
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise KeyError("the user's own")
+        return super().advantages(batch, reward_BT, baselines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [False, True])
+def test_an_exception_is_told_from_a_process_that_was_lost(standing, killed):
+    estimator = {"kind": "test_standing_trainer:Broken", "killed": killed}
+    trainer = standing({"num_processes": 2}, estimator=estimator)
+    with pytest.raises(EquipoiseError) as error:
+        learn(trainer, played(trainer))
+    if killed:
+        assert isinstance(error.value, GroupLostError)
+    else:
+        assert type(error.value) is EquipoiseError
+        told = (
+            r"(?s)log.txt\):\nTraceback.*in advantages.*KeyError: \"the user's own\"$"
+        )
+        assert re.search(told, str(error.value))
 
 
 def test_every_process_computes_equally_many_portions():

@@ -1,4 +1,4 @@
-"""A real vLLM plays for a local player. `make live` makes its environment and runs this.
+"""A real vLLM answers as the model here. `make live` makes its environment and runs this.
 
 EQUIPOISE_VLLM names the environment, EQUIPOISE_LIVE_MODEL the model (the built-in one
 by default). On a machine without an accelerator vLLM runs on its CPUs.
@@ -6,18 +6,22 @@ by default). On a machine without an accelerator vLLM runs on its CPUs.
 
 import os
 import signal
-import socket
+import statistics
 from pathlib import Path
 
 import pytest
 import torch
 
+from benchmarks import engines
 from equipoise.models.adapters import Lora, add_adapter
-from equipoise.models.device import choose_device
 from equipoise.models.loading import load_model
 from equipoise.models.resources import Resources
 from equipoise.models.samplers import launcher
-from equipoise.models.samplers.environment import VARIABLE, find_environment
+from equipoise.models.samplers.adapter import EngineAdapter
+from equipoise.models.samplers.engine import open_engine
+from equipoise.models.samplers.remote import EngineRow
+from equipoise.models.samplers.vllm import Vllm
+from equipoise.models.token_choice import SamplingSettings
 from equipoise.players.base import Player
 from equipoise.types import View, user
 
@@ -26,41 +30,14 @@ MODEL = os.environ.get("EQUIPOISE_LIVE_MODEL", "builtin")
 VIEWS = [View((user(f"What is {n} and four?"),)) for n in range(8)]
 SEEDS = [10**15 + n for n in range(8)]
 EXACT = 1e-4  # nats a token, float32 on both sides
+ADAPTERS = 8  # at once in the server
 PATIENCE = 900.0
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server(serving):
     """start() -> the address; where a server was killed, another one there."""
-    if VARIABLE not in os.environ:
-        pytest.skip(f"{VARIABLE} names no environment with vLLM; `make live` makes one")
-    python = find_environment(None)
-    folder = tmp_path_factory.mktemp("sampler")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    on_cpu = choose_device("auto").type == "cpu"
-    options = launcher.ServerOptions(
-        MODEL,
-        port=port,
-        max_length=256,
-        dtype="float32",
-        rank=8,
-        adapters=2,
-        rows=16,
-        cpu=on_cpu,
-        memory=1.0 if on_cpu else 0.5,
-        more=("--enforce-eager",),
-    )
-
-    def start() -> str:
-        if not launcher.health(options.url):
-            launcher.start(options, python, folder, PATIENCE)
-        return options.url
-
-    start.folder = folder
-    yield start
-    launcher.stop(folder)
+    return serving(MODEL, adapters=ADAPTERS)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +56,12 @@ def adapters(tmp_path_factory) -> list[Path]:
 
 
 def player(url: str, **settings):
-    given = {"kind": "vllm", "base_url": url, "adapters": 2, "patience": PATIENCE}
+    given = {
+        "kind": "vllm",
+        "base_url": url,
+        "adapters": ADAPTERS,
+        "patience": PATIENCE,
+    }
     return Player.build(
         {
             "kind": "local",
@@ -131,3 +113,35 @@ def test_a_server_that_is_killed_and_started_again_goes_on(server, adapters):
     os.killpg(launcher.ServerState.read(server.folder).pid, signal.SIGKILL)
     server()
     assert [move.token_ids for move in waiting()] == [move.token_ids for move in before]
+
+
+def test_eight_adapters_in_one_batch_answer_as_each_alone(server, tmp_path, capsys):
+    """Their speed beside a single adapter's is printed: a figure, and no bound."""
+    url = server()
+    engines.with_adapters(load_model(MODEL), tmp_path)
+    settings = {"base_url": url, "adapters": ADAPTERS, "patience": PATIENCE}
+    engine = open_engine(Vllm.model_validate(settings), Resources())
+    assert engine is not None
+    prompts = [[3 + (7 * n + k) % 200 for k in range(16)] for n in range(16)]
+    adapters = [EngineAdapter.of(f"b@{n}", tmp_path / f"a{n}") for n in range(ADAPTERS)]
+    rows = [EngineRow(prompt, n, 16) for n, prompt in enumerate(prompts)]
+    asked = [(a, rows[n::ADAPTERS]) for n, a in enumerate(adapters)]
+    sampling = SamplingSettings(1.0)
+    work = [engine.begin(adapter, own, sampling, []) for adapter, own in asked]
+    together = [answer.token_ids for part in work for answer in engine.wait(part)]
+    alone = [
+        answer.token_ids
+        for adapter, own in asked
+        for answer in engine.sample(adapter, own, sampling, [])
+    ]
+    same = sum(a == b for a, b in zip(together, alone, strict=True))
+    assert same >= 15, "one row may fall on the other side of a rounding"
+    assert len({tuple(ids) for ids in together}) == 16
+
+    systems = engines.on_engine(engine, prompts, 16, tmp_path)
+    chosen = {n: systems[n] for n in ("vllm, one adapter", "vllm, 8 adapters")}
+    one, eight = engines.measured(chosen, rounds=3).values()
+    ratios = sorted(a / b for a, b in zip(one, eight, strict=True))
+    with capsys.disabled():
+        median = statistics.median(ratios)
+        print(f"\n8 adapters × 2 rows: {median:.2f} × the speed of 1 × 16 {ratios}")

@@ -3,6 +3,7 @@ place.
 """
 
 import os
+import re
 import signal
 import socket
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from equipoise.errors import ConfigError, ModelError, RunError
 from equipoise.models.samplers import launcher
-from equipoise.models.samplers.environment import VARIABLE, find_environment
+from equipoise.models.samplers.environment import VARIABLE, find_environment, main
 
 SERVER = f"""#!{sys.executable}
 import json, sys
@@ -78,6 +79,29 @@ def test_an_environment_is_found_or_asked_for(environment, tmp_path, monkeypatch
     assert find_environment(None) == environment / "bin" / "python"
     with pytest.raises(ConfigError, match="--install"):
         find_environment(tmp_path)
+
+
+def test_an_environment_that_cannot_be_made_is_one_message(tmp_path, capsys):
+    broken = (
+        tmp_path / "python"
+    )  # cannot make environments, as where venv is not installed
+    broken.write_text(
+        "#!/bin/sh\necho reading the options\necho No module named $2 >&2; exit 1\n"
+    )
+    broken.chmod(0o755)
+    for interpreter, why in (
+        (tmp_path / "none", r"cannot be started \(No such file"),
+        (
+            broken,
+            r"-m venv .*` ended with:\nreading the options\nNo module named venv$",
+        ),
+    ):
+        with pytest.raises(SystemExit) as end:
+            main([str(tmp_path / "made"), "vllm", str(interpreter)])
+        assert end.value.code == 2
+        told = capsys.readouterr().err
+        assert re.match(r"error: vLLM's environment was not made", told)
+        assert re.search(why, told.rstrip())
 
 
 def test_nothing_was_started_here(tmp_path):

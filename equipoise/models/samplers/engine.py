@@ -18,6 +18,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from equipoise.errors import ModelError, UserError
+from equipoise.models.device import return_unused_memory
 from equipoise.models.resources import Resources
 from equipoise.models.samplers.adapter import EngineAdapter
 from equipoise.models.samplers.answer import SampledAnswer
@@ -202,6 +203,7 @@ class Engine:
 
     async def _ready(self, server: EngineServer, adapter: EngineAdapter | None) -> str:
         if server.asleep:
+            return_unused_memory()  # the server takes its own on the same accelerator
             await self.settings.wake(server)
             server.asleep = False
         return await server.prepare(adapter)

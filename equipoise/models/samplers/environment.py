@@ -82,11 +82,31 @@ def _python(folder: Path) -> Path:
 
 
 def _done(command: Sequence[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise ConfigError(
+            f"vLLM's environment was not made: the interpreter '{command[0]}' cannot be "
+            f"started ({error.strerror})"
+        ) from error
     if done.returncode:
         lines = (done.stdout + done.stderr).strip().splitlines()[-TAIL:]
-        raise ConfigError(f"{' '.join(command)}:\n" + "\n".join(lines))
+        raise ConfigError(
+            f"vLLM's environment was not made; `{' '.join(command)}` ended with:\n"
+            + "\n".join(lines)
+        )
 
 
-if __name__ == "__main__":  # FOLDER PACKAGE PYTHON [ARGUMENT OF PIP …]
-    make_environment(Path(sys.argv[1]), *sys.argv[2:4], pip=sys.argv[4:])
+def main(arguments: Sequence[str]) -> None:
+    """`FOLDER PACKAGE PYTHON [ARGUMENT OF PIP …]`, as `make live` calls it; a failure is
+    one message.
+    """
+    try:
+        make_environment(Path(arguments[0]), *arguments[1:3], pip=arguments[3:])
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

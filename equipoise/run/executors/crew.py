@@ -1,11 +1,13 @@
-"""Workers and what they are given: one unit at a time, again where a worker was lost."""
+"""Workers and what they are given: one unit at a time, again where a worker was lost;
+and word when what they have open is needed no more.
+"""
 
 from __future__ import annotations
 
 import os
-import queue
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -14,7 +16,7 @@ from typing import Any, Protocol
 import msgspec
 
 from equipoise.errors import EquipoiseError
-from equipoise.run.executors.units import RESULTS, Done, Order, Unit
+from equipoise.run.executors.units import RESULTS, Done, LetGo, Order, Unit
 
 ASIDE = 0.5  # seconds in which a worker without a place leaves its unit to others
 TRIES = 3  # a unit whose worker is lost so often is given up
@@ -46,8 +48,11 @@ class Worker(Protocol):
 
 @dataclass
 class _Job:
+    """`opens`: the epoch of what its worker has open afterwards; None: nothing."""
+
     order: bytes
     result: Future[bytes]
+    opens: int | None
     lost: int = field(default=0)
 
 
@@ -57,7 +62,8 @@ class Crew:
     def __init__(self, make: Callable[[int], Worker], count: int) -> None:
         """`make(i)` is the i-th of `count` workers."""
         self.count = count
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: deque[_Job] = deque()
+        self._changed = threading.Condition()  # jobs, epoch, or that it is closed
         self._epoch = 0
         self._closed = threading.Event()
         self._workers = [make(i) for i in range(count)]
@@ -70,9 +76,8 @@ class Crew:
 
     def submit(self, unit: Unit) -> Future[bytes]:
         """Have a unit done; its result, encoded, when it is there."""
-        path = [entry or os.getcwd() for entry in sys.path]
-        job = _Job(msgspec.msgpack.encode(Order(unit, self._epoch, path)), Future())
-        self._jobs.put(job)
+        job = self._job(unit, self._epoch)
+        self._put(job)
         return job.result
 
     def results(self, units: Sequence[Unit]) -> Iterable[Any]:
@@ -82,31 +87,62 @@ class Crew:
             yield result_of(unit, future)
 
     def release(self) -> None:
-        """From now on nothing that is open is needed."""
-        self._epoch += 1
+        """From now on nothing that is open is needed: workers that have no unit to do
+        free the memory of their devices.
+        """
+        with self._changed:
+            self._epoch += 1
+            self._changed.notify_all()
 
     def close(self) -> None:
-        """End the workers; what they were doing is lost."""
-        self._closed.set()
-        for _ in self._threads:
-            self._jobs.put(None)
+        """End the workers; what they were doing, or were to do, is given up."""
+        with self._changed:
+            self._closed.set()
+            self._changed.notify_all()
         for worker in self._workers:
             worker.close()
         for thread in self._threads:
             thread.join()
+        for job in self._jobs:
+            job.result.set_exception(EquipoiseError("the workers were ended"))
+
+    def _job(self, unit: Unit, opens: int | None) -> _Job:
+        path = [entry or os.getcwd() for entry in sys.path]
+        order = Order(unit, self._epoch, path)
+        return _Job(msgspec.msgpack.encode(order), Future(), opens)
+
+    def _put(self, job: _Job) -> None:
+        with self._changed:
+            self._jobs.append(job)
+            self._changed.notify()
+
+    def _next(self, opened: int | None) -> _Job | None:
+        """What a worker does next that has something of this epoch open; None: no more."""
+        with self._changed:
+            while not self._closed.is_set():
+                if self._jobs:
+                    return self._jobs.popleft()
+                if opened is not None and opened != self._epoch:
+                    return self._job(LetGo(), None)
+                self._changed.wait()
+        return None
 
     def _serve(self, worker: Worker) -> None:
-        while (job := self._jobs.get()) is not None:
+        opened: int | None = None
+        while (job := self._next(opened)) is not None:
+            opened = None
             try:
                 result = worker.do(job.order)
             except NoRoomError:
-                self._jobs.put(job)
+                self._put(job)
                 self._closed.wait(ASIDE)  # or it would take it again at once
             except WorkerLostError as error:
-                self._again(job, error)
+                if job.opens is not None:  # else it has let go of all
+                    self._again(job, error)
             except BaseException as error:  # noqa: BLE001  (raised where it is awaited)
                 job.result.set_exception(error)
             else:
+                opened = job.opens
                 job.result.set_result(result)
 
     def _again(self, job: _Job, error: WorkerLostError) -> None:
@@ -115,7 +151,7 @@ class Crew:
             text = f"a unit of work was given up: {job.lost} workers ended over it"
             job.result.set_exception(EquipoiseError(f"{text} ({error})"))
         else:
-            self._jobs.put(job)
+            self._put(job)
 
 
 def result_of(unit: Unit, future: Future[bytes]) -> Any:

@@ -19,6 +19,7 @@ from equipoise.errors import EquipoiseError, received, sent
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.learners.batch_files import read
+from equipoise.models.device import return_unused_memory
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player, Scorer, TextScorer, TokenScorer
 from equipoise.players.together import Request, act_together
@@ -105,6 +106,10 @@ class Learn(msgspec.Struct, frozen=True, tag=True):
     folder: str
 
 
+class LetGo(msgspec.Struct, frozen=True, tag=True):
+    """Nothing that is open is needed any more."""
+
+
 def acted(
     actors: Sequence[Actor],
     by: Sequence[int],
@@ -128,7 +133,7 @@ def acted(
 
 
 METRICS = "metrics.jsonl"  # of a training, in its folder
-Unit = Act | Logprobs | TokenSums | Continuations | Judged | Learn
+Unit = Act | Logprobs | TokenSums | Continuations | Judged | Learn | LetGo
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -157,7 +162,7 @@ class Done(msgspec.Struct, frozen=True):
         if self.kind:
             raise received(self.kind, self.error)
         if self.error:
-            raise EquipoiseError(f"a worker failed: {self.error}")
+            raise EquipoiseError(f"a worker failed:\n{self.error}")
         return msgspec.msgpack.decode(self.result, type=kind)
 
 
@@ -209,6 +214,8 @@ class Workplace:
                 return self._judged(unit)
             case Learn():
                 return self._learned(Path(unit.folder))
+            case LetGo():
+                return self._let_go()
 
     def _actor(self, by: Weighted) -> Actor:
         if by.key not in self._actors:
@@ -247,6 +254,7 @@ class Workplace:
             actor.close()
         self._actors.clear()
         self._resources.clear(keep)
+        return_unused_memory()
 
 
 def _nobody(player: Player | PlayerId) -> Actor:
