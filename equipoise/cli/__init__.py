@@ -83,6 +83,9 @@ class VerbGroup(TyperGroup):
         """What the verb returns. Raises Stopped on Ctrl-C and SIGTERM."""
         try:
             return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")  # pydantic's
+            raise
         except KeyboardInterrupt:
             raise Stopped("stopped") from None
 

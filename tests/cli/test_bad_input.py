@@ -90,6 +90,12 @@ def test_an_unread_setting_in_a_file_is_named_with_the_file(command, tmp_path):
     )
 
 
+def test_a_choice_that_there_is_not(command):
+    done = command("vote", "run", "--part", "nothing")
+    assert done.code == 2 and "'nothing' is not one of 'held_out'," in done.err
+    assert "Value error" not in done.err
+
+
 @pytest.mark.long
 def test_recipes_and_runs_that_are_not_there(command):
     assert "did you mean 'quickstart'?" in command("run", "quickstrat").err
