@@ -16,7 +16,7 @@ def vote(
         Literal["held_out", "train", "test"] | None,
         typer.Option(
             help="whose answers are shown",
-            show_default="the first part in which two players answered one prompt",
+            show_default="the first part with two answers to choose from",
         ),
     ] = None,
     overlap: Annotated[

@@ -17,6 +17,7 @@ from equipoise.report.html import render
 from equipoise.run.directory import RunDirectory
 from equipoise.run.page import page
 from equipoise.run.people.ballot import open_ballot
+from equipoise.run.people.preferences import preference_rows
 from equipoise.run.people.standing import people_votes
 from equipoise.run.people.votes import (
     HUMAN,
@@ -30,6 +31,7 @@ from equipoise.run.people.votes import (
 )
 from equipoise.run.rejudge import rejudge
 from equipoise.run.rerate import rerate
+from equipoise.types import Message, Prompt
 
 LONG = {"poet": 0, "sage": 1, "clerk": 2}  # people's taste: what they like first
 
@@ -190,6 +192,30 @@ def test_a_run_without_two_different_answers_has_nothing_to_vote_on(tmp_path):
             open_ballot(tmp_path / name),
         ):
             pass
+
+
+def test_two_answers_of_one_player_to_a_training_prompt_teach(tmp_path):
+    """They rank nobody; held-out answers of one player are not asked about."""
+    folder = people_run.write(tmp_path / "sole", answers={"one": "It is {i}."})
+    with RunDirectory.open(folder) as opened:
+        for i in range(2):
+            prompt = Prompt(f"t{i}", (Message("user", f"And {i}?"),))
+            texts = {"1": f"Yes, {i}.", "2": f"Yes, {i}.", "3": "No."}
+            seats = {seat: ("one", text) for seat, text in texts.items()}
+            opened.ledger.add_prompts([prompt], "train", 0)
+            opened.ledger.add_matches([people_run.match_of(prompt, seats, "train")])
+    asked = []
+    with open_ballot(folder, overlap=0.0) as ballot:
+        while question := ballot.question("ann"):
+            texts = question.left_text, question.right_text
+            choice = "left" if texts[0] == "No." else "right"
+            ballot.vote("ann", question.left, question.right, choice)
+            asked.append(set(texts))
+    assert sorted(asked, key=max) == [{"Yes, 0.", "No."}, {"Yes, 1.", "No."}]
+    with RunDirectory.read(folder) as opened:
+        assert [row["chosen"] for row in preference_rows(opened)] == ["No.", "No."]
+        assert list(people_votes(opened).ratings) == []
+        assert "<h2>People" in render(page(opened))
 
 
 def test_answers_that_are_recorded_meanwhile_are_asked_about(run):

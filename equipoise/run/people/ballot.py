@@ -191,8 +191,8 @@ def open_ballot(
 ) -> Iterator[Ballot]:
     """A vote on the run in `folder`, held by this process alone.
 
-    Args: part: held_out, train or test, "" for the first of them in which two players
-    answered one chat; overlap: share of a voter's questions that somebody else has
+    Args: part: held_out, train or test, "" for the first of them with two answers to
+    choose from; overlap: share of a voter's questions that somebody else has
     decided already, in [0, 1].
 
     Raises RunError where there is no run, no two answers to choose from, where another
@@ -213,10 +213,10 @@ def _pool(ledger: Ledger, part: str, folder: Path) -> AnswerPool:
         pool.read(ledger)
         if pool.has_pairs():
             return pool
-    where = f" among the {part.replace('_', '-')} matches" if part else ""
+    where = f"{part.replace('_', '-')} " if part else ""
     raise RunError(
-        f"{folder}: no two players have answered the same prompt in different words"
-        f"{where}, so there is nothing to vote on"
+        f"{folder}: no two players have answered the same {where}prompt in different "
+        "words, nor one player the same training prompt, so there is nothing to vote on"
     )
 
 

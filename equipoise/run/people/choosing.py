@@ -18,7 +18,7 @@ from equipoise.run.people.votes import (
     first_votes,
     pair_id,
 )
-from equipoise.types import record_id
+from equipoise.types import PlayerId, record_id
 
 Pairing = tuple[Chat, RecordedAnswer, RecordedAnswer]
 Refs = tuple[AnswerRef, AnswerRef]
@@ -33,11 +33,13 @@ def choose(
     skipped: Collection[str] = (),
     overlap: float = 0.1,
 ) -> Pairing | None:
-    """Two answers of different players to one chat that `voter` has not seen; None
-    where there are none left. Equal arguments give the same two.
+    """Two answers to one chat that `voter` has not seen; None where there are none left.
+    Equal arguments give the same two.
 
     The players are those whose next match tells most (`information_gain`), of equal
-    ones any; the chat is one with the fewest votes on these players' answers.
+    ones any; the chat is one with the fewest votes on these players' answers. Where the
+    pool asks about two answers of one player, these come last, the newest generations'
+    first.
 
     Args: pending: what others are looking at, which counts as if it were voted on;
     skipped: ids of pairs that the voter would not decide; overlap: share of a voter's
@@ -88,7 +90,9 @@ def _half_won(pool: AnswerPool, pending: Sequence[Refs]) -> Iterator[Outcome]:
 def _by_gain(
     pool: AnswerPool, outcomes: Sequence[Outcome], dice: np.random.Generator
 ) -> list[tuple[str, str]]:
-    """Every two players who share a chat, those first whose match tells most."""
+    """Every two players who share a chat, those first whose match tells most; then each
+    with itself.
+    """
     names = pool.players()
     known = set(names)
     among = [each for each in outcomes if {each.first, each.second} <= known]
@@ -96,7 +100,11 @@ def _by_gain(
     pairs = [(i, j) for j in range(len(names)) for i in range(j)]
     # Gains that differ by rounding alone are equal, and chance decides.
     key = {(i, j): (-round(gain_NN[i, j], 9), dice.random()) for i, j in pairs}
-    return [(names[i], names[j]) for i, j in sorted(pairs, key=key.__getitem__)]
+    ordered = [(names[i], names[j]) for i, j in sorted(pairs, key=key.__getitem__)]
+    if pool.with_itself:
+        age = {name: -PlayerId.parse(name).generation for name in names}
+        ordered += [(name, name) for name in sorted(names, key=age.__getitem__)]
+    return ordered
 
 
 def _least_seen(

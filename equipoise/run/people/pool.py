@@ -23,23 +23,30 @@ class RecordedAnswer:
 
 @dataclass
 class Chat:
-    """A chat that players answered: player -> its first answer, in order of recording."""
+    """A chat that players answered: player -> its first answer, in order of recording.
+
+    `second_answers`: player -> its first one in other words, where two answers of one
+    player are asked about.
+    """
 
     id: str
     prompt: str
     messages: tuple[Message, ...]
     answers: dict[str, RecordedAnswer] = field(default_factory=dict)
+    second_answers: dict[str, RecordedAnswer] = field(default_factory=dict)
 
 
 class AnswerPool:
     """The answers of a part of a run, read as far as they are recorded.
 
     Left out are failed and empty answers, moves of finite games, and matches that only
-    set recorded answers side by side.
+    set recorded answers side by side. Of training prompts two answers of one player are
+    a question, too: they say nothing of the players, but votes on them teach.
     """
 
     def __init__(self, part: str) -> None:
         self.part = part
+        self.with_itself = part == "train"
         self._row = 0  # the last one read
         self.chats: dict[str, Chat] = {}
         self.by_ref: dict[AnswerRef, tuple[Chat, RecordedAnswer]] = {}
@@ -74,30 +81,39 @@ class AnswerPool:
             if chat.answers.setdefault(player, answer) is answer:
                 self.by_ref[answer.ref] = chat, answer
                 self.chats_of.setdefault(player, set()).add(identity)
+            elif self.with_itself and _differ(chat.answers[player], answer):
+                second = chat.second_answers.setdefault(player, answer)
+                self.by_ref[second.ref] = chat, second
 
     def pairs(
         self, one: str, other: str
     ) -> Iterator[tuple[Chat, RecordedAnswer, RecordedAnswer]]:
-        """The chats that both players answered, in different words, with the answers."""
+        """The chats that both players answered, in different words, with the answers;
+        those that one player answered in two ways, where it is named twice.
+        """
         for identity in self.chats_of[one] & self.chats_of[other]:
             chat = self.chats[identity]
-            first, second = chat.answers[one], chat.answers[other]
-            if first.text.strip() != second.text.strip():
-                yield chat, first, second
+            others = chat.answers if one != other else chat.second_answers
+            if other in others and _differ(chat.answers[one], others[other]):
+                yield chat, chat.answers[one], others[other]
 
     def players(self) -> Sequence[str]:
-        """Those who share a chat with somebody, by name."""
-        shared = {
-            player
-            for chat in self.chats.values()
-            if len(chat.answers) > 1
-            for player in chat.answers
-        }
+        """Those whose answers can be asked about, by name."""
+        shared: set[str] = set()
+        for chat in self.chats.values():
+            shared |= chat.second_answers.keys()
+            if len(chat.answers) > 1:
+                shared |= chat.answers.keys()
         return sorted(shared)
 
     def has_pairs(self) -> bool:
-        """Whether two players answered one chat, in different words."""
+        """Whether there are two answers to one chat, in different words, to ask about."""
         return any(
-            len({answer.text.strip() for answer in chat.answers.values()}) > 1
+            chat.second_answers
+            or len({answer.text.strip() for answer in chat.answers.values()}) > 1
             for chat in self.chats.values()
         )
+
+
+def _differ(one: RecordedAnswer, other: RecordedAnswer) -> bool:
+    return one.text.strip() != other.text.strip()
