@@ -72,7 +72,9 @@ def fill(run: RunDirectory, records: int) -> tuple[float, float]:
         run.ledger.add_matches(made[start : start + CHUNK])
         run.ledger.add_judgements(pairs[start : start + CHUNK])
     ours = 2 * len(made) / (time.perf_counter() - started)
-    rows = list(run.ledger.rows("SELECT * FROM matches"))
+    rows = list(
+        run.ledger.rows("SELECT id, generation, split, prompt, record FROM matches")
+    )
     with tempfile.TemporaryDirectory() as folder:
         db = sqlite3.connect(Path(folder) / "bare.sqlite", isolation_level=None)
         db.execute("PRAGMA journal_mode = WAL")

@@ -180,16 +180,26 @@ def fault_of(parser: Parser, text: str) -> str | None:
     return None
 
 
-def faults(count: int, seed: int = 0) -> Iterator[tuple[str, str, str]]:
-    """(parser, text, fault) of `count` fuzzed texts that raised what they may not."""
+def tried(
+    count: int, seed: int = 0, until: float = float("inf")
+) -> Iterator[tuple[str, str, str | None]]:
+    """(parser, text, fault or None) of `count` fuzzed texts, each at SHARE parsers;
+    none begins after that moment of `time.monotonic`.
+    """
     dice = random.Random(seed)
     turn = cycle(PARSERS.items())
     for _ in range(count):
+        if time.monotonic() > until:
+            return
         text = fuzzed(dice)
         for name, parser in islice(turn, SHARE):
-            fault = fault_of(parser, text)
-            if fault:
-                yield name, text, fault
+            yield name, text, fault_of(parser, text)
+
+
+def faults(count: int, seed: int = 0) -> list[str]:
+    """What of `count` fuzzed texts raised what it may not."""
+    tries = tried(count, seed)
+    return [f"{name}: {fault}, of {text!r}" for name, text, fault in tries if fault]
 
 
 def repeated(shape: Shape, size: int) -> str:
@@ -247,26 +257,28 @@ def steep(
     return max(factors), max(seconds), too_steep
 
 
-def soak(size: int) -> Outcome:
-    """`size` fuzzed texts to every parser, then repetitions of 1 to 1000 KB."""
-    counted = dict.fromkeys(PARSERS, 0)
-    failures = []
-    for name, text, fault in faults(size):
-        counted[name] += 1
-        failures.append(f"{name}: {fault}, of {text[:200]!r}")
-    table = []
+def soak(size: int, minutes: float | None = None) -> Outcome:
+    """Repetitions of 1 to 1000 KB to every parser, then `size` fuzzed texts to SHARE
+    parsers each; no text begins after so many minutes.
+    """
+    until = time.monotonic() + 60 * minutes if minutes else float("inf")
+    failures: list[str] = []
+    rows: dict[str, dict[str, Any]] = {}
     sizes = tuple(1000 * kb for kb in SIZES_KB)
     for name, parser in PARSERS.items():
         worst, dearest, too_steep = steep(parser, sizes, DEAREST)
         failures += [f"{name}: {text}" for text in too_steep]
-        table.append(
-            {
-                "parser": name,
-                "texts": f"{size * SHARE // len(PARSERS):,}",
-                "exceptions": counted[name],
-                "repetitions": len(FRAMES) * len(PIECES),
-                "steepest ×10": f"{worst:.0f}×",
-                "dearest of 1 MB": f"{dearest:.2f} s",
-            }
-        )
-    return Outcome(table, failures)
+        rows[name] = {
+            "parser": name,
+            "texts": 0,
+            "exceptions": 0,
+            "repetitions": len(FRAMES) * len(PIECES),
+            "steepest ×10": f"{worst:.0f}×",
+            "dearest of 1 MB": f"{dearest:.2f} s",
+        }
+    for name, text, fault in tried(size, until=until):
+        rows[name]["texts"] += 1
+        if fault:
+            rows[name]["exceptions"] += 1
+            failures.append(f"{name}: {fault}, of {text[:200]!r}")
+    return Outcome(list(rows.values()), failures)

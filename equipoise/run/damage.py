@@ -16,6 +16,7 @@ import msgspec
 
 from equipoise.component import essence
 from equipoise.errors import ConfigError, RunError
+from equipoise.evaluate.benchmarks.records import ItemScores
 from equipoise.files import CHECKSUMS, faults, set_aside, write_text
 from equipoise.locks import check_writable
 from equipoise.players.population import home
@@ -25,6 +26,7 @@ from equipoise.run.database import connect_to_read
 from equipoise.run.directory import RunDirectory
 from equipoise.run.ledger import COUNTED, Ledger
 from equipoise.run.renamed import renamed
+from equipoise.run.row_checksums import CHECKSUM, columns_of, damaged_rows
 from equipoise.run.unchanged import SETTINGS
 from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Prompt
 
@@ -37,6 +39,7 @@ RECORDS: dict[str, Any] = {
     "episodes": Episode,
     "replies": dict,
     "metrics": dict,
+    "benchmark_scores": ItemScores,
 }
 """Table -> what its column `record` holds."""
 
@@ -138,31 +141,36 @@ def _ledger(folder: Path) -> Iterator[Finding]:
         except sqlite3.DatabaseError as error:
             verdict = [(str(error),)]
         messages = "; ".join(str(row[0]).splitlines()[-1] for row in verdict)
-        if messages == "ok":
+        if messages == "ok" and columns_of(db, "meta")[-1:] != [CHECKSUM]:
+            note = "its rows have no checksums (of an earlier version)"
+            yield Finding(path.name, "whole", note)
+        elif messages == "ok":
             yield Finding(path.name, "whole")
         else:
             note = f"{messages}; rows that can still be read are counted below"
             yield Finding(path.name, "damaged", note)
-        for table in (*COUNTED, "metrics"):
+        for table in ("meta", *COUNTED, "metrics", "benchmark_scores"):
             yield from _table(db, table)
     finally:
         db.close()
 
 
 def _table(db: sqlite3.Connection, table: str) -> Iterator[Finding]:
-    """A finding on a table that cannot be read to its end."""
+    """A finding on a table that cannot be read to its end, or not as it was written."""
+    part = f"ledger.sqlite, table {table}"
     column = "record" if table in RECORDS else "rowid"
     decode: Callable[[Any], Any] = str
     if table in RECORDS:
         decode = msgspec.json.Decoder(RECORDS[table]).decode
-    whole, unreadable = 0, 0
-    error = ""
+    whole, unreadable, error = 0, 0, ""
+    other: list[int] = []
     try:
+        other = damaged_rows(db, table)
         for (value,) in db.execute(f"SELECT {column} FROM {table} ORDER BY rowid"):
             try:
                 decode(value)
                 whole += 1
-            except (msgspec.DecodeError, UnicodeError) as fault:
+            except msgspec.DecodeError as fault:
                 unreadable, error = unreadable + 1, str(fault)
     except sqlite3.DatabaseError as fault:
         if "no such table" in str(fault):  # of a later version
@@ -170,7 +178,11 @@ def _table(db: sqlite3.Connection, table: str) -> Iterator[Finding]:
         error = str(fault)
     if error:
         note = f"{whole:,} rows can be read, {unreadable:,} cannot ({error})"
-        yield Finding(f"ledger.sqlite, table {table}", "damaged", note)
+        yield Finding(part, "damaged", note)
+    if other:
+        numbers = ", ".join(map(str, other[:5])) + (", …" if len(other) > 5 else "")
+        note = f"{len(other):,} rows are not as they were written (rows {numbers})"
+        yield Finding(part, "damaged", note)
 
 
 # -- weights and metrics

@@ -17,7 +17,7 @@
 
 `record` and `facts` are JSON: the msgspec form of the types in `equipoise.types`. Ids
 are hashes of what made the record, so writing a record again inserts nothing. Rows keep
-the order of writing (rowid).
+the order of writing (rowid), and have checksums (`row_checksums`).
 """
 
 from __future__ import annotations
@@ -35,51 +35,54 @@ import msgspec
 
 from equipoise.errors import DiskFull, RunError
 from equipoise.machines import network_disk
+from equipoise.run.row_checksums import CHECKSUM, checksum, columns_of, damaged_rows
 
-SCHEMA = 3
+SCHEMA = 4
+READABLE = ("3", "4")  # without checksums, with them
 
 TABLES = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER);
 CREATE TABLE prompts (
     id TEXT, split TEXT NOT NULL, generation INTEGER NOT NULL, record TEXT NOT NULL,
-    UNIQUE (id, split, generation));
+    checksum INTEGER, UNIQUE (id, split, generation));
 CREATE TABLE matches (
     id TEXT UNIQUE, generation INTEGER NOT NULL, split TEXT NOT NULL,
-    prompt TEXT NOT NULL, record TEXT NOT NULL);
+    prompt TEXT NOT NULL, record TEXT NOT NULL, checksum INTEGER);
 CREATE INDEX matches_by_part ON matches (split, generation);
 CREATE TABLE judgements (
     id TEXT UNIQUE, match TEXT NOT NULL, judge TEXT NOT NULL,
     generation INTEGER NOT NULL, split TEXT NOT NULL, judged INTEGER NOT NULL,
-    record TEXT NOT NULL);
+    record TEXT NOT NULL, checksum INTEGER);
 CREATE INDEX judgements_by_match ON judgements (match);
 CREATE INDEX judgements_by_part ON judgements (split, generation, judged);
 CREATE INDEX judgements_missing ON judgements (judged) WHERE judged = 0;
 CREATE TABLE pairs (
     id TEXT, generation INTEGER NOT NULL, learner TEXT NOT NULL, record TEXT NOT NULL,
-    UNIQUE (generation, learner, id));
+    checksum INTEGER, UNIQUE (generation, learner, id));
 CREATE TABLE episodes (
     id TEXT, generation INTEGER NOT NULL, learner TEXT NOT NULL, record TEXT NOT NULL,
-    UNIQUE (learner, id));
+    checksum INTEGER, UNIQUE (learner, id));
 CREATE TABLE logprobs (
     player TEXT, encoding TEXT, text TEXT, total REAL NOT NULL, tokens INTEGER NOT NULL,
-    UNIQUE (player, encoding, text));
+    checksum INTEGER, UNIQUE (player, encoding, text));
 CREATE TABLE replies (
     key TEXT PRIMARY KEY, account TEXT NOT NULL, tokens INTEGER NOT NULL,
-    cost REAL NOT NULL, record TEXT NOT NULL);
+    cost REAL NOT NULL, record TEXT NOT NULL, checksum INTEGER);
 CREATE TABLE players (
     name TEXT, generation INTEGER, parent TEXT, learner TEXT NOT NULL,
-    facts TEXT NOT NULL, PRIMARY KEY (name, generation));
+    facts TEXT NOT NULL, checksum INTEGER, PRIMARY KEY (name, generation));
 CREATE TABLE metrics (
-    stage TEXT, line INTEGER, record TEXT NOT NULL, UNIQUE (stage, line));
+    stage TEXT, line INTEGER, record TEXT NOT NULL, checksum INTEGER,
+    UNIQUE (stage, line));
 CREATE TABLE stages (
     key TEXT PRIMARY KEY, generation INTEGER NOT NULL, stage TEXT NOT NULL,
-    facts TEXT NOT NULL, seconds REAL NOT NULL);
+    facts TEXT NOT NULL, seconds REAL NOT NULL, checksum INTEGER);
 """
 
 BENCHMARK_SCORES = """
 CREATE TABLE IF NOT EXISTS benchmark_scores (
     stage TEXT, item TEXT, sample INTEGER, record TEXT NOT NULL,
-    UNIQUE (stage, item, sample))
+    checksum INTEGER, UNIQUE (stage, item, sample))
 """
 
 AT_ONCE = 500  # values that fit one statement
@@ -96,6 +99,7 @@ class Database:
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._db = connection
+        self._columns: dict[str, list[str]] = {}  # by table
         self.path = path
 
     @classmethod
@@ -105,10 +109,7 @@ class Database:
         with database.transaction() as db:
             for statement in TABLES.split(";"):
                 db.execute(statement)
-            db.executemany(
-                "INSERT INTO meta VALUES (?, ?)",
-                {"schema": str(SCHEMA), **meta}.items(),
-            )
+            database._insert("meta", {"schema": str(SCHEMA), **meta}.items())
         return database
 
     @classmethod
@@ -130,10 +131,10 @@ class Database:
         except sqlite3.DatabaseError as error:
             database.close()
             raise RunError(f"{path}: not an Equipoise ledger ({error})") from error
-        if schema != str(SCHEMA):
+        if schema not in READABLE:
             raise RunError(
                 f"{path}: written by another version of Equipoise (ledger schema "
-                f"{schema}, this one reads {SCHEMA}); "
+                f"{schema}, this one reads {' and '.join(READABLE)}); "
                 "use that version, or start a new run"
             )
         return database
@@ -156,15 +157,13 @@ class Database:
 
     def has_table(self, name: str) -> bool:
         """Whether there is such a table; earlier versions had fewer."""
-        query = "SELECT EXISTS(SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?)"
-        return bool(self._db.execute(query, (name,)).fetchone()[0])
+        return name in self._tables()
 
     # -- writing
 
     def note(self, key: str, value: str) -> None:
         """Keep something about the run under `key`, in place of what was there."""
-        with self.transaction() as db:
-            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+        self._insert("meta", [(key, value)], replacing="key")
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -191,14 +190,44 @@ class Database:
             raise
 
     def _insert(
-        self, table: str, columns: int, rows: Iterable[tuple[Any, ...]]
+        self, table: str, rows: Iterable[tuple[Any, ...]], replacing: str | None = None
     ) -> None:
-        """Add rows; one that is there already is left as it is."""
-        marks = ",".join("?" * columns)
+        """Add rows, with their checksums. One that is there already is left as it is;
+        where the column `replacing` says which row it is, it gets the new values.
+        """
+        columns = self._columns_of(table)
+        if columns[-1] == CHECKSUM:
+            rows = ((*row, checksum(row)) for row in rows)
+        marks = ",".join("?" * len(columns))
+        how = "INSERT OR IGNORE" if replacing is None else "INSERT"
+        query = f"{how} INTO {table} VALUES ({marks})"
+        if replacing is not None:
+            values = ", ".join(f"{name} = excluded.{name}" for name in columns)
+            query += f" ON CONFLICT ({replacing}) DO UPDATE SET {values}"
         with self.transaction() as db:
-            db.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", rows)
+            db.executemany(query, rows)
+
+    def _columns_of(self, table: str) -> list[str]:
+        """A table's columns; earlier versions had none for checksums."""
+        if table not in self._columns:
+            self._columns[table] = columns_of(self._db, table)
+        return self._columns[table]
 
     # -- reading
+
+    def check_rows(self) -> None:
+        """Raises RunError for a row that is not as it was written."""
+        for table in self._tables():
+            if rows := damaged_rows(self._db, table):
+                raise RunError(
+                    f"{self.path}: is damaged ({len(rows):,} rows of {table}, the first "
+                    f"row {rows[0]}); `equipoise check {self.path.parent}` says what is "
+                    "whole and what can be saved"
+                )
+
+    def _tables(self) -> list[str]:
+        query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        return [name for (name,) in self._db.execute(query)]
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows of a reading query."""

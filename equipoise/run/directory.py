@@ -195,11 +195,12 @@ class RunDirectory:
         """The run in `folder`, to be played, locked against a second process;
         `announce` gets what the user should know before its own parts are imported.
 
-        Raises RunError when it is none, busy or too new, and where it is somebody
-        else's and reaches for something that `trust` does not allow.
+        Raises RunError when it is none, busy, damaged or too new, and where it is
+        somebody else's and reaches for something that `trust` does not allow.
         """
         with cls._opened(folder, reading=False) as run, cls.locked(folder):
             run._writable = True
+            run.ledger.check_rows()
             check_unchanged(folder / "config.yaml", run.settings, run.ledger)
             run.agree(trust, announce)
             consent.record_parts(run.ledger, run.config)

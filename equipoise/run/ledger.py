@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,47 +86,31 @@ class Ledger(Database):
     ) -> None:
         """Record which prompts belong to (split, generation)."""
         rows = ((p.id, split, generation, to_json(p)) for p in prompts)
-        self._insert("prompts", 4, rows)
+        self._insert("prompts", rows)
 
     def add_matches(self, matches: Iterable[Match]) -> None:
         """Record played matches."""
         rows = ((m.id, m.generation, m.split, m.prompt, to_json(m)) for m in matches)
-        self._insert("matches", 5, rows)
+        self._insert("matches", rows)
 
     def add_judgements(self, judgements: Iterable[tuple[Match, Judgement]]) -> None:
         """Record judgements, each with the match that it is about."""
-        rows = (
-            (
-                judgement.id,
-                judgement.match,
-                judgement.judge,
-                match.generation,
-                match.split,
-                judgement.scores is not None,
-                to_json(judgement),
-            )
-            for match, judgement in judgements
-        )
-        self._insert("judgements", 7, rows)
+        self._insert("judgements", starmap(_judgement_row, judgements))
 
     def grow_judgements(self, judgements: Iterable[tuple[Match, Judgement]]) -> None:
         """Record judgements in place of those of the same id, which have fewer votes."""
-        made = list(judgements)
-        self.add_judgements(made)
-        query = "UPDATE judgements SET judged = ?, record = ? WHERE id = ?"
-        rows = [(j.scores is not None, to_json(j), j.id) for _, j in made]
-        with self.transaction() as db:
-            db.executemany(query, rows)
+        rows = starmap(_judgement_row, judgements)
+        self._insert("judgements", rows, replacing="id")
 
     def add_pairs(self, pairs: Iterable[Pair], learner: PlayerId) -> None:
         """Record what `learner` is taught this generation."""
         rows = ((p.id, p.generation, str(learner), to_json(p)) for p in pairs)
-        self._insert("pairs", 4, rows)
+        self._insert("pairs", rows)
 
     def add_episodes(self, episodes: Iterable[Episode], learner: PlayerId) -> None:
         """Record the moves of `learner` with their rewards."""
         rows = ((e.id, e.generation, str(learner), to_json(e)) for e in episodes)
-        self._insert("episodes", 4, rows)
+        self._insert("episodes", rows)
 
     def add_logprobs(
         self,
@@ -139,7 +124,7 @@ class Ledger(Database):
             (str(player), encoding, text, total, count)
             for text, (total, count) in zip(texts, values, strict=True)
         )
-        self._insert("logprobs", 5, rows)
+        self._insert("logprobs", rows)
 
     def add_reply(
         self, key: str, account: str, reply: dict[str, Any], tokens: int, cost: float
@@ -148,14 +133,14 @@ class Ledger(Database):
         have been paid for.
         """
         row = (key, account, tokens, cost, to_json(reply))
-        self._insert("replies", 5, [row])
+        self._insert("replies", [row])
 
     def add_benchmark_scores(self, stage: str, scores: Iterable[ItemScores]) -> None:
         """Record what each answer scored in the stage of this key."""
         with self.transaction() as db:
             db.execute(BENCHMARK_SCORES)
             rows = ((stage, s.item, s.sample, to_json(s)) for s in scores)
-            self._insert("benchmark_scores", 4, rows)
+            self._insert("benchmark_scores", rows)
 
     def add_player(
         self,
@@ -167,7 +152,7 @@ class Ledger(Database):
         """Record a player's birth: from whom, and by which learner."""
         origin = str(parent) if parent else None
         row = (player.name, player.generation, origin, learner, to_json(facts))
-        self._insert("players", 5, [row])
+        self._insert("players", [row])
 
     def finish(
         self,
@@ -182,9 +167,9 @@ class Ledger(Database):
         logged = enumerate(self._logged.pop(key, []))
         lines = [(key, n, json.dumps(line)) for n, line in logged]
         with self.transaction():
-            self._insert("stages", 5, [row])
+            self._insert("stages", [row])
             if lines:
-                self._insert("metrics", 3, lines)
+                self._insert("metrics", lines)
 
     def log(self, stage: str, line: dict[str, Any]) -> None:
         """A line of metrics of a stage under way, to be recorded when it is finished."""
@@ -200,11 +185,11 @@ class Ledger(Database):
         with self.transaction() as db:
             db.execute(
                 "CREATE TABLE metrics (stage TEXT, line INTEGER, record TEXT NOT NULL, "
-                "UNIQUE (stage, line))"
+                "checksum INTEGER, UNIQUE (stage, line))"
             )
             for stage, logged in by_stage.items():
                 rows = ((stage, n, json.dumps(line)) for n, line in enumerate(logged))
-                self._insert("metrics", 3, rows)
+                self._insert("metrics", rows)
 
     # -- stages and players
 
@@ -396,3 +381,15 @@ class Ledger(Database):
             table: self._db.execute(query).fetchone()[0] or 0
             for table, query in queries.items()
         }
+
+
+def _judgement_row(match: Match, judgement: Judgement) -> tuple[Any, ...]:
+    return (
+        judgement.id,
+        judgement.match,
+        judgement.judge,
+        match.generation,
+        match.split,
+        judgement.scores is not None,
+        to_json(judgement),
+    )

@@ -223,6 +223,20 @@ def test_a_damaged_ledger_is_one_message(run, command, part):
     assert command("check", run, "--mend").code == 2  # it cannot
 
 
+def test_a_bit_that_flips_inside_a_record_is_noticed(run, command):
+    """Of a row that can still be read, so that nothing else says it is damaged."""
+    ledger = run / "ledger.sqlite"
+    content = bytearray(ledger.read_bytes())
+    content[content.rindex(b'"game":"matrix"') + 9] ^= 1
+    ledger.write_bytes(content)
+    done = command("check", run)
+    assert done.code == 2 and "table matches: 1 rows are not as they were" in done.out
+    assert command("check", run, "--mend").code == 2  # it cannot
+    done = command("resume", run)
+    assert done.code == 2 and "1 rows of matches" in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
 @pytest.mark.parametrize("content", [b"\x00\xff\xfe", b"", b"- a list\n", b"a: [1\n"])
 def test_a_damaged_configuration_is_one_message_and_can_be_saved(
     run, finished, command, content

@@ -13,14 +13,14 @@ MATRIX = dict.fromkeys(CELLS, Cell(1.0, 2.0))
 
 
 def test_fuzzed_texts_raise_only_the_parsers_own_errors():
-    broken = [f"{name}: {fault} {text!r}" for name, text, fault in parsers.faults(400)]
+    broken = parsers.faults(400)
     assert broken == []
 
 
 @pytest.mark.slow
 def test_many_fuzzed_texts_and_the_growth_of_work():
     """Adds breadth: 20,000 texts, and every shape at 1 and 10 KB, the dearest at 100."""
-    assert list(parsers.faults(20_000, seed=1)) == []
+    assert parsers.faults(20_000, seed=1) == []
     too_steep = []
     for name, parser in parsers.PARSERS.items():
         *_, texts = parsers.steep(parser, (1_000, 10_000, 100_000), 3)
