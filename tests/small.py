@@ -5,8 +5,10 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+
+import psutil
 
 
 def settings(**values: object) -> list[str]:
@@ -71,3 +73,15 @@ def start(*arguments: str, cwd: Path) -> subprocess.Popen:
         # ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
+
+
+def processes_with(words: Path) -> list[int]:
+    """The processes whose command names `words`."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            if process.status() != psutil.STATUS_ZOMBIE and str(words) in " ".join(
+                process.cmdline()
+            ):
+                found.append(process.pid)
+    return found

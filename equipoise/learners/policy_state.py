@@ -6,12 +6,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
 
+from equipoise.errors import RunError, first_line
+
 FILE = "state.pt"
 UPDATE = "update.pt"
+
+# What torch raises of a file that is cut short, or no file of its own.
+UNREADABLE = (OSError, RuntimeError, EOFError, UnpicklingError, ValueError, KeyError)
 
 Probe = list[tuple[list[int], list[int]]]
 
@@ -39,9 +45,8 @@ class PolicyState:
 
     @classmethod
     def read(cls, folder: Path) -> PolicyState:
-        """The state that was written into `folder`, on the CPU."""
-        state = torch.load(folder / FILE, map_location="cpu", weights_only=True)
-        return cls(**state)
+        """The state that was written into `folder`, on the CPU. Raises RunError."""
+        return cls(**_read(folder / FILE))
 
 
 @dataclass(frozen=True)
@@ -58,8 +63,17 @@ class PolicyUpdate:
     @classmethod
     def read(cls, folder: Path) -> PolicyUpdate:
         """The update that was written into `folder`, or that part of a state there; what
-        is not looked at is not read.
+        is not looked at is not read. Raises RunError.
         """
         file = folder / UPDATE if (folder / UPDATE).is_file() else folder / FILE
-        saved = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+        saved = _read(file, mmap=True)
         return cls(saved["weights"], saved["probe"])
+
+
+def _read(file: Path, *, mmap: bool = False) -> dict[str, Any]:
+    try:
+        return torch.load(file, map_location="cpu", weights_only=True, mmap=mmap)
+    except UNREADABLE as error:
+        raise RunError(
+            f"{file}: is missing or damaged ({first_line(error)})"
+        ) from error

@@ -20,6 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Self
+from uuid import uuid4
 
 import yaml
 
@@ -56,15 +57,18 @@ class ProcessGroup:
     """The processes of one `launch`, until it is closed."""
 
     def __init__(self, launch: Launch, folder: Path) -> None:
-        """Start them. `folder` is theirs, and emptied; all machines see it.
+        """Start them. `folder` is emptied, and theirs is a new one in it; all machines
+        see it.
 
         Raises ModuleNotFoundError without accelerate.
         """
         if find_spec("accelerate") is None:
             raise ModuleNotFoundError("no module named 'accelerate'", name="accelerate")
-        self._folder = folder.resolve()
+        shutil.rmtree(folder, ignore_errors=True)
+        # By its own name, so that processes that were still starting when the one that
+        # gave them orders was killed do not take up the orders of the next one.
+        self._folder = folder.resolve() / uuid4().hex
         self._number = 0
-        shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         settings = yaml.safe_dump(launch.accelerate(), sort_keys=False)
         (self._folder / "accelerate.yaml").write_text(settings)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from equipoise import seeds
+from equipoise.errors import RunError
 from equipoise.files import faults, set_aside, write_folder
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.learners.process_group import GroupLostError
@@ -22,6 +23,7 @@ from equipoise.players.base import Actor, Resting
 from equipoise.players.population import home
 from equipoise.run.config import RunConfig
 from equipoise.run.ledger import Ledger
+from equipoise.run.monitor import Monitor
 from equipoise.types import PlayerId
 
 if TYPE_CHECKING:
@@ -35,12 +37,18 @@ class LiveLearners:
     """The policy trainers of a run, each at one generation of its learner."""
 
     def __init__(
-        self, config: RunConfig, ledger: Ledger, folder: Path, resources: Resources
+        self,
+        config: RunConfig,
+        ledger: Ledger,
+        folder: Path,
+        resources: Resources,
+        monitor: Monitor,
     ) -> None:
         """`folder` is the run's."""
         self._config = config
         self._ledger = ledger
         self._resources = resources
+        self._monitor = monitor
         self._players = folder / "players"
         self._names = {
             name
@@ -138,10 +146,12 @@ class LiveLearners:
             state = self._states(learner.name) / str(generation)
             if generation > learner.generation:
                 continue
-            if not faults(state):
-                trainer.load(state, generation)
+            damaged = faults(state) or _loading_faults(trainer, state)
+            if not damaged:
                 break
-            set_aside(state)  # an older one, or the recorded episodes, lead there, too
+            # An older one, or the recorded episodes, lead there, too.
+            aside = set_aside(state)
+            self._monitor.numbers(set_aside=f"{damaged[0]}; it is {aside.name} now")
         return trainer
 
     def _new(self, name: str) -> SampledPolicy:
@@ -206,6 +216,15 @@ class LiveLearners:
         """The generations whose state is on disk, oldest first."""
         folders = self._states(name).glob("[0-9]*")
         return sorted(int(folder.name) for folder in folders)
+
+
+def _loading_faults(trainer: SampledPolicy, state: Path) -> list[str]:
+    """Have the trainer take up a state; why it cannot be read, where it cannot."""
+    try:
+        trainer.load(state, int(state.name))
+    except RunError as error:
+        return [str(error)]
+    return []
 
 
 def _nowhere(line: dict[str, Any]) -> None:

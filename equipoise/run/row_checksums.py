@@ -9,23 +9,22 @@ none.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from zlib import crc32
 
 CHECKSUM = "checksum"
 
 
-def checksum(values: Sequence[str | bytes | float | None]) -> int:
+def checksum(values: Iterable[str | bytes | float | None]) -> int:
     """CRC-32 of a row's values, the same for what is given to SQLite and what it gives
     back: a column of real numbers makes 1.0 of 1, and text may be read as bytes.
     """
-    return crc32(b"\x1f".join(map(_as_bytes, values)))
+    parts = [v.encode() if isinstance(v, str) else _as_bytes(v) for v in values]
+    return crc32(b"\x1f".join(parts))
 
 
-def _as_bytes(value: str | bytes | float | None) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
+def _as_bytes(value: bytes | float | None) -> bytes:
     if isinstance(value, bytes):
         return value
     return b"" if value is None else repr(float(value)).encode()

@@ -84,7 +84,7 @@ class RunStages:
         resources = Resources(ledger, config.unit_rows)
         roster = Roster(config, ledger)
         memory = Memory(config, ledger)
-        live = LiveLearners(config, ledger, run.folder, resources)
+        live = LiveLearners(config, ledger, run.folder, resources, monitor)
         population = Population(
             config.playing,
             run.folder / "players",

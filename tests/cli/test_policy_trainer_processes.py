@@ -1,15 +1,21 @@
-"""An update in several processes is the update of one, also where one of them dies."""
+"""An update in several processes is the update of one, also where one of them dies, or
+the one that gives them orders.
+"""
 
 import json
 import os
 import signal
+import subprocess
+import time
+from pathlib import Path
 
 import psutil
 import pytest
 import yaml
 from safetensors.torch import load_file
-from small import settings
+from small import processes_with, settings, start
 
+from benchmarks.soak._recorded import differences
 from equipoise.run import recipes
 from equipoise.run.directory import RunDirectory
 from equipoise.run.monitor import Silent
@@ -110,3 +116,41 @@ def test_a_run_whose_process_was_killed_ends_as_if_none_had_been(tmp_path):
     lines = (tmp_path / "struck" / "metrics.jsonl").read_text().splitlines()
     again = [line for line in lines if "processes_started_again" in line]
     assert [json.loads(line)["stage"] for line in again] == ["1/learn/policy"]
+
+
+def stopped_while_learning(process: subprocess.Popen, run: Path, number: int) -> int:
+    """Send the signal while the run's processes work at an update; the exit code, once
+    nothing of the run is left.
+    """
+    limit = time.monotonic() + 600
+    while not any('"what": "learn"' in file.read_text() for file in orders(run)):
+        assert process.poll() is None and time.monotonic() < limit, "no update began"
+        time.sleep(0.02)
+    process.send_signal(number)
+    process.communicate(timeout=600)
+    while processes_with(run):
+        assert time.monotonic() < limit, "processes were left behind"
+        time.sleep(0.1)
+    return process.returncode
+
+
+def orders(run: Path) -> list[Path]:
+    return list(run.rglob("order.json"))
+
+
+@pytest.mark.slow
+def test_a_run_that_is_stopped_while_its_processes_learn_leaves_none_and_goes_on(
+    tmp_path, command
+):
+    """By Ctrl-C, then by SIGKILL; it ends with the records and weights of another."""
+    values = RUN["learner"] | {"save_every": 1, "launch": {"num_processes": 2}}
+    (tmp_path / "run.yaml").write_text(json.dumps(RUN | {"learner": values}))
+    process = start("run", "run.yaml", "--out", "stopped", cwd=tmp_path)
+    run = tmp_path / "stopped"
+    assert stopped_while_learning(process, run, signal.SIGINT) == 130
+    process = start("resume", "stopped", cwd=tmp_path)
+    assert stopped_while_learning(process, run, signal.SIGKILL) == -signal.SIGKILL
+    assert command("resume", "stopped").code == 0
+    assert command("run", "run.yaml", "--out", "calm").code == 0
+    assert differences(tmp_path / "calm", run) == []
+    assert not orders(run)

@@ -6,18 +6,17 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import timedelta
 from pathlib import Path
 from unittest.mock import ANY
 
 import numpy as np
-import psutil
 import pytest
 import torch
 import yaml
 from pydantic import ValidationError
+from small import processes_with
 
 from equipoise.errors import ConfigError, EquipoiseError, NoSignal
 from equipoise.games.answers import Answers
@@ -199,18 +198,6 @@ def test_two_machines_find_each_other_and_number_themselves(model_folder, tmp_pa
         k: pytest.approx(v, rel=2e-4) for k, v in learner().learn(one).items()
     }
     assert_same(one.output, two.output)
-
-
-def processes_with(words: Path) -> list[int]:
-    """The processes whose command names `words`."""
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            if process.status() != psutil.STATUS_ZOMBIE and str(words) in " ".join(
-                process.cmdline()
-            ):
-                found.append(process.pid)
-    return found
 
 
 SAVING = {"epochs": 6, "save_steps": 1}

@@ -13,7 +13,7 @@ import psutil
 import pytest
 import torch
 from pydantic import ValidationError
-from test_launch import processes_with
+from small import processes_with
 from test_policy_trainer import learn, played
 
 from equipoise.errors import EquipoiseError

@@ -3,13 +3,17 @@ nothing had happened.
 """
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from equipoise.errors import EquipoiseError
+from equipoise.files import CHECKSUMS
 from equipoise.learners.policy_optimizer import PolicyOptimizer
 from equipoise.run import recipes
+from equipoise.run.damage import examine
 from equipoise.run.directory import RunDirectory
 from equipoise.run.live_learners import LiveLearners
 from equipoise.run.loop import league
@@ -26,7 +30,7 @@ class Monitor:
     """Nobody; at call `last` of its stages it kills the run."""
 
     def __init__(self, last: int | None = None) -> None:
-        self.last, self.stages = last, []
+        self.last, self.stages, self.shown = last, [], []
 
     def stage(self, name, total=None, generation=None):
         self.stages.append(name)
@@ -37,7 +41,7 @@ class Monitor:
         pass
 
     def numbers(self, **named):
-        pass
+        self.shown.append(named)
 
 
 def values(**learner) -> dict:
@@ -169,6 +173,37 @@ def test_stopped_between_learning_and_measuring(
     states = sorted(path.parent.name for path in (tmp_path / "run").rglob("state.pt"))
     assert states == {1: ["1", "2"], 3: [], 100: []}[save_every]
     same(tmp_path / "run", go_on(tmp_path / "run"), calm)
+
+
+@pytest.mark.long
+def test_damaged_states_are_set_aside_and_their_updates_repeated(calm, tmp_path):
+    """One by its checksum, one that has none and cannot be read."""
+    folder = tmp_path / "run"
+    with pytest.raises(Killed):
+        go_on(folder, Monitor(round(0.95 * calm[2])), save_every=1)
+    states = sorted(folder.rglob("state.pt"))
+    assert [str(path.relative_to(folder)) for path in states] == [
+        "players/adversary/.state/1/state.pt",
+        "players/defender/.state/3/state.pt",
+    ]
+    flipped, cut = states
+    content = bytearray(flipped.read_bytes())
+    content[len(content) // 2] ^= 1
+    flipped.write_bytes(content)
+    os.truncate(cut, cut.stat().st_size // 2)
+    assert [part.part for part in examine(folder) if part.state == "damaged"] == [
+        "players/adversary/.state/1",
+        "players/defender/.state/3",
+    ]
+    (cut.parent / CHECKSUMS).unlink()
+    monitor = Monitor()
+    measured = go_on(folder, monitor)
+    shown = " ".join(str(named.get("set_aside", "")) for named in monitor.shown)
+    assert "its checksum is another); it is damaged-1 now" in shown
+    assert "state.pt: is missing or damaged (" in shown and "damaged-3 now" in shown
+    for aside in folder.rglob("damaged-*"):
+        shutil.rmtree(aside)
+    same(folder, measured, calm)
 
 
 @pytest.mark.long

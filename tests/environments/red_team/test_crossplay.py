@@ -10,6 +10,7 @@ import yaml
 from small import FINITE
 
 from equipoise.run.ledger import Ledger
+from equipoise.run.row_checksums import checksum
 from equipoise.run.unchanged import SETTINGS
 
 pytestmark = pytest.mark.long  # they share a whole run
@@ -149,6 +150,10 @@ def test_what_cannot_meet(command, red_team_copy, tmp_path):
     with sqlite3.connect(harmless / "ledger.sqlite") as db:
         db.execute(
             "UPDATE prompts SET record = replace(record, '\"harmful\":true', '\"harmful\":false')"
+        )
+        db.create_function("sum_of", 4, lambda *row: checksum(row))
+        db.execute(
+            "UPDATE prompts SET checksum = sum_of(id, split, generation, record)"
         )
     alone = red_team_copy("d")
     edited(
