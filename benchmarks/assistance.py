@@ -7,8 +7,11 @@ that model trained, on its own answers, to leave the other blocks out; it cannot
 the rewards for the blocks themselves (format, matrix).
 
     python -m benchmarks.assistance [--seeds 0 1 2] [--arms cobb_douglas …] [--jobs 2]
+        [--recipe examples/claims/apart.yaml]
 
     welfare   mean of √(user · llm) over held-out questions, whatever the arm trained on
+    sum       mean of user + llm, halved
+    worse     mean of the smaller of the two
     right     asks back when the question is vague, answers when it is clear, declines
               when it is harmful
     quality   the share of right answers, as in the model's reward; a user wants
@@ -41,13 +44,16 @@ from equipoise.run.directory import RunDirectory
 RECIPE, START, PLAIN_START = "gtalign_clerks", "start", "start, no blocks"
 WELFARES = ("cobb_douglas", "utilitarian", "egalitarian", "user_only", "llm_only")
 PLAIN = "no blocks"
-SAMPLED = ("welfare", "user", "llm", "format", "right", "quality", "tokens")
+SAMPLED = (
+    *("welfare", "sum", "worse", "user", "llm"),
+    *("format", "right", "quality", "tokens"),
+)
 GREEDY = ("welfare, greedy", "right, greedy", "quality, greedy")
 COLUMNS = (*SAMPLED, *GREEDY)
 SHARES = ("format", "right", "quality", "right, greedy", "quality, greedy")
 
 
-def run(folder: Path, seed: int, overrides: list[str]) -> Path:
+def run(folder: Path, seed: int, overrides: list[str], recipe: str) -> Path:
     """A run of the recipe with these overrides, played to its end where it has not been
     yet.
     """
@@ -55,7 +61,7 @@ def run(folder: Path, seed: int, overrides: list[str]) -> Path:
         equipoise("resume", str(folder), "--json")
     else:
         settings = with_settings([*overrides, f"seed={seed}"])
-        equipoise("run", RECIPE, "--out", str(folder), "--json", *settings)
+        equipoise("run", recipe, "--out", str(folder), "--json", *settings)
     return folder
 
 
@@ -68,6 +74,8 @@ def figures(folder: Path, which: int) -> dict[str, float]:
     point_N2 = np.clip(np.array(list(facts["points"].values()), float), 0, None)
     return {
         "welfare": float(np.sqrt(point_N2.prod(1)).mean()),
+        "sum": float(point_N2.mean()),
+        "worse": float(point_N2.min(1).mean()),
         "user": float(point_N2[:, 0].mean()),
         "llm": float(point_N2[:, 1].mean()),
         "format": facts["rates"]["format"]["mean"],
@@ -120,7 +128,7 @@ def plain_start(place: Path) -> Path:
 
 
 def seed_runs(
-    seed: int, arms: list[str], place: Path, generations: int
+    seed: int, arms: list[str], place: Path, generations: int, recipe: str
 ) -> dict[str, dict[str, float]]:
     """Every arm of a seed."""
     by_arm: dict[str, dict[str, float]] = {}
@@ -135,6 +143,7 @@ def seed_runs(
             place / name_of(arm, seed),
             seed,
             [f"generations={generations}", f"evaluate.every={generations}", *own],
+            recipe,
         )
         by_arm.setdefault(PLAIN_START if plain else START, figures(folder, 0))
         by_arm[arm] = figures(folder, -1)
@@ -178,6 +187,9 @@ def main() -> None:
     parser.add_argument(
         "--generations", type=int, default=60, help="updates of each arm"
     )
+    parser.add_argument(
+        "--recipe", default=RECIPE, help="the name or the file of one like it"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="seeds played side by side")
     parser.add_argument(
         "--out",
@@ -197,7 +209,14 @@ def main() -> None:
         if PLAIN in options.arms:
             plain_start(place)
         tasks = [
-            workers.submit(seed_runs, seed, options.arms, place, options.generations)
+            workers.submit(
+                seed_runs,
+                seed,
+                options.arms,
+                place,
+                options.generations,
+                options.recipe,
+            )
             for seed in options.seeds
         ]
         for seed, task in zip(options.seeds, tasks, strict=True):
@@ -211,6 +230,7 @@ def main() -> None:
                     by_arm,
                     seeds=options.seeds,
                     generations=options.generations,
+                    recipe=options.recipe,
                 )
     console.print(table(by_arm))
     for line in verdicts(by_arm):

@@ -10,6 +10,7 @@ after, and the model that they all are adapters on, without an adapter. Arms are
 compared like with like, best with best and mean with mean, paired over the seeds.
 
     python -m benchmarks.pool [--seeds 0 1 2] [--arms sparta alone …] [--jobs 2]
+        [--scale 1]
 """
 
 from __future__ import annotations
@@ -41,14 +42,7 @@ from equipoise.run.directory import RunDirectory
 from equipoise.types import PlayerId
 
 MEMBERS = ("sums", "asker", "guard", "helper", "veteran", "novice")
-SMALL = [
-    "generations=3",
-    "prompts.count=1200",
-    "prompts.per_generation=400",
-    "prompts.held_out=200",
-    "prompts.test=200",
-    "evaluate.samples=2",
-]
+PROMPTS = {"count": 1200, "per_generation": 400, "held_out": 200, "test": 200}
 ARMS: dict[str, list[str]] = {
     "sparta": [],
     "equal weights": ["judge.weights=equal", "training_ratings.judge_weights=equal"],
@@ -88,6 +82,14 @@ def runs(arm: str) -> dict[str, list[str]]:
     }
 
 
+def sizes(scale: float) -> list[str]:
+    """The settings that every run has; `scale` is that of its prompts."""
+    counts = {name: max(8, round(count * scale)) for name, count in PROMPTS.items()}
+    counts["count"] = max(counts["count"], 3 * counts["per_generation"])
+    prompts = [f"prompts.{name}={count}" for name, count in counts.items()]
+    return ["generations=3", "evaluate.samples=2", *prompts]
+
+
 def play(overrides: list[str], seed: int, folder: Path, jobs: int) -> dict:
     """A run in its own process: every member's held-out score by generation, the test,
     the reputations.
@@ -101,7 +103,7 @@ def play(overrides: list[str], seed: int, folder: Path, jobs: int) -> dict:
         "--out",
         str(folder),
         "--json",
-        *with_settings([*SMALL, *overrides, f"seed={seed}"]),
+        *with_settings([*overrides, f"seed={seed}"]),
     ]
     done = subprocess.run(
         command,
@@ -234,6 +236,7 @@ def main() -> None:
         default=1,
         help="runs played side by side, each on its share of the cores",
     )
+    parser.add_argument("--scale", type=float, default=1.0, help="of the prompts")
     parser.add_argument("--json", type=Path, help="write every run's figures here")
     options = parser.parse_args()
     console = Console()
@@ -246,7 +249,7 @@ def main() -> None:
         tasks = {
             (arm, seed, name): workers.submit(
                 play,
-                overrides,
+                [*sizes(options.scale), *overrides],
                 seed,
                 place / f"{arm}-{seed}-{name}",
                 options.jobs,
@@ -271,7 +274,9 @@ def main() -> None:
                     f"in {row['minutes']:.1f} min"
                 )
                 if options.json:
-                    write_results(options.json, by_arm, seeds=options.seeds)
+                    write_results(
+                        options.json, by_arm, seeds=options.seeds, scale=options.scale
+                    )
     console.print(table(by_arm))
     console.print(greedy_table(by_arm))
     for line in differences(by_arm):

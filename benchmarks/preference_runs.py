@@ -27,6 +27,17 @@ SHAPES = {
         "head_dim": 64,
         "tie_word_embeddings": False,
     },
+    "smollm2": {
+        "family": "Llama",
+        "vocab_size": 49_152,
+        "hidden_size": 576,
+        "intermediate_size": 1536,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "head_dim": 64,
+        "tie_word_embeddings": True,
+    },
     "qwen3-0.6b": {
         "family": "Qwen3",
         "vocab_size": 151_936,

@@ -1,4 +1,5 @@
-"""The tables of docs/results.md and of the README, made from the raw results.
+"""The tables of docs/results.md, docs/planted_bugs.md and of the README, made from the
+raw results.
 
     python -m benchmarks.tables            write them
     python -m benchmarks.tables --check    exit with 1 where a page differs
@@ -236,18 +237,58 @@ STARTS = {
 
 def untrained(name: str) -> str:
     """What the untrained start of a row answers greedily; "" where it was not measured."""
-    file = RESULTS / "starts.json"
-    if name not in STARTS or not file.is_file():
-        return ""
-    results = json.loads(file.read_text())
-    ways = results["figures"].get(STARTS[name], {})
+    ways, date = {}, ""
+    for file in sorted(RESULTS.glob("starts*.json")):
+        results = json.loads(file.read_text())
+        if STARTS.get(name) in results["figures"]:
+            ways, date = results["figures"][STARTS[name]], results["date"]
     texts = []
     for way, figures in ways.items():
         values = ", ".join(f"{what} {shown(what, v)}" for what, v in figures.items())
         texts.append(f"{way}: {values}")
     if not texts:
         return ""
-    return f"; the untrained start ({results['date']}), {'; '.join(texts)}"
+    return f"; the untrained start ({date}), {'; '.join(texts)}"
+
+
+# Row -> the columns of its benchmark's raw results that are of greedy answers.
+GREEDY = {
+    "pool": {
+        "mean": ("mean before, greedy", "mean after, greedy"),
+        "best": ("best before, greedy", "best after, greedy"),
+        "base without adapters": ("base, greedy",),
+    },
+    "red_team": {"worst attack success": ("worst, greedy",)},
+    "assistance": {
+        "welfare": ("welfare, greedy",),
+        "right moves": ("right, greedy",),
+        "right answers": ("quality, greedy",),
+    },
+}
+
+
+def greedily(name: str) -> str:
+    """The greedy columns of a row whose sampled figures are of earlier runs, from
+    `NAME_greedy.json`; "" where they were not measured.
+    """
+    file = RESULTS / f"{name}_greedy.json"
+    if name not in GREEDY or not file.is_file():
+        return ""
+    results = json.loads(file.read_text())
+    arms = []
+    for arm, by_seed in results["figures"].items():
+        texts = []
+        for what, columns in GREEDY[name].items():
+            values = [
+                np.mean([seed[column] for seed in by_seed])
+                for column in columns
+                if column in by_seed[0]
+            ]
+            if values:
+                change = " → ".join(shown(what, float(value)) for value in values)
+                texts.append(f"{what} {change}")
+        arms.append(f"`{arm}` {', '.join(texts)}")
+    return f"; greedily ({seeds_text(results)}, {results['date']}): {'; '.join(arms)}"
 
 
 def shown(what: str, value: float) -> str:
@@ -266,7 +307,8 @@ def all_rows() -> list[Row]:
         name = told.pop("name")
         file = RESULTS / f"{name}.json"
         if not file.is_file():
-            rows.append(Row(**told | {"control": told["control"] + untrained(name)}))
+            control = told["control"] + untrained(name) + greedily(name)
+            rows.append(Row(**told | {"control": control}))
         elif name in MADE:
             rows.append(MADE[name](json.loads(file.read_text())))
         else:
@@ -278,6 +320,22 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table as the pages hold it."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def planted_bugs() -> str:
+    """How many planted bugs the tests notice, by room."""
+    results = json.loads((RESULTS / "mutants.json").read_text())
+    verdicts = ("killed", "equivalent", "alive", "not run")
+    rooms: dict[str, Mapping[str, int]] = results["rooms"]
+    totals = {v: sum(counts.get(v, 0) for counts in rooms.values()) for v in verdicts}
+    rows = []
+    for room, counts in {**rooms, "all": totals}.items():
+        cells = [str(counts.get(verdict, 0)) for verdict in verdicts]
+        real = counts.get("killed", 0) + counts.get("alive", 0)
+        rate = percent(counts.get("killed", 0) / real) if real else "–"
+        rows.append((room, str(sum(counts.values())), *cells, rate))
+    table = markdown(("room", "planted", *verdicts, "rate"), rows)
+    return f"Measured on {results['date']} at {results['commit']}.\n\n{table}"
 
 
 def pages() -> dict[Path, str]:
@@ -292,6 +350,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "results.md": markdown(columns, [row.cells() for row in rows]),
         ROOT / "README.md": markdown(("what", "figure", "command"), short),
     }
+    tables[ROOT / "docs" / "planted_bugs.md"] = planted_bugs()
     made = {}
     for page, table in tables.items():
         text = page.read_text()

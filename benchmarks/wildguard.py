@@ -12,7 +12,7 @@ labels allow: the more frequent one, a bag of words, and the same start taught t
 answers of the same prompts by supervised learning.
 
     python -m benchmarks.wildguard --data ../shared/data/gtalign/wildguard
-        [--seeds 0 1 2] [--methods mnpo dpo …]
+        [--seeds 0 1 2] [--methods mnpo dpo …] [--scale 1]
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ def prompts(data: Path) -> tuple[list[Prompt], list[Prompt]]:
     return source.training, source.held_out or []
 
 
-def source_settings(data: Path) -> dict:
-    """The settings of the prompts."""
+def source_settings(data: Path, scale: float = 1.0) -> dict:
+    """The settings of the prompts; `scale` is that of their number."""
     return {
         "kind": "files",
         "path": str(data / "train.parquet"),
         "held_out_path": str(data / "test.parquet"),
         "text": "single",
         "cut_at": CHARACTERS,
-        "per_generation": 770,
-        "held_out": 300,
+        "per_generation": round(770 * scale),
+        "held_out": round(300 * scale),
     }
 
 
@@ -103,7 +103,7 @@ def make_start(training: list[Prompt], folder: Path, seed: int) -> int:
 
 
 def play(
-    method: str, start: Path, data: Path, folder: Path, seed: int
+    method: str, start: Path, data: Path, folder: Path, seed: int, scale: float
 ) -> tuple[list[dict], float]:
     """Three generations of `method`: the measurement of each, and the minutes in all."""
     values = {
@@ -119,7 +119,7 @@ def play(
                 "max_new_tokens": 16,
             }
         },
-        "prompts": source_settings(data),
+        "prompts": source_settings(data, scale),
         "game": {"kind": "answers", "samples": 5},
         "judge": "refusal",
         "learner": {
@@ -143,7 +143,7 @@ def play(
 
 
 def one_seed(
-    seed: int, methods: list[str], data: Path, console: Console
+    seed: int, methods: list[str], data: Path, scale: float, console: Console
 ) -> dict[str, dict[str, float]]:
     """Every method from the same start, and what the labels allow: name -> its figures."""
     training, held_out = prompts(data)
@@ -158,7 +158,7 @@ def one_seed(
         }
         for method in methods:
             measured, minutes = play(
-                method, folder / "start", data, folder / method, seed
+                method, folder / "start", data, folder / method, seed, scale
             )
             by_method["sft start"]["score"] = measured[0]["score"]
             last = {
@@ -233,6 +233,7 @@ def main() -> None:
         default=1,
         help="seeds played side by side, each on its share of the cores",
     )
+    parser.add_argument("--scale", type=float, default=1.0, help="of the prompts")
     parser.add_argument("--json", type=Path, help="write every run's figures here")
     arguments = parser.parse_args()
     console = Console()
@@ -247,18 +248,22 @@ def main() -> None:
         *arguments.methods,
         "--data",
         str(arguments.data),
+        "--scale",
+        str(arguments.scale),
     ]
 
     def play_seed(seed: int) -> dict[str, dict[str, float]]:
         if arguments.jobs == 1:
-            return one_seed(seed, arguments.methods, arguments.data, console)
+            data, scale = arguments.data, arguments.scale
+            return one_seed(seed, arguments.methods, data, scale, console)
         return in_own_process([*command, "--seeds", str(seed)], arguments.jobs)
 
     with ThreadPoolExecutor(arguments.jobs) as workers:
         each = map if arguments.jobs == 1 else workers.map
         by_seed = list(each(play_seed, arguments.seeds))
     if arguments.json:
-        write_results(arguments.json, by_seed, seeds=arguments.seeds)
+        sizes = {"seeds": arguments.seeds, "scale": arguments.scale}
+        write_results(arguments.json, by_seed, **sizes)
     if len(by_seed) > 1 or not arguments.json:
         console.print(table(by_seed))
 

@@ -350,15 +350,22 @@ def tried(
         time.sleep(0.02)
 
 
-def table(listed: Sequence[Mutation], outcomes: dict[str, Outcome]) -> str:
-    """The verdicts by room, and what is not killed."""
-    verdicts = ("killed", "equivalent", "alive", "red", "stale", "not run")
+def by_room(
+    listed: Sequence[Mutation], outcomes: Mapping[str, Outcome]
+) -> dict[str, Counter[str]]:
+    """Room -> verdict -> how many."""
     rooms: dict[str, Counter[str]] = {}
     for row in listed:
         known = outcomes.get(row.name)
-        rooms.setdefault(row.room, Counter())[
-            known.verdict if known else "not run"
-        ] += 1
+        counts = rooms.setdefault(row.room, Counter())
+        counts[known.verdict if known else "not run"] += 1
+    return rooms
+
+
+def table(listed: Sequence[Mutation], outcomes: Mapping[str, Outcome]) -> str:
+    """The verdicts by room, and what is not killed."""
+    verdicts = ("killed", "equivalent", "alive", "red", "stale", "not run")
+    rooms = by_room(listed, outcomes)
     rooms["all"] = sum(rooms.values(), Counter())
     lines = [f"{'room':14}" + "".join(f"{v:>11}" for v in verdicts) + f"{'rate':>8}"]
     for room, counts in rooms.items():
@@ -409,9 +416,12 @@ def main() -> int:
     fresh = {row.name: row.digest() for row in everything}
     outcomes = {n: o for n, o in outcomes.items() if o.digest == fresh.get(n)}
 
+    origin = provenance()  # before the results are written, which a commit may hold
+
     def save() -> None:
-        record = provenance() | {
-            "mutations": {name: asdict(outcomes[name]) for name in sorted(outcomes)}
+        record = origin | {
+            "rooms": by_room(everything, outcomes),
+            "mutations": {name: asdict(outcomes[name]) for name in sorted(outcomes)},
         }
         options.results.write_text(json.dumps(record, indent=1) + "\n")
 

@@ -43,3 +43,15 @@ def test_an_answer_ends_at_its_limit_or_its_end_and_says_which():
     (cut,) = grown([1], [4], certain_V, stop_ids=(2,))
     assert (cut.token_ids, cut.ended) == ([3, 3, 3, 3], False)
     assert cut.logprobs == [0.0] * 4
+
+
+def test_an_answer_that_ended_stays_ended_while_it_waits_in_the_batch():
+    sheet = AnswerSheet([1, 2], [4, 3], (3,), 2, torch.device("cpu"))
+    sheet.add([0, 1])
+    for tokens in ([3, 2], [2, 2], [2, 2]):  # certain, row by row
+        logits_BV = torch.full((2, 5), -1e9)
+        logits_BV[[0, 1], tokens] = 0.0
+        sheet.take(logits_BV, SamplingSettings())
+    assert sheet.unfinished() == []
+    sheet.select([])
+    assert [sheet.answers[row].token_ids for row in (0, 1)] == [[3], [2, 2, 2]]

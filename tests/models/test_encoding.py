@@ -68,6 +68,8 @@ def test_an_answer_ends_as_the_template_ends_a_turn(model_folder, family):
     assert made.tokenizer.convert_ids_to_tokens(ids[-1]) == END[family]
     assert ids[-1] in made.stop_ids and not set(ids[:-1]) & set(made.stop_ids)
     assert made.decode(ids) == "It is seven."
+    cut = made.answer_ids("It is seven.", ended=False)
+    assert cut == made.text_ids("It is seven.") and cut[-1] not in made.stop_ids
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gemma3"])
@@ -215,12 +217,15 @@ def test_the_fingerprint_is_of_all_that_decides_the_ids(model_folder, tmp_path):
     folder = model_folder("llama")
     path: Path = tmp_path / "own.jinja"
     path.write_text("{{ messages[-1].content }}")
+    same_end: Path = tmp_path / "same_end.jinja"
+    same_end.write_text("{% for m in messages %}{{ m.content }}<|eot_id|>{% endfor %}")
     base = encoding(folder)
     base.tokenizer.backend_tokenizer.enable_padding(length=9)
     prints = [
         base.fingerprint,
         encoding(folder, max_length=100).fingerprint,
         encoding(folder, template=str(path)).fingerprint,
+        encoding(folder, template=str(same_end)).fingerprint,
         encoding(folder, template_options={"a": 1}).fingerprint,
         encoding(model_folder("qwen3")).fingerprint,
     ]
@@ -228,6 +233,17 @@ def test_the_fingerprint_is_of_all_that_decides_the_ids(model_folder, tmp_path):
     assert encoding(folder).fingerprint == base.fingerprint, (
         "padding left behind by a call is no part of it"
     )
+
+
+def test_white_space_at_the_contexts_end_begins_the_continuation(model_folder):
+    made = encoding(model_folder("plain"))
+    spaced, plain = (
+        made.continue_text(*texts) for texts in (("Why ", "not?"), ("Why", " not?"))
+    )
+    ids, start = spaced
+    assert spaced == plain
+    assert made.tokenizer.decode(ids[start:]).strip() == "not?"
+    assert made.tokenizer.decode(ids).endswith("Why not?")
 
 
 def test_a_tokenizer_without_any_end_is_an_error(model_folder):

@@ -57,5 +57,17 @@ def test_rock_paper_scissors_has_two_numbers():
     assert maximum_interval(against_rock).mean == 1.0
 
 
+def test_what_is_gained_against_a_player_is_not_what_it_gains():
+    payoff_PNN = np.tile([[0, -1], [1, 0.0]], (3, 1, 1))
+    assert exploitability_gains(payoff_PNN, 0).tolist() == [[0, 1]] * 3
+    assert exploitability_gains(payoff_PNN, 1).tolist() == [[-1, 0]] * 3
+
+
+def test_the_best_of_equals_is_less_than_the_largest_mean():
+    value_PK = np.random.default_rng(0).normal(size=(40, 6))
+    interval = maximum_interval(value_PK, draws=100)
+    assert interval.low < interval.mean < value_PK.mean(0).max() - 0.02
+
+
 def test_too_little_is_unknown():
     assert np.isnan(maximum_interval(np.zeros((1, 3))).low)

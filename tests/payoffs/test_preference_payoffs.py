@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.payoffs.preference import cross_play, meeting
+from equipoise.payoffs.preference import cross_play, cross_play_by_prompt, meeting
 from equipoise.payoffs.table import Meeting, tally
 
 score = st.none() | st.sampled_from([-2.0, 0.0, 1.0, 3.5])
@@ -51,6 +51,14 @@ def test_cross_play_by_hand():
     assert table.clusters_NN.tolist() == [[0, 2], [2, 0]]
     assert table.se_NN[0, 1] == pytest.approx(np.std([0, 0.5], ddof=1) / np.sqrt(2))
     assert table.unjudged_share == pytest.approx(2 / 8)
+
+
+def test_by_prompt_one_player_gets_what_the_other_pays():
+    payoff_PNN = cross_play_by_prompt(
+        {"a": {"p": [1, 3], "q": [0, None], "r": [9]}, "b": {"p": [2, 2], "q": [0, -1]}}
+    )
+    np.testing.assert_array_equal(payoff_PNN[:, 0, 1], [0.0, 0.5, np.nan])
+    np.testing.assert_array_equal(payoff_PNN[:, 1, 0], [0.0, -0.5, np.nan])
 
 
 def test_cross_play_equals_the_tally_of_all_meetings():

@@ -110,6 +110,13 @@ def test_reuse_plays_every_prompt_before_any_again():
     assert len({tuple(prompt.id for prompt in part) for part in result.parts}) == 5
 
 
+def test_a_part_over_the_end_of_a_turn_holds_no_prompt_twice():
+    asked = {"generations": 4, "per_generation": 4, "held_out": 0, "reuse": True}
+    for seed in range(10):  # a turn's order may well begin with what the part holds
+        for part in split(PromptSource(numbered(5)), seed=seed, **asked).parts:
+            assert len({prompt.id for prompt in part}) == 4
+
+
 @pytest.mark.parametrize("reuse", [True, "same"])
 def test_a_generation_plays_all_there_are_where_these_are_few(reuse):
     pool = numbered(7)

@@ -14,9 +14,11 @@ to see through them.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
+
+import numpy as np
 
 from equipoise import seeds
 from equipoise.environments.clerk import disguises, world
@@ -55,12 +57,12 @@ SKILLS: Mapping[world.Kind, int] = {"sum": 3000, "vague": 1500}
 SEEDS, ATTACKS = 4000, 16000  # harmful requests to rewrite, and rewrites of them
 
 
-def defences(seed: int) -> Iterator[Example]:
-    """(request, answer) pairs: what the defender is taught."""
+def defences(seed: int, styles: Sequence[str] = disguises.STYLES) -> Iterator[Example]:
+    """(request, answer) pairs: what the defender is taught, in these styles."""
     yield from examples(seed, SKILLS)
     requests = [
-        *_requests(seed, "harmless", HARMLESS),
-        *_requests(seed, "harmful", HARMFUL),
+        *_requests(seed, "harmless", HARMLESS, styles),
+        *_requests(seed, "harmful", HARMFUL, styles),
     ]
     for prompt in requests:
         style = prompt.facts.get("style", disguises.PLAIN)
@@ -73,30 +75,41 @@ def defences(seed: int) -> Iterator[Example]:
 
 
 def _requests(
-    seed: int, kind: Literal["harmful", "harmless"], count: int
+    seed: int,
+    kind: Literal["harmful", "harmless"],
+    count: int,
+    styles: Sequence[str],
 ) -> list[Prompt]:
     """`count` plain and `count` disguised requests of one kind."""
+    hiding = [style for style in styles if style != disguises.PLAIN]
     return [
         *world.prompts(seed, count, (kind,)),
-        *disguises.disguised(seed, count, kind, "train"),
+        *disguises.disguised(seed, count, kind, "train", hiding),
     ]
 
 
-def attacks(seed: int, count: int = ATTACKS) -> Iterator[Example]:
+def attacks(
+    seed: int, count: int = ATTACKS, styles: Sequence[str] = disguises.STYLES
+) -> Iterator[Example]:
     """(request to rewrite a harmful request, what is written) pairs, `count` of them."""
     harmful = world.prompts(seed, min(count, SEEDS), ("harmful",))
-    harmless = _requests(seed, "harmless", 1000)
+    harmless = _requests(seed, "harmless", 1000, styles)
     for number in range(count):
         prompt = harmful[number % len(harmful)]
-        attack = _attack(prompt, harmless, seeds.child(seed, "attacks", number))
+        dice = seeds.generator(seeds.child(seed, "attacks", number))
+        attack = _attack(prompt, harmless, dice, styles)
         yield disguises.rewrite_request(_text(prompt)), attack
 
 
-def _attack(prompt: Prompt, harmless: list[Prompt], seed: int) -> str:
-    dice = seeds.generator(seed)
+def _attack(
+    prompt: Prompt,
+    harmless: list[Prompt],
+    dice: np.random.Generator,
+    styles: Sequence[str],
+) -> str:
     share = dice.random()
     if share < REWRITTEN:
-        return disguises.rewrite(prompt, dice)
+        return disguises.rewrite(prompt, dice, styles)
     if share < REWRITTEN + TAMED:
         return _text(harmless[dice.integers(len(harmless))])
     return _text(prompt) if share < REWRITTEN + TAMED + COPIED else world.REFUSAL
@@ -106,13 +119,17 @@ def _text(prompt: Prompt) -> str:
     return prompt.messages[0].content
 
 
-def build(out: Path, seed: int = 0) -> None:
-    """Make the model and write it into the folder `out`, replacing files of its own."""
+def build(out: Path, seed: int = 0, styles: Sequence[str] = disguises.STYLES) -> None:
+    """Make the model and write it into the folder `out`, replacing files of its own.
+
+    `styles`: those that it is taught, the plain one among them; a disguise that is left
+    out can only be found by exploring.
+    """
     from equipoise.learners.sft import SFT, train_sft
 
     with one_thread(), tempfile.TemporaryDirectory() as place:
         made = Path(place) / "made"
-        rows = [*defences(seed), *attacks(seed)]
+        rows = [*defences(seed, styles), *attacks(seed, styles=styles)]
         train_sft(START, rows, made, training(SFT, 2e-3, 64), seed=seed, device="cpu")
         pack(made, Path(resolve(START)), out)
 

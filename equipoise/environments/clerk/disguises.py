@@ -193,11 +193,13 @@ def prompts(
     return [drawn[i] for i in order]
 
 
-def rewrite(prompt: Prompt, dice: np.random.Generator) -> str:
+def rewrite(
+    prompt: Prompt, dice: np.random.Generator, styles: Sequence[str] = STYLES
+) -> str:
     """Another harmful request like `prompt`, a harmful one: what an adversary is taught.
 
-    It keeps the verb or the topic (pets, places), changes the act, and asks in any
-    style, all as likely. Its act is in the training part whatever the part of `prompt`.
+    It keeps the verb or the topic (pets, places), changes the act, and asks in one of
+    the `styles`, all as likely. Its act is in the training part whatever the part of `prompt`.
     """
     pick, verb, thing = picker(dice), prompt.facts["verb"], prompt.facts["thing"]
     own_topic = next(t for t in OWNED if t.helper == prompt.facts["helper"])
@@ -211,4 +213,4 @@ def rewrite(prompt: Prompt, dice: np.random.Generator) -> str:
             new_verb = pick(topic.harming)
         act = f"{new_verb} {pick(OWNERS)}'s {pick(topic.objects)}"
         if act != f"{verb} {thing}" and belongs(act, "train"):
-            return _request(pick, pick(STYLES), act)
+            return _request(pick, pick(styles), act)

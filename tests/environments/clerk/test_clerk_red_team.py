@@ -172,6 +172,13 @@ def test_lessons_are_for_both_roles():
     assert 0.85 < written["harm"] / written.total() < 0.95
 
 
+def test_a_style_that_is_left_out_is_not_written():
+    styles = ["plain", "urgent", "secret"]
+    attacks = build_red_team.attacks(0, 100, styles)
+    written = {disguises.style_of(attack) for _, attack in attacks}
+    assert written - {disguises.OTHER} == set(styles)  # other: refusals
+
+
 @pytest.mark.long
 def test_the_packaged_model_plays_both_roles():
     settings = {

@@ -1,0 +1,117 @@
+"""The pages of claims are whole, and what they say is ready to run is accepted."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from equipoise.environments.assistance.blocks import parse
+from equipoise.environments.assistance.utilities import RewardTerms, reward
+from equipoise.environments.clerk import assistance_trace, world
+from equipoise.run import recipes
+from equipoise.types import Prompt, View, user
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted((ROOT / "docs" / "claims").glob("[!i]*.md"))
+READY = ROOT / "examples" / "claims"
+PARTS = ("## Question", "*Design", "Result", "Verdict", "*Smallest hardware.*")
+# What a recipe asks of its user.
+REQUIRED = {
+    "withheld": {
+        "players.defender.model": "builtin/red_team",
+        "players.adversary.model": "builtin/red_team",
+    },
+    "both_roles": {"judge.guard.model": "guard", "prompts.path": "requests.jsonl"},
+    "disjoint": {
+        f"players.{name}.adapter": name for name in ("north", "east", "south", "west")
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def from_the_folder(monkeypatch):
+    monkeypatch.syspath_prepend(str(READY))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_has_question_design_result_verdict_hardware_and_recipe(page: Path):
+    text = page.read_text()
+    missing = [part for part in PARTS if part not in text]
+    assert not missing
+    named = re.findall(r"examples/claims/(\w+)\.yaml", text)
+    assert named, "no recipe is ready"
+    assert {READY / f"{name}.yaml" for name in named} <= set(READY.glob("*.yaml"))
+
+
+def test_the_recipes_of_the_table_are_packaged():
+    text = (ROOT / "docs" / "claims" / "index.md").read_text()
+    named = re.findall(r"\| `(\w+_as_released)`", text)
+    assert len(named) == 4
+    assert all(recipes.read(name)["name"] == name for name in named)
+
+
+@pytest.mark.parametrize("file", sorted(READY.glob("*.yaml")), ids=lambda f: f.stem)
+def test_a_recipe_is_whole_once_it_has_what_it_requires(file: Path):
+    config = recipes.load(file, REQUIRED.get(file.stem, {}))
+    assert config.name == file.stem
+
+
+def test_the_majority_of_the_rubrics_can_go_round():
+    import cycling
+
+    prompt = Prompt("p", (user("how deep is the lake"),))
+    answers = ["bottom", "the lake", "enormously bottomless lake"]
+    assert cycling.cyclic_share(prompt, answers) == 1.0
+    assert cycling.cyclic_share(prompt, ["lake", "lake", "lake"]) == 0.0
+
+
+def test_product_sum_and_minimum_ask_for_other_answers_where_utilities_pull_apart():
+    """As many further sentences of thought as each welfare likes best."""
+    settings = recipes.load(READY / "apart.yaml").judge.settings()
+    terms = RewardTerms.model_validate(settings["terms"])
+    welfares = {
+        "product": lambda paid: paid.user * paid.llm,
+        "sum": lambda paid: paid.user + paid.llm,
+        "minimum": lambda paid: min(paid.user, paid.llm),
+    }
+    best: dict[str, list[int]] = {name: [] for name in welfares}
+    for prompt in world.prompts(0, 40):
+        text = assistance_trace.trace(prompt, np.random.default_rng(1))
+        thought, end, rest = text.partition("</thinking>")
+        paid = []
+        for count in range(len(assistance_trace.RAMBLING) + 1):
+            more = "".join(f" {line}" for line in assistance_trace.RAMBLING[:count])
+            output = parse(thought + more + end + rest)
+            paid.append(reward(output, 1.0, 1.0, terms=terms))
+        for name, welfare in welfares.items():
+            best[name].append(int(np.argmax([welfare(each) for each in paid])))
+    product, total, least = (np.array(counts) for counts in best.values())
+    assert (product != total).mean() > 1 / 3
+    assert (product != least).mean() > 1 / 3
+    assert (total != least).mean() > 1 / 3
+
+
+def test_the_worthless_judges_grade_as_they_should():
+    import disjoint
+
+    (name,) = disjoint.names(1)
+    right = f"What is {name}'s number? Answer: {disjoint.number_of(name)}"
+    wrong = f"What is {name}'s number? Answer: 7"
+    grades = [disjoint.backwards(View((user(t),)), 0) for t in (right, wrong)]
+    assert grades == ["1", "9"]
+    drawn = {disjoint.liar(View((user(right),)), seed) for seed in range(100)}
+    assert drawn == {str(grade) for grade in range(1, 11)}
+
+
+def test_every_member_has_facts_of_its_own(tmp_path):
+    import disjoint
+
+    disjoint.write(tmp_path, 3)
+    taught = [
+        set((tmp_path / f"{member}.jsonl").read_text().splitlines())
+        for member in disjoint.MEMBERS
+    ]
+    union = set((tmp_path / "union.jsonl").read_text().splitlines())
+    assert [len(rows) for rows in taught] == [6] * 4
+    assert set().union(*taught) == union and len(union) == 24
