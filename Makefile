@@ -52,8 +52,8 @@ mutants: $(TESTS)     ## planted bugs, and which of them the tests notice: half 
 bench: $(TESTS)       ## every benchmark, short settings (see docs/lab.md for the long ones)
 	$(BIN)/python -m benchmarks
 
-soak: $(TESTS)       ## attacks on the running program: half an hour on two cores
-	$(BIN)/python -m benchmarks.soak
+soak: $(TESTS)       ## attacks on the running program: half an hour on two cores (FULL=--full: to the end)
+	$(BIN)/python -m benchmarks.soak $(FULL)
 
 docs: $(DOCS)         ## the site, below build/docs; a warning is an error
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -c docs . build/docs

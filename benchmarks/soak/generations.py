@@ -1,5 +1,5 @@
 """Many generations of a small recipe in one process: memory, threads and open files stay
-as they are, and a generation takes as long at the end as at the start.
+as they are. How long a generation takes is shown, not judged.
 """
 
 from __future__ import annotations
