@@ -57,13 +57,16 @@ RECIPES: Mapping[str, Sequence[str]] = {
         "commit_every=4",
     ],
 }
+PARTS = len(RECIPES) + 4  # and verbs
 RUN_SHARE = 0.8  # of the kills; the others fall on verbs
 
 
 def soak(size: int, minutes: float | None = None) -> Outcome:
-    """`size` kills, shared among the recipes and verbs; none begins after so many minutes."""
+    """`size` kills, shared among the recipes and verbs, as are the minutes: after its
+    share, and what those before it left, no kill of a recipe or verb begins.
+    """
     load()
-    until = time.monotonic() + (60 * minutes if minutes else 1e9)
+    start, seconds = time.monotonic(), 60 * minutes if minutes else float("inf")
     rows: list[Mapping[str, Any]] = []
     failures: list[str] = []
     dice = random.Random(7)
@@ -73,6 +76,7 @@ def soak(size: int, minutes: float | None = None) -> Outcome:
             folder = Path(home, name.replace(" ", "_"))
             folder.mkdir()
             recipe = _recipe(name, address)
+            until = start + seconds * (len(rows) + 1) / PARTS
             rows.append(_killed_runs(name, recipe, folder, each, dice, until, failures))
             print(rows[-1], flush=True)
         calm = Path(home, "quickstart", "calm")
@@ -80,6 +84,7 @@ def soak(size: int, minutes: float | None = None) -> Outcome:
         for verb, arguments in _verbs(Path(home)):
             folder = Path(home, verb)
             folder.mkdir()
+            until = start + seconds * (len(rows) + 1) / PARTS
             rows.append(
                 _killed_verb(verb, arguments, calm, folder, each, dice, until, failures)
             )
