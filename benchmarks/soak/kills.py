@@ -126,7 +126,7 @@ def _killed_runs(
         problems: list[str] = []
         while True:
             verb = ["resume", run] if run.exists() else ["run", *recipe, "--out", run]
-            last = kinds.total() >= kills
+            last = kinds.total() >= kills or time.monotonic() >= until
             kind = KINDS[kinds.total() % len(KINDS)]
             moment = None if last else draw(dice, kind, calm.seconds, marks)
             ended = command([*verb, "--json"], folder, moment)
@@ -202,7 +202,7 @@ def _killed_verb(
         shutil.copytree(finished, folder / "killed")
         problems: list[str] = []
         while True:
-            last = kinds.total() >= kills
+            last = kinds.total() >= kills or time.monotonic() >= until
             # A verb that renames nothing, or records no stage, is not met there.
             kind = KINDS[(kinds.total() + runs) % len(KINDS)]
             moment = None if last else draw(dice, kind, 2.5 * calm.seconds, 16)
