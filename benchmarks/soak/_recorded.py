@@ -20,6 +20,7 @@ TABLES = {
     "players": "name, generation, parent, learner",
     "metrics": "stage, line, record",
     "stages": "key, generation, stage, facts",
+    "benchmark_scores": "stage, item, sample, record",  # made with the first of them
 }
 WEIGHTS = ("policy.json", "model.safetensors", "adapter_model.safetensors", "state.pt")
 TIMED = ("second", "runtime", "memory")  # in the names of what no two runs have alike
@@ -29,10 +30,11 @@ def differences(calm: Path, killed: Path) -> list[str]:
     """What differs between two runs, one line each."""
     found = []
     first, second = _records(calm), _records(killed)
-    for table in first:
-        if first[table] != second[table]:
-            missing = len(set(first[table]) - set(second[table]))
-            added = len(set(second[table]) - set(first[table]))
+    for table in first | second:
+        rows, others = first.get(table, []), second.get(table, [])
+        if rows != others:
+            missing = len(set(rows) - set(others))
+            added = len(set(others) - set(rows))
             found.append(f"table {table}: {missing} rows missing or other, {added} new")
     for what, read in (("weights", _weights), ("metrics.jsonl", _lines)):
         if read(calm) != read(killed):
@@ -49,12 +51,15 @@ def count(run: Path, table: str) -> int:
 
 def _records(run: Path) -> dict[str, list[str]]:
     with closing(sqlite3.connect(run / "ledger.sqlite")) as db:
+        names = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        tables = {name for (name,) in names}
         return {
             table: sorted(
                 json.dumps([_untimed(value) for value in row])
                 for row in db.execute(f"SELECT {columns} FROM {table}")
             )
             for table, columns in TABLES.items()
+            if table in tables
         }
 
 
