@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import ModelError, first_line
+from equipoise.models.quiet import quiet
 
 SUFFIX = ".gguf"
 TOKENIZER = "tokenizer.json"
@@ -74,8 +75,9 @@ def _convert(model: str, path: Path, folder: Path) -> None:
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         built, tokenizer = _read(model, path)
-        built.save_pretrained(draft)
-        tokenizer.save_pretrained(draft)
+        with quiet():
+            built.save_pretrained(draft)
+            tokenizer.save_pretrained(draft)
         if not folder.is_dir():  # another process may have been first
             draft.rename(folder)
     finally:
@@ -93,8 +95,6 @@ def _read(model: str, path: Path) -> tuple[Any, Any]:
         ) from error
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    from equipoise.models.quiet import quiet
 
     try:
         with quiet():
