@@ -211,7 +211,7 @@ def make_start(name: str, data: Path, folder: Path, seed: int) -> dict[str, Any]
     texts = [*prompts, *blocks * (len(prompts) // 10)]
     corpus = folder / "corpus.jsonl"
     corpus.write_text("\n".join(json.dumps({"text": text}) for text in texts))
-    shape = ("--layers", "2", "--vocabulary", "3000", "--context", "512")
+    shape = ("--layers", "2", "--vocabulary", "3000", "--shrink")
     equipoise(
         "new-model",
         "--corpus",
@@ -219,6 +219,8 @@ def make_start(name: str, data: Path, folder: Path, seed: int) -> dict[str, Any]
         "--out",
         str(folder / "new"),
         *shape,
+        "--context",
+        "512",
         "--seed",
         str(seed),
         "--json",

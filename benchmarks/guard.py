@@ -69,6 +69,7 @@ def train_guard(
         size=resize("tiny", layers=2),
         context=context,
         seed=seed,
+        shrink=True,
     )
     tokenizer = AutoTokenizer.from_pretrained(out)
     names = {

@@ -184,7 +184,12 @@ def make_pool(task: Task, data: Path, folder: Path, seed: int) -> dict[str, floa
     for messages, answer in start:
         texts += [messages[0].content, answer]
     made = new_model(
-        texts, folder / "new", vocabulary=task.vocabulary, context=CONTEXT, seed=seed
+        texts,
+        folder / "new",
+        vocabulary=task.vocabulary,
+        context=CONTEXT,
+        seed=seed,
+        shrink=True,
     )
     train_sft(
         folder / "new",

@@ -118,7 +118,12 @@ def make_start(train: PromptTexts, folder: Path, seed: int) -> int:
     corpus = [*train.seeds, *train.harmful, *train.harmless]
     spoken = [*wildguard.REFUSALS * 50, *wildguard.ANSWERS * 50, *["Rewrite: "] * 50]
     made = new_model(
-        [*corpus, *spoken], folder / "new", vocabulary=2000, context=256, seed=seed
+        [*corpus, *spoken],
+        folder / "new",
+        vocabulary=2000,
+        context=256,
+        seed=seed,
+        shrink=True,
     )
     examples = [*answers(corpus, seed), *rewrites([*train.seeds, *train.harmful])]
     settings = SFT.model_validate(

@@ -89,6 +89,7 @@ def make_start(training: list[Prompt], folder: Path, seed: int) -> int:
         vocabulary=3000,
         context=512,
         seed=seed,
+        shrink=True,
     )
     rng = seeds.generator(seed, "random answers")
     replies = REFUSALS + ANSWERS

@@ -32,6 +32,10 @@ def new_model(
     vocabulary: Annotated[
         int, typer.Option(help="tokens of the tokenizer, special ones included")
     ] = 3000,
+    shrink: Annotated[
+        bool,
+        typer.Option("--shrink", help="fewer tokens where the corpus supports no more"),
+    ] = False,
     context: Annotated[
         int, typer.Option(min=16, help="longest text the model can read, in tokens")
     ] = 512,
@@ -63,7 +67,13 @@ def new_model(
     texts = list(read_texts(corpus, column or ()))
     shape = model.resize(size, hidden=hidden, layers=layers, heads=heads)
     made = model.new_model(
-        texts, out, vocabulary=vocabulary, size=shape, context=context, seed=seed
+        texts,
+        out,
+        vocabulary=vocabulary,
+        size=shape,
+        context=context,
+        seed=seed,
+        shrink=shrink,
     )
     if json:
         show(asdict(made))

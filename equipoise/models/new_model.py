@@ -83,9 +83,14 @@ class NewModel:
 
 
 def fit_tokenizer(
-    texts: Sequence[str], vocabulary: int, context: int, pieces: str = ""
+    texts: Sequence[str],
+    vocabulary: int,
+    context: int,
+    pieces: str = "",
+    shrink: bool = False,
 ) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer of exactly `vocabulary` tokens, with the chat template.
+    """A byte-level BPE tokenizer of exactly `vocabulary` tokens, with the chat template;
+    with `shrink` of fewer where the corpus supports no more.
 
     Matches of the regular expression `pieces` are cut out of a text before it is split
     into words, numbers and marks, so that a frequent match can be a single token.
@@ -117,10 +122,10 @@ def fit_tokenizer(
     )
     tokenizer.train_from_iterator(texts, trainer)
     reached = tokenizer.get_vocab_size()
-    if reached < vocabulary:
+    if reached < vocabulary and not shrink:
         raise ConfigError(
             f"vocabulary: the corpus supports no more than {reached} tokens, not "
-            f"{vocabulary}; choose {reached} or fewer, or give a larger corpus"
+            f"{vocabulary}; choose {reached} or fewer, let it shrink, or give a larger corpus"
         )
     fitted = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
@@ -143,11 +148,12 @@ def new_model(
     context: int = 512,
     seed: int = 0,
     pieces: str = "",
+    shrink: bool = False,
 ) -> NewModel:
     """Fit a tokenizer to `texts`, draw a Llama's weights from `seed`, and save both in `out`.
 
     Args: vocabulary and context in tokens; the size's heads must divide its hidden
-    width into even parts; `pieces` as for `fit_tokenizer`. Equal arguments give equal
+    width into even parts; `pieces` and `shrink` as for `fit_tokenizer`. Equal arguments give equal
     files. Raises DataError for an empty corpus, ConfigError for sizes that do not fit.
     """
     import torch
@@ -163,7 +169,8 @@ def new_model(
             f"heads: {size.heads} do not divide a hidden width of {size.hidden} "
             "into even parts"
         )
-    tokenizer = fit_tokenizer(texts, vocabulary, context, pieces)
+    tokenizer = fit_tokenizer(texts, vocabulary, context, pieces, shrink)
+    vocabulary = len(tokenizer)
     # Special tokens come first, in their order.
     end, pad = SPECIAL.index(END), SPECIAL.index(PAD)
     config = LlamaConfig(

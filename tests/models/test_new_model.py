@@ -90,6 +90,12 @@ def test_pieces_are_cut_out_before_words():
     assert "</b>" not in fit_tokenizer(texts, 420, 64).tokenize("7.</b>")
 
 
+def test_a_small_corpus_shrinks_the_vocabulary_where_that_is_asked_for():
+    small = fit_tokenizer(TEXTS, 30_000, 64, shrink=True)
+    assert SMALLEST_VOCABULARY < len(small) < 30_000
+    assert len(fit_tokenizer(TEXTS, 400, 64, shrink=True)) == 400
+
+
 def test_equal_seeds_give_equal_files(tmp_path):
     def digests(name: str, seed: int) -> dict[str, str]:
         new_model(TEXTS, tmp_path / name, vocabulary=400, size=SMALL, seed=seed)
