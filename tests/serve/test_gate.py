@@ -29,7 +29,7 @@ def test_places_are_given_in_order_and_given_back():
         )
         assert (gate.running, gate.waiting) == (1, 3)
         with pytest.raises(Problem, match="too many"):
-            await ask("late", 1)
+            await asyncio.wait_for(ask("late", 1), 5)
         waiting[2].cancel()
         await asyncio.sleep(0)
         assert gate.waiting == 2
