@@ -23,7 +23,7 @@ SHORT: dict[str, list[str]] = {
     "engines": [],
     "league": ["--shapes", "tiny", "--rounds", "2"],
     "preference_training": [],
-    "wildguard": ["--seeds", "0", "--methods", "mnpo", "--scale", "0.1"],
+    "wildguard": ["--seeds", "0", "--methods", "mnpo", "--scale", "0.03"],
     "pool": ["--seeds", "0", "--arms", "sparta", "--scale", "0.05"],
     "questions": ["--seeds", "0"],
     "population": [],

@@ -311,9 +311,11 @@ def test_an_unfair_start_has_the_mean_and_spread_of_reputations():
 
 
 def test_frozen_reputations_stay_as_they_start():
-    rated = Reputation(
-        frozen=True, initial={"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
-    ).training_ratings("abcde", [random_duels(50, 1)])
+    kept = Reputation(frozen=True, initial={"a": 1, "b": 2, "c": 3, "d": 4, "e": 5})
+    state, (duel,) = kept.init("abcde"), random_duels(1, 1)
+    after = kept.update(state, duel)
+    assert (after.ratings, after.duels) == (state.ratings, 1)
+    rated = kept.training_ratings("abcde", [random_duels(50, 1)])
     assert [r.name for r in rated] == list("edcba")
     assert all(r.low == r.value == r.high for r in rated)
     assert rated[0].value == pytest.approx(100 + 20 * 2**0.5)

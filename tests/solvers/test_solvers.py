@@ -250,6 +250,18 @@ def test_what_is_no_matrix_game_is_refused(solver):
         solve(np.array([[0.0, 1], [np.inf, 0]]))
 
 
+def test_multiplicative_weights_choose_the_step_of_their_bound():
+    for steps in (20, 80):
+        bound = span(BIASED) * np.sqrt(2 * np.log(3) / steps)
+        eta = np.sqrt(8 * np.log(3) / steps) / span(BIASED)
+        chosen, given = (
+            multiplicative_weights(BIASED, steps=steps, eta=step)
+            for step in (None, eta)
+        )
+        np.testing.assert_allclose(chosen.last.row_A, given.last.row_A)
+        assert nash_conv(BIASED, *chosen.average) <= bound
+
+
 def test_starts_and_sides_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="start must give every choice a probability"):
         multiplicative_weights(
