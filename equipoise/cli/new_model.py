@@ -6,13 +6,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from equipoise.errors import ConfigError
 from equipoise.locks import check_writable
 from equipoise.options import Json, show
+
+if TYPE_CHECKING:
+    from equipoise.models.new_model import NewModel
 
 
 def new_model(
@@ -77,12 +80,15 @@ def new_model(
     )
     if json:
         show(asdict(made))
-        return
-    size_of = (
-        f"{made.parameters:,} parameters, {made.vocabulary:,} tokens of vocabulary"
-    )
-    typer.echo(f"{size_of} in {made.folder}")
-    typer.echo(f"the corpus: {len(texts):,} texts, {made.corpus_tokens:,} tokens")
+    else:
+        _print(made, len(texts))
+
+
+def _print(made: NewModel, texts: int) -> None:
+    """What was made, and of how much."""
+    size = f"{made.parameters:,} parameters, {made.vocabulary:,} tokens of vocabulary"
+    typer.echo(f"{size} in {made.folder}")
+    typer.echo(f"the corpus: {texts:,} texts, {made.corpus_tokens:,} tokens")
 
 
 def _check_out(out: Path, overwrite: bool) -> None:
