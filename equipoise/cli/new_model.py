@@ -17,6 +17,10 @@ from equipoise.options import Json, show
 if TYPE_CHECKING:
     from equipoise.models.new_model import NewModel
 
+Shrink = Annotated[
+    bool, typer.Option("--shrink", help="fewer tokens where the corpus has no more")
+]
+
 
 def new_model(
     corpus: Annotated[
@@ -35,10 +39,7 @@ def new_model(
     vocabulary: Annotated[
         int, typer.Option(help="tokens of the tokenizer, special ones included")
     ] = 3000,
-    shrink: Annotated[
-        bool,
-        typer.Option("--shrink", help="fewer tokens where the corpus supports no more"),
-    ] = False,
+    shrink: Shrink = False,
     context: Annotated[
         int, typer.Option(min=16, help="longest text the model can read, in tokens")
     ] = 512,
