@@ -129,7 +129,8 @@ def sampler(
     )
     home = _environment(environment, install, python, pip or [])
     state = launcher.start(options, home, folder, patience)
-    setting = f"{{kind: vllm, base_url: {state.url}, adapters: {adapters}}}"
+    rests = ", sleep: true" if sleep else ""
+    setting = f"{{kind: vllm, base_url: {state.url}, adapters: {adapters}{rests}}}"
     facts = {"url": state.url, "pid": state.pid, "log": str(folder / launcher.LOG)}
     _tell(facts, f"{state.url}\n-s players.NAME.sampler='{setting}'", json)
 
