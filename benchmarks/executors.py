@@ -69,11 +69,11 @@ def league(o: argparse.Namespace, executor: Any) -> dict[str, Any]:
             "held_out": 1,
         },
         "game": {"kind": "answers", "samples": 2},
-        "schedule": "sparta",
+        "schedule": "round_robin",  # all learners get equally many pairs
         "judge": "shorter",
         "loss": {"kind": "dpo", "reference": "previous"},
         "learner": {"kind": "preference", "batch_size": 8},
-        "training_matches": "all",
+        "training_matches": "own",
         "evaluate": {"kind": "held_out", "samples": 1, "every": GENERATIONS},
         "max_unjudged": 1.0,
     }
@@ -212,7 +212,7 @@ def main() -> None:
     made.add_argument("what", choices=["speed", "cluster"])
     made.add_argument("--model", default="builtin")
     made.add_argument("--members", type=int, default=6)
-    made.add_argument("--prompts", type=int, default=48)
+    made.add_argument("--prompts", type=int, default=4)
     made.add_argument("--runs", type=int, default=3)
     made.add_argument("--executors", nargs="+", choices=EXECUTORS, default=[*EXECUTORS])
     made.add_argument("--tokens", type=int, default=64)

@@ -55,7 +55,8 @@ SHAPES: dict[str, dict[str, Any]] = {
         "tie_word_embeddings": True,
     },
 }
-MIXED, SWAPPED, PEFT, SINGLE = "together", "swapping", "PEFT's mixed batch", "1 x 16"
+MIXED, SWAPPED = "together", "swapping"
+PEFT, SINGLE = "PEFT's mixed batch", "all rows, one adapter"
 SETTINGS = SamplingSettings(0.8)
 RESULT = Path(__file__).parent / "results" / "league.json"
 
