@@ -12,6 +12,7 @@ import threading
 import time
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -285,3 +286,23 @@ def test_an_unknown_executor_and_an_absent_cluster_are_named(monkeypatch):
     config = recipes.build({**VALUES, "executor": "ray"}, "test")
     with pytest.raises(ConfigError, match=r"pip install 'equipoise\[ray\]'"):
         config.executor.open()
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "message"),
+    [
+        (None, EquipoiseError, "did not start on this machine: The node timed out$"),
+        ("auto", ConfigError, r"no Ray cluster answers at 'auto' \(The node"),
+    ],
+)
+def test_a_ray_that_cannot_be_had_is_one_message(monkeypatch, address, kind, message):
+    def init(**given):
+        raise Exception("The node timed out")  # as Ray itself, of no class of its own
+
+    stand_in = SimpleNamespace(is_initialized=lambda: False, init=init)
+    monkeypatch.setitem(sys.modules, "ray", stand_in)
+    executor = {"kind": "ray", "address": address}
+    config = recipes.build({**VALUES, "executor": executor}, "test")
+    with pytest.raises(EquipoiseError, match=message) as error:
+        config.executor.open()
+    assert type(error.value) is kind

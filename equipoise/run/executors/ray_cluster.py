@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from equipoise.errors import ConfigError
+from equipoise.errors import ConfigError, EquipoiseError, first_line
 from equipoise.run.executors.base import Executor
 from equipoise.run.executors.crew import Crew, NoRoomError, WorkerLostError
 
@@ -36,19 +36,25 @@ class RayCluster(Executor):
         """The actors, which start with their first unit.
 
         Raises ConfigError where Ray is not installed, no cluster answers, or the
-        cluster will never have room for them.
+        cluster will never have room for them; EquipoiseError where none can be started.
         """
         ray = _ray()
         if not ray.is_initialized():
             try:
                 ray.init(address=self.address, log_to_driver=False)
-            except (ConnectionError, RuntimeError) as error:
-                raise ConfigError(
-                    f"executor.address: no Ray cluster answers at '{self.address}' "
-                    f"({error})"
-                ) from error
+            except Exception as error:  # Ray has no class for it
+                raise self._unreached(error) from error
         self._check_room(ray)
         return Crew(lambda i: _RayWorker(ray, self.cpus, self.gpus), self.workers)
+
+    def _unreached(self, error: Exception) -> EquipoiseError:
+        if self.address is None:
+            return EquipoiseError(
+                f"executor: Ray did not start on this machine: {first_line(error)}"
+            )
+        return ConfigError(
+            f"executor.address: no Ray cluster answers at '{self.address}' ({error})"
+        )
 
     def _check_room(self, ray: Any) -> None:
         there = ray.cluster_resources()
