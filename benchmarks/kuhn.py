@@ -23,34 +23,30 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.kuhn_table import COLUMNS, MEASURES, kuhn_rows
 from benchmarks.running import equipoise, provenance, recorded, with_settings
 from equipoise.environments.text_games.libraries import pyspiel
 from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.environments.text_games.policies import written_down
 from equipoise.files import write_text
-from equipoise.payoffs.intervals import over_seeds
 from equipoise.run.directory import RunDirectory
 
-ARMS: dict[str, tuple[str, list[str]]] = {
-    "self_play": ("plain self-play", ["schedule=self_play"]),
-    "history": ("against its past", []),
-    "mixture": ("against the league's mixture", ["schedule=mixture"]),
-    "mnpo": (
-        "MNPO on parted trajectories",
-        [
-            "schedule=self_play",
-            "pairs={kind: parted_trajectories, per_passage: 4}",
-            "loss={kind: mnpo, eta: 0.5}",
-            "learner={kind: preference, batch_size: 128, gradient_accumulation: 1,"
-            " learning_rate: 1.0e-3, warmup_ratio: 0.0, epochs: 1}",
-        ],
-    ),
+ARMS: dict[str, list[str]] = {
+    "self_play": ["schedule=self_play"],
+    "history": [],
+    "mixture": ["schedule=mixture"],
+    "mnpo": [
+        "schedule=self_play",
+        "pairs={kind: parted_trajectories, per_passage: 4}",
+        "loss={kind: mnpo, eta: 0.5}",
+        "learner={kind: preference, batch_size: 128, gradient_accumulation: 1,"
+        " learning_rate: 1.0e-3, warmup_ratio: 0.0, epochs: 1}",
+    ],
 }
-MEASURES = {
+KEYS = {
     "last": "exploitability",
     "average": "average_exploitability",
     "mixture": "mixture_nash_conv",
@@ -63,7 +59,7 @@ def run(arm: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
         f"seed={seed}",
         f"generations={options.generations}",
         f"policy.model={options.model}",
-        *ARMS[arm][1],
+        *ARMS[arm],
         *options.set,
     ]
     started = time.perf_counter()
@@ -77,7 +73,7 @@ def run(arm: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
         "seed": seed,
         "settings": settings,
         "seconds": time.perf_counter() - started,
-        **{name: [facts[key] for facts in measured] for name, key in MEASURES.items()},
+        **{name: [facts[key] for facts in measured] for name, key in KEYS.items()},
         "illegal": [next(iter(facts["illegal"].values())) for facts in measured],
     }
 
@@ -94,26 +90,16 @@ def references(generations: int) -> dict[str, float]:
         solver.evaluate_and_update_policy()
         if iteration in (generations, 1000):
             policy = solver.average_policy()
-            value = exploitability.nash_conv(tree.game.spiel, policy)
+            value: Any = exploitability.nash_conv(tree.game.spiel, policy)
             found[f"cfr_{iteration}"] = float(value)
     return found
 
 
 def table(results: dict[str, Any]) -> Table:
     """The last generations, mean and interval over the seeds."""
-    shown = Table("", "start", *MEASURES, "illegal", "minutes", box=None)
-    for arm, (title, _) in ARMS.items():
-        runs = [row for row in results["runs"] if row["arm"] == arm]
-        if not runs:
-            continue
-        cells = [over_seeds([row["last"][0] for row in runs]).text()]
-        for measure in MEASURES:
-            cells.append(over_seeds([row[measure][-1] for row in runs]).text())
-        cells.append(f"{100 * np.mean([row['illegal'][-1] for row in runs]):.2f} %")
-        cells.append(f"{np.mean([row['seconds'] for row in runs]) / 60:.1f}")
-        shown.add_row(title, *cells)
-    for name, value in results["references"].items():
-        shown.add_row(name.replace("_", " "), "", f"{value:.4f}")
+    shown = Table(*COLUMNS, box=None)
+    for row in kuhn_rows(results):
+        shown.add_row(*row)
     return shown
 
 
@@ -132,8 +118,9 @@ def main() -> None:
             if (arm, seed) not in done:
                 results["runs"].append(run(arm, seed, options))
                 write_text(options.out, json.dumps(results, indent=1))
+                newest = results["runs"][-1]
                 print(
-                    arm, seed, *(f"{results['runs'][-1][m][-1]:.3f}" for m in MEASURES)
+                    arm, seed, *(f"{newest[m][-1]:.3f}" for m in MEASURES), flush=True
                 )
     Console().print(table(results))
 

@@ -1,5 +1,5 @@
-"""The tables of docs/results.md, docs/planted_bugs.md and of the README, made from the
-raw results.
+"""The tables of docs/results.md, docs/games.md, docs/planted_bugs.md and the README, made
+from the raw results.
 
     python -m benchmarks.tables            write them
     python -m benchmarks.tables --check    exit with 1 where a page differs
@@ -23,6 +23,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.comparing import bounded, paired
+from benchmarks.kuhn_table import COLUMNS, TITLES, final, kuhn_rows, start
+from equipoise.payoffs.intervals import over_seeds
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -200,6 +202,32 @@ def best_response(results: Results) -> Row:
 LEAGUES = "the league's"
 
 
+def kuhn(results: Results) -> Row:
+    """NashConv of the last policies and of the averages, by whom they met."""
+    arms = {
+        title: [run for run in results["runs"] if run["arm"] == arm]
+        for arm, title in TITLES.items()
+    }
+    counts = {len(runs) for runs in arms.values()}
+    seeds = str(max(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+    figures = [
+        f"{title} {over_seeds(final(runs, 'last')).text()}, "
+        f"average {over_seeds(final(runs, 'average')).text()}"
+        for title, runs in arms.items()
+    ]
+    references = results["references"]
+    generations = results["generations"]
+    return Row(
+        f"NashConv in Kuhn poker after {generations} generations of a tiny model, exact; "
+        f"{seeds} seeds",
+        f"start {start(results):.3f}; {'; '.join(figures)}",
+        f"uniform play {references['uniform']:.3f}, OpenSpiel's CFR after "
+        f"{generations} iterations {references[f'cfr_{generations}']:.3f}",
+        "python -m benchmarks.kuhn",
+        results["date"],
+    )
+
+
 def seeds_text(results: Results) -> str:
     """`3 seeds`."""
     count = len(results["arguments"]["seeds"])
@@ -224,6 +252,7 @@ MADE: dict[str, Callable[[Results], Row]] = {
     "cyclic_preferences": cyclic_preferences,
     "instructions": instructions,
     "best_response": best_response,
+    "kuhn": kuhn,
 }
 
 
@@ -346,11 +375,13 @@ def pages() -> dict[Path, str]:
     rows = all_rows()
     columns = ("what", "figure", "what could refute it", "measured", "command")
     short = [row.headline() for row in rows if row.short]
+    poker = json.loads((RESULTS / "kuhn.json").read_text())
     tables = {
         ROOT / "docs" / "results.md": markdown(columns, [row.cells() for row in rows]),
         ROOT / "README.md": markdown(("what", "figure", "command"), short),
+        ROOT / "docs" / "games.md": markdown(COLUMNS, kuhn_rows(poker)),
+        ROOT / "docs" / "planted_bugs.md": planted_bugs(),
     }
-    tables[ROOT / "docs" / "planted_bugs.md"] = planted_bugs()
     made = {}
     for page, table in tables.items():
         text = page.read_text()

@@ -168,7 +168,8 @@ def _check_judged(config: RunConfig, split: PromptSplit) -> tuple[list[str], lis
     """(faults, notes) about prompts no answer to which can be judged."""
     faults: list[str] = []
     notes: list[str] = []
-    training = {"training": [prompt for part in split.parts for prompt in part]}
+    played = [part for t, part in enumerate(split.parts) if config.plays(t)]
+    training = {"training": list(chain.from_iterable(played))}
     measuring = {"held-out": split.held_out, "test": split.test}
     for place, judge in teaching_judges(config).items():
         _judge_parts(config, place, judge, training, faults, notes)

@@ -130,6 +130,21 @@ def test_parts_that_fit(rows, changes):
     check_run(mnpo(rows(PLAIN), *settings(**changes)))
 
 
+def test_who_judges_nothing_in_training_need_not_be_able_to(rows):
+    """Generation 0 learns from the data's pairs; only what is played is judged."""
+    pairs = [
+        {**row, "chosen": f"It is {n}.", "rejected": "No."}
+        for n, row in enumerate(PLAIN)
+    ]
+    given = settings(pairs="data", evaluate__judge="shorter", generations=1)
+    path = rows(pairs)
+    check_run(mnpo(path, *given))
+    with pytest.raises(
+        ConfigError, match=r"'gold' can judge no answer to (\d+) of \1 tr"
+    ):
+        check_run(mnpo(path, *given, *settings(generations=2)))
+
+
 def test_a_few_prompts_without_an_answer_are_noted(rows):
     answered = [{**row, "answer": str(n)} for n, row in enumerate(PLAIN)]
     checked = check_run(

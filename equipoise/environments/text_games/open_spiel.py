@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from equipoise import seeds
-from equipoise.component import nearest
+from equipoise.component import Settings, nearest
 from equipoise.environments.text_games.answer_form import named
 from equipoise.environments.text_games.game import Result, TextGame
 from equipoise.environments.text_games.libraries import pyspiel
@@ -23,6 +23,20 @@ from equipoise.template import Template
 from equipoise.types import Message, Prompt, View, user
 
 PACKAGE = "equipoise.environments.text_games"
+
+
+class Example(Settings):
+    """A turn that is shown before the question: what was seen, and how it was answered."""
+
+    state: str = Field(description="what the seat is told of the match")
+    moves: tuple[str, ...] = Field(min_length=1, description="the legal moves")
+    move: str = Field(description="the one that was made")
+
+    @model_validator(mode="after")
+    def _legal(self) -> Example:
+        if self.move not in self.moves:
+            raise ValueError(f"move: '{self.move}' is not one of moves")
+        return self
 
 
 class OpenSpiel(TextGame):
@@ -58,6 +72,11 @@ class OpenSpiel(TextGame):
     text: str = Field(
         "open_spiel",
         description="what players are asked: a template's file, or a packaged one",
+    )
+    examples: tuple[Example, ...] = Field(
+        (),
+        description="turns of the chat before every question, the first with the rules, "
+        "which show a model that was never taught how a move is written",
     )
 
     def check(self) -> None:
@@ -157,16 +176,32 @@ class OpenSpiel(TextGame):
 
     def view(self, state: Any) -> View:
         """What whoever is to move is asked."""
-        moves = list(self.legal_moves(state))
+        moves = tuple(self.legal_moves(state))
         player = state.current_player()
+        seen = rendered(self.short_name, state, player)
+        messages: list[Message] = []
+        for example in self.examples:
+            first = not messages
+            asked = self._question(self.seats[0], example.state, example.moves, first)
+            answer = self.answer_form.write(example.move)
+            messages += [asked, Message("assistant", answer)]
+        messages.append(
+            self._question(self.seats[player], seen, moves, with_rules=not messages)
+        )
+        return View(tuple(messages), moves)
+
+    def _question(
+        self, seat: str, state: str, moves: Sequence[str], with_rules: bool
+    ) -> Message:
+        """What a seat is asked, with the rules where none were told before it."""
         text = self._asked.render(
-            rules=self.told_rules,
-            seat=self.seats[player],
-            state=rendered(self.short_name, state, player),
+            rules=self.told_rules if with_rules else "",
+            seat=seat,
+            state=state,
             moves=", ".join(moves),
             form=self.answer_form.instruction,
         )
-        return View((user(text),), tuple(moves))
+        return user(text)
 
     @cached_property
     def told_rules(self) -> str:

@@ -52,6 +52,7 @@
     const actions = reply.actions || [];
     $("actions").hidden = actions.length === 0;
     $("writing").hidden = actions.length > 0;
+    $("hint").hidden = reply.over || actions.length > 0;
     $("actions").replaceChildren(...actions.map((action) => {
       const button = element("button", "", action);
       button.type = "button";
