@@ -48,7 +48,25 @@ def final(runs: Sequence[Mapping[str, Any]], measure: str) -> list[float]:
     return [run[measure][-1] for run in runs]
 
 
-def start(results: Mapping[str, Any]) -> float:
-    """NashConv of the untrained model, which all runs begin from."""
-    (value,) = {round(run["last"][0], 3) for run in results["runs"]}
-    return value
+def kuhn_claim(results: Mapping[str, Any]) -> tuple[str, str, str]:
+    """(what was measured; the figure of each arm; what could refute it)."""
+    arms = {
+        title: [run for run in results["runs"] if run["arm"] == arm]
+        for arm, title in TITLES.items()
+    }
+    counts = {len(runs) for runs in arms.values()}
+    seeds = str(max(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+    generations, references = results["generations"], results["references"]
+    (start,) = {round(run["last"][0], 3) for run in results["runs"]}
+    figures = [
+        f"{title} {over_seeds(final(runs, 'last')).text()}, "
+        f"average {over_seeds(final(runs, 'average')).text()}"
+        for title, runs in arms.items()
+    ]
+    return (
+        f"NashConv in Kuhn poker after {generations} generations of a tiny model, exact; "
+        f"{seeds} seeds",
+        f"start {start:.3f}; {'; '.join(figures)}",
+        f"uniform play {references['uniform']:.3f}, OpenSpiel's CFR after "
+        f"{generations} iterations {references[f'cfr_{generations}']:.3f}",
+    )

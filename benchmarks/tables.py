@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.comparing import bounded, paired
-from benchmarks.kuhn_table import COLUMNS, TITLES, final, kuhn_rows, start
-from equipoise.payoffs.intervals import over_seeds
+from benchmarks.kuhn_table import COLUMNS, kuhn_claim, kuhn_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -204,28 +203,7 @@ LEAGUES = "the league's"
 
 def kuhn(results: Results) -> Row:
     """NashConv of the last policies and of the averages, by whom they met."""
-    arms = {
-        title: [run for run in results["runs"] if run["arm"] == arm]
-        for arm, title in TITLES.items()
-    }
-    counts = {len(runs) for runs in arms.values()}
-    seeds = str(max(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
-    figures = [
-        f"{title} {over_seeds(final(runs, 'last')).text()}, "
-        f"average {over_seeds(final(runs, 'average')).text()}"
-        for title, runs in arms.items()
-    ]
-    references = results["references"]
-    generations = results["generations"]
-    return Row(
-        f"NashConv in Kuhn poker after {generations} generations of a tiny model, exact; "
-        f"{seeds} seeds",
-        f"start {start(results):.3f}; {'; '.join(figures)}",
-        f"uniform play {references['uniform']:.3f}, OpenSpiel's CFR after "
-        f"{generations} iterations {references[f'cfr_{generations}']:.3f}",
-        "python -m benchmarks.kuhn",
-        results["date"],
-    )
+    return Row(*kuhn_claim(results), "python -m benchmarks.kuhn", results["date"])
 
 
 def seeds_text(results: Results) -> str:
