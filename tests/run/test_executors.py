@@ -60,7 +60,7 @@ VALUES = {
     "evaluate": {"kind": "held_out", "samples": 1},
     "max_unjudged": 1.0,
 }
-TIMED = {"seconds", "tokens_per_second"}
+TIMED = {"seconds", "tokens_per_second", "checksum"}  # the last: of rows with times
 
 
 def played(folder: Path, executor: object) -> Path:
