@@ -90,7 +90,8 @@ def _write_sparta(folder: Path, rows: int) -> None:
     """Sums as they are asked, and statements about them that are true or false."""
     sums: dict[str, list[dict[str, Any]]] = {}
     statements: dict[str, list[dict[str, Any]]] = {}
-    for name, part in {"dev": PARTS["train"], "test": PARTS["test"]}.items():
+    parts: dict[str, Part] = {"dev": PARTS["train"], "test": PARTS["test"]}
+    for name, part in parts.items():
         drawn = prompts(SEED, rows // 4, ("sum",), part)
         sums[name] = [
             {

@@ -35,6 +35,7 @@ from benchmarks.comparing import bounded
 from benchmarks.controls import Decoded, decoded
 from benchmarks.running import recorded, share_of_cores, write_results
 from equipoise import seeds
+from equipoise.errors import NoSignal
 from equipoise.learners.sft import SFT, train_sft
 from equipoise.models.new_model import new_model
 from equipoise.prompts.files import Files
@@ -138,7 +139,10 @@ def play(
     with RunDirectory.create(
         recipes.build(values, "benchmark"), folder, overwrite=True
     ) as run:
-        league(RunStages.of(run, Silent()), run.config.generations)
+        try:
+            league(RunStages.of(run, Silent()), run.config.generations)
+        except NoSignal as settled:  # all answers to a prompt are alike: its end
+            print(f"{method} has ended early: {settled}")
         measured = recorded(run, "measure")
     return measured, (time.perf_counter() - started) / 60
 

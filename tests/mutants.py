@@ -395,7 +395,7 @@ def provenance() -> dict[str, Any]:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--room", action="append", default=[], help="may be repeated")
     parser.add_argument("--only", default="", help="those whose description has this")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))

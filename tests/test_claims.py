@@ -58,7 +58,7 @@ def test_a_recipe_is_whole_once_it_has_what_it_requires(file: Path):
 
 
 def test_the_majority_of_the_rubrics_can_go_round():
-    import cycling
+    import cycling  # pyright: ignore[reportMissingImports]
 
     prompt = Prompt("p", (user("how deep is the lake"),))
     answers = ["bottom", "the lake", "enormously bottomless lake"]
@@ -93,7 +93,7 @@ def test_product_sum_and_minimum_ask_for_other_answers_where_utilities_pull_apar
 
 
 def test_the_worthless_judges_grade_as_they_should():
-    import disjoint
+    import disjoint  # pyright: ignore[reportMissingImports]
 
     (name,) = disjoint.names(1)
     right = f"What is {name}'s number? Answer: {disjoint.number_of(name)}"
@@ -105,7 +105,7 @@ def test_the_worthless_judges_grade_as_they_should():
 
 
 def test_every_member_has_facts_of_its_own(tmp_path):
-    import disjoint
+    import disjoint  # pyright: ignore[reportMissingImports]
 
     disjoint.write(tmp_path, 3)
     taught = [

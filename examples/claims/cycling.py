@@ -12,12 +12,12 @@ import re
 import sys
 from collections.abc import Sequence
 from itertools import combinations
+from pathlib import Path
 
-import equipoise
+from equipoise.run.directory import RunDirectory
 from equipoise.types import Prompt
 
 WORD = re.compile(r"\w+")
-RUBRICS = ("brief", "long_words", "on_question")
 
 
 def brief(prompt: Prompt, text: str) -> float:
@@ -41,9 +41,9 @@ def beats(prompt: Prompt, first: str, second: str) -> bool:
     """Whether more rubrics prefer the first answer than the second."""
     lead = 0
     for rubric in (brief, long_words, on_question):
-        scores = [rubric(prompt, text) for text in (first, second)]
-        if None not in scores:
-            lead += (scores[0] > scores[1]) - (scores[0] < scores[1])
+        one, other = rubric(prompt, first), rubric(prompt, second)
+        if one is not None and other is not None:
+            lead += (one > other) - (one < other)
     return lead > 0
 
 
@@ -60,12 +60,14 @@ def cyclic_share(prompt: Prompt, texts: Sequence[str]) -> float:
 
 def main() -> None:
     """Print the mean share of cyclic triples among the start's answers."""
-    ledger = equipoise.open_run(sys.argv[1]).directory.ledger
-    prompts = {prompt.id: prompt for prompt in ledger.prompts("train", 0)}
-    shares = [
-        cyclic_share(prompts[match.prompt], [turn.move.text for turn in match.turns])
-        for match in ledger.matches("train", 0)
-    ]
+    with RunDirectory.read(Path(sys.argv[1])) as run:
+        prompts = {prompt.id: prompt for prompt in run.ledger.prompts("train", 0)}
+        shares = [
+            cyclic_share(
+                prompts[match.prompt], [turn.move.text for turn in match.turns]
+            )
+            for match in run.ledger.matches("train", 0)
+        ]
     print(f"{sum(shares) / len(shares):.1%} of {len(shares)} prompts' triples go round")
 
 
