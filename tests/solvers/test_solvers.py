@@ -164,6 +164,7 @@ def column_player_value(payoff_AM):
     return middle + unit * solved.fun
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "game"),
     on_games(COMPONENTS, "zero_sum", SYMMETRIC, {"one player", "tiny", "random 20"}),
@@ -175,6 +176,7 @@ def test_population_mixture_of_a_symmetric_game(kind, game):
     assert exploitability(payoff_NN, mixture_N) <= COMPONENTS[kind] * span(payoff_NN)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", COMPONENTS)
 def test_known_mixtures(kind):
     solve = Solver.build(kind).solve
@@ -200,6 +202,7 @@ def test_names_and_units_of_the_population_change_nothing(kind):
     np.testing.assert_allclose(solve(1024 * payoff_NN), mixture_N, atol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [kind for kind in COMPONENTS if kind != "zero_sum"])
 def test_games_that_are_not_constant_sum(kind):
     solve = Solver.build(kind).solve
@@ -288,6 +291,7 @@ def test_golden_values(golden):
         assert nash(game["row_payoff"])[2] == pytest.approx(game["value"], abs=1e-8)
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 10_000), st.integers(1, 9), st.integers(1, 9), st.integers(-6, 6))
 def test_the_value_follows_shifts_units_and_changing_sides(seed, rows, columns, power):
@@ -331,6 +335,7 @@ def test_multiplicative_weights_keeps_its_regret_bound(game, steps):
     )
 
 
+@pytest.mark.long
 def test_in_a_cyclic_game_only_the_average_of_multiplicative_weights_converges():
     played = multiplicative_weights(BIASED, steps=20_000, eta=0.05)
     assert (
