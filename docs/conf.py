@@ -24,7 +24,7 @@ author = "The Equipoise developers"
 release = META["version"]
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/*.md", "docs/api.rst"]
+include_patterns = ["*.md", "docs/*.md", "docs/claims/*.md", "docs/api.rst"]
 exclude_patterns = [".*", "runs", "build", "dist"]
 html_theme = "furo"
 html_title = "Equipoise"
@@ -47,22 +47,19 @@ def link_to_code(app: Any, page: str, source: list[str]) -> None:
 
     source[0] = LINK.sub(address, source[0])
     if page == root_doc:
-        source[0] += contents(source[0])
+        sections = source[0].split("\n## ")[1:]
+        source[0] += "".join(contents(*part.split("\n", 1)) for part in sections)
+    elif Path(page).name == "index":
+        beside = re.findall(r"\]\((\w+\.md)\)", source[0])
+        source[0] += contents("", "".join(f"]({name})" for name in beside))
 
 
-def contents(index: str) -> str:
-    """The site's navigation: the pages that each section of the index links to."""
-    trees = []
-    for section in index.split("\n## ")[1:]:
-        title, _, text = section.partition("\n")
-        links = [link[1] for link in LINK.finditer(text)]
-        pages = [link.rpartition(".")[0] for link in links if link.endswith(PAGES)]
-        trees.append(
-            "\n".join(
-                ["```{toctree}", ":hidden:", f":caption: {title}", "", *pages, "```"]
-            )
-        )
-    return "\n\n" + "\n\n".join(trees) + "\n"
+def contents(title: str, text: str) -> str:
+    """The site's navigation: the pages that a section of an index links to."""
+    links = [link[1] for link in LINK.finditer(text)]
+    pages = [link.rpartition(".")[0] for link in links if link.endswith(PAGES)]
+    caption = [f":caption: {title}"] if title else []
+    return "\n".join(["\n", "```{toctree}", ":hidden:", *caption, "", *pages, "```\n"])
 
 
 def as_written(
