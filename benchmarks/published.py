@@ -33,8 +33,8 @@ from benchmarks.running import equipoise, provenance
 from equipoise.evaluate.benchmarks.records import Answer, BenchmarkResult, Item
 from equipoise.evaluate.measures import Estimate
 from equipoise.run import recipes
-from equipoise.run.benchmark_answers import answers_of
-from equipoise.run.benchmarks import against_start, recorded_results
+from equipoise.run.benchmarks.answers import answers_of
+from equipoise.run.benchmarks.results import against_start, recorded_results
 from equipoise.run.directory import RunDirectory
 
 SETS: dict[str, dict[str, Any]] = {

@@ -11,9 +11,9 @@ import typer
 from equipoise.options import Json, Recipe, Set, show
 
 if TYPE_CHECKING:
-    from equipoise.run.cost import CostEstimate
-    from equipoise.run.phases import PhaseMemory
-    from equipoise.run.plan import RunPlan
+    from equipoise.run.planning.cost import CostEstimate
+    from equipoise.run.planning.phases import PhaseMemory
+    from equipoise.run.planning.plan import RunPlan
 
 STAGES = ("sampling", "scoring", "training", "judging")
 

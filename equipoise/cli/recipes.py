@@ -11,7 +11,7 @@ import typer
 from equipoise.options import Json, recipe_names, show
 
 if TYPE_CHECKING:
-    from equipoise.run.published import Compared, PublishedComparison
+    from equipoise.run.benchmarks.published import Compared, PublishedComparison
 
 
 def recipes(
@@ -26,7 +26,7 @@ def recipes(
     json: Json = False,
 ) -> None:
     """List the packaged recipes, or print where one of them differs from its paper."""
-    from equipoise.run.published import compare_with_published
+    from equipoise.run.benchmarks.published import compare_with_published
     from equipoise.run.recipes import packaged
 
     descriptions = packaged()

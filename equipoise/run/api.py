@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import ConfigError
-from equipoise.run import plan as planning
 from equipoise.run import recipes as library
-from equipoise.run.benchmark_sets import Sweep
+from equipoise.run.benchmarks.sets import Sweep
 from equipoise.run.consent import reach_of_recipe
 from equipoise.run.directory import RunDirectory
 from equipoise.run.displayed import play
 from equipoise.run.handle import Run
+from equipoise.run.planning import plan as planning
 
 
 def run(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from equipoise.errors import RunError
 from equipoise.evaluate.measures import Measurement, Measures
 from equipoise.run.directory import RunDirectory
-from equipoise.run.history import history, measures_type
+from equipoise.run.reading.history import history, measures_type
 from equipoise.run.reference import at_generation, short_names
 
 

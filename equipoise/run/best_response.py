@@ -19,7 +19,7 @@ from equipoise.run import recipes
 from equipoise.run.directory import RunDirectory
 from equipoise.run.evaluation import is_run, players_of
 from equipoise.run.exploit_recipe import EXPLOITER, exploit_settings
-from equipoise.run.history import history
+from equipoise.run.reading.history import history
 from equipoise.types import PlayerId, record_id
 
 META = "best_response"  # where the ledger of an exploiter's run says what it is

@@ -20,7 +20,7 @@ from equipoise.run.config import RunConfig
 from equipoise.run.fine_tune import fine_tune
 from equipoise.run.ledger import Ledger
 from equipoise.run.monitor import Monitor, Silent
-from equipoise.run.traces import TeacherMatches, Trace, write_traces
+from equipoise.run.reading.traces import TeacherMatches, Trace, write_traces
 
 
 @dataclass(frozen=True)

@@ -30,13 +30,13 @@ from equipoise.errors import ConfigError, RunBusy, RunError, UserError
 from equipoise.files import make_folder, replace, sync_tree, write_text
 from equipoise.locks import check_locks, check_writable, held, lock
 from equipoise.run import consent, recipes
-from equipoise.run.checks import check_run
 from equipoise.run.config import RunConfig
 from equipoise.run.consent import Reach
 from equipoise.run.database import damaged_records
 from equipoise.run.ledger import Ledger
 from equipoise.run.ledger_place import LEDGER, delete, ledger_elsewhere
 from equipoise.run.people.adopting import adopt
+from equipoise.run.planning.checks import check_run
 from equipoise.run.renamed import renamed
 from equipoise.run.unchanged import SETTINGS, check_unchanged
 from equipoise.user_parts import only_reading

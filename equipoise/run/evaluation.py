@@ -12,9 +12,9 @@ from equipoise.evaluate.benchmarks.records import BenchmarkResult
 from equipoise.judges.base import Judge
 from equipoise.players.population import Population
 from equipoise.run import recipes
-from equipoise.run.benchmark_checks import Sets, check_sets
-from equipoise.run.benchmark_measurement import BenchmarkMeasurement
-from equipoise.run.benchmark_sets import Sweep, as_trained, named_sets
+from equipoise.run.benchmarks.checks import Sets, check_sets
+from equipoise.run.benchmarks.measurement import BenchmarkMeasurement
+from equipoise.run.benchmarks.sets import Sweep, as_trained, named_sets
 from equipoise.run.contexts import Contexts
 from equipoise.run.directory import RunDirectory
 from equipoise.run.memory import Memory

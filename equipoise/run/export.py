@@ -26,7 +26,11 @@ import msgspec
 
 from equipoise.files import drafted
 from equipoise.locks import check_writable
-from equipoise.run.benchmarks import BENCHMARKS, benchmark_rows, recorded_results
+from equipoise.run.benchmarks.results import (
+    BENCHMARKS,
+    benchmark_rows,
+    recorded_results,
+)
 from equipoise.run.database import to_json
 from equipoise.run.ledger import Ledger
 from equipoise.types import Episode, Judgement, Match, Message, Pair, Prompt

@@ -17,28 +17,25 @@ from equipoise.files import write_text
 from equipoise.judges.base import Judge
 from equipoise.locks import check_writable
 from equipoise.ratings.base import Ratings
-from equipoise.run import frames, recipes
-from equipoise.run.benchmark_sets import Sweep
-from equipoise.run.benchmarks import (
-    BENCHMARKS,
-    against_start,
-    benchmark_rows,
-)
+from equipoise.run import recipes
+from equipoise.run.benchmarks.results import BENCHMARKS, against_start, benchmark_rows
+from equipoise.run.benchmarks.sets import Sweep
 from equipoise.run.beside import measurements_beside
 from equipoise.run.config import RunConfig
 from equipoise.run.directory import RunDirectory
 from equipoise.run.displayed import console, play
 from equipoise.run.export import export
-from equipoise.run.measured_rows import COLUMNS, measured_rows
 from equipoise.run.model_card import copy_cards, write_data_card
-from equipoise.run.page import page
 from equipoise.run.playing import Played
-from equipoise.run.progress import progress as progress_of
 from equipoise.run.publishing import hub_repository
+from equipoise.run.reading import frames
+from equipoise.run.reading.measured_rows import COLUMNS, measured_rows
+from equipoise.run.reading.page import page
+from equipoise.run.reading.progress import progress as progress_of
+from equipoise.run.reading.summary import Summary, summary
+from equipoise.run.reading.tables import Frame, frame
 from equipoise.run.rejudge import JudgedPart, Rejudgement, rejudge
 from equipoise.run.rerate import RatedBy, Rerating, rerate
-from equipoise.run.summary import Summary, summary
-from equipoise.run.tables import Frame, frame
 
 
 @dataclass(frozen=True)
@@ -183,7 +180,7 @@ class Run:
         """Write the answers to AlpacaEval, Arena-Hard and MT-Bench as the files that the
         official judges take: file -> answers. Reads the sets' data again.
         """
-        from equipoise.run.benchmark_answers import write_answer_files
+        from equipoise.run.benchmarks.answers import write_answer_files
 
         with self._read() as run:
             return write_answer_files(run, Path(to))
@@ -319,8 +316,8 @@ class Run:
         not there and for players without weights, DataError where data cannot be had.
         """
         from equipoise.report.terminal import show_notes
+        from equipoise.run.benchmarks.harness import measure_by_harness
         from equipoise.run.evaluation import players_of
-        from equipoise.run.harness import measure_by_harness
 
         by = recipes.component(Harness, harness, settings, "--harness")
         wanted = [players] if isinstance(players, str) else players
@@ -374,7 +371,7 @@ class Run:
         Raises ConfigError, DataError and RunError before anything is recorded.
         """
         from equipoise.report.terminal import show_notes
-        from equipoise.run.harness import import_scores
+        from equipoise.run.benchmarks.harness import import_scores
 
         many = [files] if isinstance(files, str | Path) else files
         paths = [Path(file) for file in many]

@@ -21,7 +21,7 @@ from equipoise.models.adapters import PublishedName, published_name
 from equipoise.players.population import home
 from equipoise.report.elements import Headline
 from equipoise.run.directory import RunDirectory
-from equipoise.run.history import history
+from equipoise.run.reading.history import history
 from equipoise.types import PlayerId
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from equipoise.run.directory import RunDirectory
 from equipoise.run.executors.base import workers
 from equipoise.run.loop import league
 from equipoise.run.monitor import Monitor, Silent
-from equipoise.run.page import changes, headlines, page
+from equipoise.run.reading.page import changes, headlines, page
 from equipoise.run.stages import RunStages
 from equipoise.run.trackers import open_trackers
 

@@ -15,10 +15,10 @@ from equipoise.evaluate.judge_report import JudgeReport, judge_report
 from equipoise.judges.base import Judge
 from equipoise.run.arena import RunArena
 from equipoise.run.directory import RunDirectory
-from equipoise.run.history import prompts as prompts_of
 from equipoise.run.ledger import MEETING
 from equipoise.run.monitor import Monitor, Silent
 from equipoise.run.people.votes import PEOPLE
+from equipoise.run.reading.history import prompts as prompts_of
 from equipoise.types import Judgement, Match
 
 JudgedPart = Literal["train", "held_out", "test", "people"]

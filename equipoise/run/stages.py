@@ -12,8 +12,8 @@ from equipoise.judges.base import Judge
 from equipoise.models.resources import Resources
 from equipoise.players.population import Population
 from equipoise.run.arena import RunArena
-from equipoise.run.benchmark_measurement import BenchmarkMeasurement
-from equipoise.run.benchmarks import set_criterion
+from equipoise.run.benchmarks.measurement import BenchmarkMeasurement
+from equipoise.run.benchmarks.results import set_criterion
 from equipoise.run.contexts import Contexts
 from equipoise.run.directory import RunDirectory
 from equipoise.run.duels import duels

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from equipoise.errors import ConfigError
 from equipoise.evaluate.measures import Measures
-from equipoise.run.benchmarks import results
+from equipoise.run.benchmarks.results import results
 from equipoise.run.directory import RunDirectory
 from equipoise.seeds import child
 

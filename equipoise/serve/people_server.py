@@ -14,7 +14,7 @@ from equipoise.judges.base import Judge
 from equipoise.run import recipes
 from equipoise.run.people.ballot import open_ballot
 from equipoise.run.people.playing import Arcade, open_arcade
-from equipoise.run.watching import Watched
+from equipoise.run.reading.watching import Watched
 from equipoise.serve import server
 from equipoise.serve.gate import Limits
 from equipoise.serve.play_page import play_app

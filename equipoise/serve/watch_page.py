@@ -13,8 +13,8 @@ from equipoise.errors import UserError
 from equipoise.report.html import script_sources
 from equipoise.report.section import clean
 from equipoise.report.terminal import duration
-from equipoise.run.live import LiveRun
-from equipoise.run.watching import Watched
+from equipoise.run.reading.live import LiveRun
+from equipoise.run.reading.watching import Watched
 from equipoise.serve.gate import Limits
 from equipoise.serve.page_app import POLICY, page_app
 from equipoise.serve.request_body import Body, validated

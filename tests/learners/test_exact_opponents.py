@@ -4,7 +4,7 @@ import pytest
 
 from equipoise.errors import ConfigError
 from equipoise.run import recipes
-from equipoise.run.checks import check_run
+from equipoise.run.planning.checks import check_run
 
 ROCK = {"kind": "scripted", "text": "rock"}
 TABULAR = {"kind": "tabular", "learns": True}

@@ -11,7 +11,7 @@ from small import SMALL, settings
 
 from equipoise.errors import ConfigError, DataError
 from equipoise.run import recipes
-from equipoise.run.checks import check_run
+from equipoise.run.planning.checks import check_run
 
 PLAIN = [{"prompt": f"Tell me about the number {n}."} for n in range(40)]
 CHAT = [

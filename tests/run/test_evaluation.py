@@ -13,7 +13,7 @@ from equipoise.errors import ConfigError, DataError, NoSignal, RunError
 from equipoise.evaluate.benchmarks.records import BenchmarkResult, Item, ItemScores
 from equipoise.evaluate.measures import Estimate
 from equipoise.prompts.rows import Prompt
-from equipoise.run import benchmarks
+from equipoise.run.benchmarks import results as benchmarks
 from equipoise.run.directory import RunDirectory
 from equipoise.types import PlayerId, user
 

@@ -12,9 +12,10 @@ import pytest
 import equipoise
 from equipoise.errors import ConfigError, RunError, Stopped
 from equipoise.judges.pointwise import Pointwise
-from equipoise.run import playing, recipes, tables
+from equipoise.run import playing, recipes
 from equipoise.run.directory import RunDirectory
 from equipoise.run.handle import PARTS, Run
+from equipoise.run.reading import tables
 
 SMALL = {
     "generations": 1,

@@ -9,7 +9,8 @@ import pytest
 from equipoise.evaluate.benchmarks.records import BenchmarkResult
 from equipoise.players.base import TextScorer
 from equipoise.players.population import Population
-from equipoise.run import benchmarks, recipes
+from equipoise.run import recipes
+from equipoise.run.benchmarks import results as benchmarks
 from equipoise.run.directory import RunDirectory
 from equipoise.types import PlayerId
 

@@ -4,7 +4,7 @@ import pytest
 import red_team_run
 
 from equipoise.run.directory import RunDirectory
-from equipoise.run.losses import losses
+from equipoise.run.reading.losses import losses
 
 
 @pytest.mark.long

@@ -8,13 +8,14 @@ import pytest
 from equipoise.evaluate.records import Records
 from equipoise.report.html import render
 from equipoise.report.section import Cards, Figure, Table, Tiles
-from equipoise.run import recipes, sampled_matches
-from equipoise.run.counts import counts
+from equipoise.run import recipes
 from equipoise.run.directory import RunDirectory
-from equipoise.run.history import history, records
 from equipoise.run.ledger import MEETING
-from equipoise.run.match_cards import match_cards
-from equipoise.run.page import headlines, page
+from equipoise.run.reading import sampled_matches
+from equipoise.run.reading.counts import counts
+from equipoise.run.reading.history import history, records
+from equipoise.run.reading.match_cards import match_cards
+from equipoise.run.reading.page import headlines, page
 
 pytestmark = pytest.mark.long  # they share a whole run
 

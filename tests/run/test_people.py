@@ -15,7 +15,6 @@ from equipoise.prompts.base import Prompts
 from equipoise.ratings.base import Ratings
 from equipoise.report.html import render
 from equipoise.run.directory import RunDirectory
-from equipoise.run.page import page
 from equipoise.run.people.ballot import open_ballot
 from equipoise.run.people.preferences import preference_rows
 from equipoise.run.people.standing import people_votes
@@ -29,6 +28,7 @@ from equipoise.run.people.votes import (
     judged_pairs,
     votes_of,
 )
+from equipoise.run.reading.page import page
 from equipoise.run.rejudge import rejudge
 from equipoise.run.rerate import rerate
 from equipoise.types import Message, Prompt

@@ -8,7 +8,7 @@ import pytest
 
 from equipoise.models.loading import Description
 from equipoise.run import recipes
-from equipoise.run.phases import phases
+from equipoise.run.planning.phases import phases
 
 CARD = 80e9
 # Of Qwen2.5-7B, with an adapter of rank 16 on all linear layers.

@@ -7,8 +7,8 @@ import equipoise
 from equipoise.environments.matrix.game import KNOWN
 from equipoise.evaluate.meta_measures import ANYBODY, MetaGameMeasures
 from equipoise.run.directory import RunDirectory
-from equipoise.run.history import history
-from equipoise.run.page import headlines
+from equipoise.run.reading.history import history
+from equipoise.run.reading.page import headlines
 from equipoise.solvers.zero_sum import nash
 
 pytestmark = pytest.mark.long  # whole runs

@@ -7,7 +7,7 @@ import yaml
 
 from equipoise.errors import ConfigError
 from equipoise.run import recipes
-from equipoise.run.published import compare_with_published, setting
+from equipoise.run.benchmarks.published import compare_with_published, setting
 
 PAPER = re.compile(r"arXiv \d{4}\.\d{5}")
 NAMING = [name for name, text in recipes.packaged().items() if PAPER.search(text)]

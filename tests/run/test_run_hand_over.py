@@ -6,7 +6,7 @@ from small import SMALL, settings
 from equipoise.learners.hand_over import FILE
 from equipoise.learners.preference import Preference
 from equipoise.run.directory import RunDirectory
-from equipoise.run.losses import trained_and_played
+from equipoise.run.reading.losses import trained_and_played
 
 
 @pytest.mark.long

@@ -3,7 +3,7 @@
 import math
 
 from equipoise.evaluate.records import Sample
-from equipoise.run.sampled_matches import met
+from equipoise.run.reading.sampled_matches import met
 from equipoise.types import Judgement, Match, PlayerId
 
 

@@ -7,14 +7,14 @@ import time
 import pytest
 
 from equipoise.run import recipes
-from equipoise.run.counts import counts
 from equipoise.run.directory import RunDirectory
-from equipoise.run.history import stage_records
 from equipoise.run.ledger import FinishedStage
-from equipoise.run.page import page
 from equipoise.run.playing import play_out
+from equipoise.run.reading.counts import counts
+from equipoise.run.reading.history import stage_records
+from equipoise.run.reading.page import page
+from equipoise.run.reading.stage_times import stage_times, total_seconds
 from equipoise.run.rerate import rerate
-from equipoise.run.stage_times import stage_times, total_seconds
 
 pytestmark = pytest.mark.long  # they share a whole run
 

@@ -6,7 +6,7 @@ from equipoise.errors import ConfigError
 from equipoise.run import recipes
 from equipoise.run.directory import RunDirectory
 from equipoise.run.monitor import Silent
-from equipoise.run.plan import plan
+from equipoise.run.planning.plan import plan
 from equipoise.run.stages import RunStages
 
 SCORES = "{sums: 60, asker: 10, guard: 50, helper: 20, veteran: 40, novice: 30}"

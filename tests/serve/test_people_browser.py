@@ -23,7 +23,7 @@ from equipoise.run.people.ballot import open_ballot
 from equipoise.run.people.played import played_by
 from equipoise.run.people.playing import open_arcade
 from equipoise.run.people.votes import votes_of
-from equipoise.run.watching import Watched
+from equipoise.run.reading.watching import Watched
 from equipoise.serve.gate import Limits
 from equipoise.serve.play_page import play_app
 from equipoise.serve.vote_page import vote_app

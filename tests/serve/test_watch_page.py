@@ -13,8 +13,8 @@ from equipoise.errors import RunError
 from equipoise.run import recipes
 from equipoise.run.directory import RunDirectory
 from equipoise.run.ledger import FinishedStage
-from equipoise.run.live import _seconds_left, live
-from equipoise.run.watching import Watched
+from equipoise.run.reading.live import _seconds_left, live
+from equipoise.run.reading.watching import Watched
 from equipoise.serve.gate import Limits
 from equipoise.serve.watch_page import watch_app
 

@@ -7,7 +7,7 @@ the record of what came of it.
     summary()    the values as a `BenchmarkResult`: estimates with 95 % intervals
 
 The run asks the player and the judge between these steps and records every answer, so
-that nothing is asked twice (`equipoise.run.benchmarks`).
+that nothing is asked twice (`equipoise.run.benchmarks.results`).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from equipoise.environments.assistance.game import WARNING
 from equipoise.report.html import render
 from equipoise.report.section import Cards
 from equipoise.run.directory import RunDirectory
-from equipoise.run.page import page
+from equipoise.run.reading.page import page
 
 
 @pytest.fixture(scope="module")

@@ -167,7 +167,7 @@ def test_what_a_move_was_worth_is_the_mean_of_what_it_was_paid(talked):
 
 def test_the_report_sets_what_was_written_beside_what_it_was_worth(talked):
     from equipoise.report.html import render
-    from equipoise.run.page import page
+    from equipoise.run.reading.page import page
 
     with RunDirectory.read(talked) as run:
         text = render(page(run))

@@ -9,7 +9,7 @@ import equipoise
 from equipoise.environments.matrix.game import Matrix
 from equipoise.environments.matrix.kuhn import CARDS, FIRST, SECOND, kuhn_poker, plans
 from equipoise.run.directory import RunDirectory
-from equipoise.run.history import history
+from equipoise.run.reading.history import history
 from equipoise.solvers.zero_sum import nash
 
 

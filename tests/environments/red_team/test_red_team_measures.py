@@ -24,7 +24,7 @@ from equipoise.environments.red_team.training_curves import (
 from equipoise.evaluate.measures import History, Measurement
 from equipoise.evaluate.records import StageRecord
 from equipoise.run.directory import RunDirectory
-from equipoise.run.history import history, records
+from equipoise.run.reading.history import history, records
 
 pytestmark = pytest.mark.long  # they share a whole run
 

@@ -10,7 +10,7 @@ from equipoise.environments.red_team.game import CONTENT_WARNING
 from equipoise.report.html import render
 from equipoise.report.section import Cards
 from equipoise.run.directory import RunDirectory
-from equipoise.run.page import page
+from equipoise.run.reading.page import page
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from equipoise.report.cards import CardAnswer, MatchCard
 from equipoise.report.elements import Curve, Curves
 from equipoise.report.section import Cards, Figure, Tiles
 from equipoise.run.directory import RunDirectory
-from equipoise.run.history import history, records
+from equipoise.run.reading.history import history, records
 from equipoise.types import Message
 
 NAN = float("nan")

@@ -19,7 +19,7 @@ from equipoise.evaluate.benchmarks.answer_files import (
 from equipoise.evaluate.benchmarks.base import Benchmark
 from equipoise.judges.comparing import Comparison, combined
 from equipoise.run import recipes
-from equipoise.run.benchmarks import results as run_results
+from equipoise.run.benchmarks.results import results as run_results
 from equipoise.run.directory import RunDirectory
 from tests.benchmark_answers import answer, failed, judged, scored
 from tests.judge_context import TestContext

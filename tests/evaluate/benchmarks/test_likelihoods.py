@@ -10,7 +10,7 @@ import pytest
 
 from equipoise.errors import ConfigError
 from equipoise.run import api, recipes
-from equipoise.run.benchmarks import results
+from equipoise.run.benchmarks.results import results
 from equipoise.run.directory import RunDirectory
 from equipoise.run.evaluation import model_settings
 from tests.evaluate.benchmarks.test_choices import ROWS

@@ -18,7 +18,7 @@ from equipoise.files import write_text
 from equipoise.locks import check_writable
 from equipoise.matches.base import Planned
 from equipoise.run import recipes
-from equipoise.run.benchmarks import SOURCE, recorded_results
+from equipoise.run.benchmarks.results import SOURCE, recorded_results
 from equipoise.run.database import to_json
 from equipoise.run.directory import RunDirectory
 from equipoise.run.ledger import Ledger

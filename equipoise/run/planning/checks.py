@@ -23,7 +23,7 @@ from equipoise.matches.base import MatchContext
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.prompts.split import PromptSplit, fit_counts, split_source
-from equipoise.run.benchmark_checks import check_sets, players_in
+from equipoise.run.benchmarks.checks import check_sets, players_in
 from equipoise.run.config import RunConfig
 from equipoise.types import PlayerId, Prompt
 

@@ -21,7 +21,7 @@ from equipoise.evaluate.selection import Criterion
 from equipoise.run.database import to_json
 from equipoise.run.directory import RunDirectory
 from equipoise.run.ledger import Ledger
-from equipoise.run.tables import Row
+from equipoise.run.reading.tables import Row
 from equipoise.types import PlayerId, record_id
 
 STAGE = "benchmark"  # the stage whose facts are a `BenchmarkResult`

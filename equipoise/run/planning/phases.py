@@ -27,7 +27,7 @@ from equipoise.models.adapters import Lora
 from equipoise.models.loading import Description, describe
 from equipoise.players.local import Local
 from equipoise.run.config import RunConfig
-from equipoise.run.cost import (
+from equipoise.run.planning.cost import (
     Work,
     advice,
     bounded,

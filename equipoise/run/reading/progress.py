@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from equipoise.run.benchmarks import STAGE
+from equipoise.run.benchmarks.results import STAGE
 from equipoise.run.best_response import best_response, best_responses
-from equipoise.run.counts import counts
 from equipoise.run.directory import RunDirectory
-from equipoise.run.history import history, stage_records
-from equipoise.run.page import headlines
-from equipoise.run.stage_times import StageTime, stage_times
+from equipoise.run.reading.counts import counts
+from equipoise.run.reading.history import history, stage_records
+from equipoise.run.reading.page import headlines
+from equipoise.run.reading.stage_times import StageTime, stage_times
 
 
 def progress(run: RunDirectory) -> dict[str, Any]:

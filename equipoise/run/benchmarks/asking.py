@@ -16,7 +16,7 @@ from equipoise.evaluate.benchmarks.records import (
 )
 from equipoise.players.base import Actor, Scorer, TextScorer
 from equipoise.players.population import Population
-from equipoise.run.benchmark_answers import (
+from equipoise.run.benchmarks.answers import (
     planned_conversations,
     recorded_answers,
     recorded_matches,

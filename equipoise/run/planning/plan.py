@@ -2,7 +2,7 @@
 
 The counts are upper bounds that follow from configuration and prompts alone: every
 match judged, every possible pair made. The estimates of memory and time are in
-`equipoise.run.cost`.
+`equipoise.run.planning.cost`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.prompts.split import PromptSplit
-from equipoise.run.benchmark_plan import SetPlan, plan_sets
-from equipoise.run.checks import check_run
+from equipoise.run.benchmarks.plan import SetPlan, plan_sets
 from equipoise.run.config import RunConfig
-from equipoise.run.cost import CostEstimate, Work, costs
-from equipoise.run.phases import PhaseMemory, phases
+from equipoise.run.planning.checks import check_run
+from equipoise.run.planning.cost import CostEstimate, Work, costs
+from equipoise.run.planning.phases import PhaseMemory, phases
 from equipoise.run.roster import expected_generations
 from equipoise.run.schedules import value_at
 from equipoise.types import PlayerId, Prompt

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from equipoise.payoffs.intervals import Interval
 from equipoise.run.directory import RunDirectory, is_running
-from equipoise.run.measured_rows import measured_rows
-from equipoise.run.tables import Row
+from equipoise.run.reading.measured_rows import measured_rows
+from equipoise.run.reading.tables import Row
 
 MANY = 3  # learners that a line names
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from equipoise.report.html import render
 from equipoise.run.directory import RunDirectory, is_running
 from equipoise.run.ledger_place import LEDGER
-from equipoise.run.live import LiveRun, live
-from equipoise.run.page import page
+from equipoise.run.reading.live import LiveRun, live
+from equipoise.run.reading.page import page
 
 CHANGING = (
     "config.yaml",

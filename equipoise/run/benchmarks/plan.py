@@ -9,7 +9,7 @@ from equipoise.evaluate.benchmarks.base import Benchmark
 from equipoise.evaluate.benchmarks.records import Item
 from equipoise.players.base import Player
 from equipoise.players.endpoint_settings import EndpointSettings
-from equipoise.run.benchmark_checks import players_in
+from equipoise.run.benchmarks.checks import players_in
 from equipoise.run.config import RunConfig
 
 BYTES_PER_TOKEN = 4  # of English text, about

@@ -23,9 +23,9 @@ from equipoise.evaluate.benchmarks.records import (
 )
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.players.population import Population
-from equipoise.run.benchmark_answers import PART
-from equipoise.run.benchmark_asking import BenchmarkAsking
-from equipoise.run.benchmarks import SOURCE, STAGE, log, stage_key
+from equipoise.run.benchmarks.answers import PART
+from equipoise.run.benchmarks.asking import BenchmarkAsking
+from equipoise.run.benchmarks.results import SOURCE, STAGE, log, stage_key
 from equipoise.run.contexts import Contexts
 from equipoise.run.database import to_json
 from equipoise.run.directory import RunDirectory

@@ -10,8 +10,8 @@ from equipoise.evaluate.measures import History, Measures
 from equipoise.evaluate.records import StageRecord
 from equipoise.report.cards import CardAnswer, MatchCard
 from equipoise.run.directory import RunDirectory
-from equipoise.run.history import measures_type, prompts
 from equipoise.run.ledger import MEETING
+from equipoise.run.reading.history import measures_type, prompts
 from equipoise.types import Judgement, Match
 
 CARDS = 400  # matches shown, unless a caller wants fewer

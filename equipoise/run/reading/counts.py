@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from equipoise.evaluate.records import StageRecord
 from equipoise.run.directory import RunDirectory
 from equipoise.run.ledger import MEETING
-from equipoise.run.stage_times import stage_times, total_seconds
+from equipoise.run.reading.stage_times import stage_times, total_seconds
 
 # The game's name stands before the turns of a record, so that these stay unread.
 IS_MEETING = f"""instr(substr(record, 1, 400), '"game":"{MEETING}"') > 0"""

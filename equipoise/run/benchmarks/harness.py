@@ -23,7 +23,7 @@ from equipoise.models.device import choose_device
 from equipoise.models.loading import load_config, load_tokenizer
 from equipoise.players.local import Local
 from equipoise.players.population import Population
-from equipoise.run.benchmarks import record
+from equipoise.run.benchmarks.results import record
 from equipoise.run.directory import RunDirectory
 from equipoise.types import PlayerId, record_id
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from equipoise.run.ledger import Ledger
-from equipoise.run.tables import Row
+from equipoise.run.reading.tables import Row
 from equipoise.types import PlayerId
 
 COLUMNS = {"generation": "int", "player": "text", "name": "text"}

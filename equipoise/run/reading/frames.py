@@ -13,7 +13,7 @@ import msgspec
 
 from equipoise.run.directory import RunDirectory
 from equipoise.run.ledger import MEETING, Ledger
-from equipoise.run.tables import Row
+from equipoise.run.reading.tables import Row
 from equipoise.types import Judgement, Match, Pair, PlayerId, Prompt
 
 MATCHES = {

@@ -40,17 +40,17 @@ from equipoise.report.training_ratings import (
     match_ups_section,
     training_ratings_section,
 )
-from equipoise.run import sampled_matches
-from equipoise.run.benchmarks import against_start
+from equipoise.run.benchmarks.results import against_start
 from equipoise.run.best_response import best_response, best_responses
-from equipoise.run.counts import counts, dropped
 from equipoise.run.directory import RunDirectory
-from equipoise.run.history import SAMPLE, history, measures_type, records
 from equipoise.run.ledger import MEETING
-from equipoise.run.losses import losses, trained_and_played
-from equipoise.run.match_cards import CARDS, match_cards
 from equipoise.run.people.standing import people_sections
-from equipoise.run.stage_times import stage_times
+from equipoise.run.reading import sampled_matches
+from equipoise.run.reading.counts import counts, dropped
+from equipoise.run.reading.history import SAMPLE, history, measures_type, records
+from equipoise.run.reading.losses import losses, trained_and_played
+from equipoise.run.reading.match_cards import CARDS, match_cards
+from equipoise.run.reading.stage_times import stage_times
 
 UNJUDGED = 0.02  # share of the answers above which the page says so first
 

@@ -1,0 +1,1 @@
+"""Measuring players on named sets: what is asked, answered, scored and recorded."""
