@@ -44,7 +44,8 @@ def imported(path: Path) -> set[str]:
 @pytest.mark.long
 def test_what_the_tests_import_is_declared():
     files = sorted(TESTS.rglob("*.py"))
-    own = OWN | {path.stem for path in files} | {path.parent.name for path in files}
+    near = [*files, *(TESTS.parent / "examples").rglob("*.py")]
+    own = OWN | {path.stem for path in near} | {path.parent.name for path in near}
     known = own | SKIPPED | set(sys.stdlib_module_names)
     packages = packages_distributions()
     missing = {

@@ -30,6 +30,7 @@ OWN = {
         prompts__per_generation=12,
         policy__model="builtin",
         policy__max_length=256,
+        game__examples=[],  # longer than what the built-in model reads
         learner__estimator="role_baseline",
     ),
     "quickstart": SMALL,
