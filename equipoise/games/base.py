@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+import msgspec
 import numpy as np
 
 from equipoise.component import Component
@@ -101,6 +102,16 @@ class Game(Component):
     @abstractmethod
     def referee(self, prompt: Prompt) -> Referee:
         """The rules of one match on `prompt`."""
+
+    def asked_first(self, prompt: Prompt) -> Prompt:
+        """The prompt; for one without a text, such as a deal of cards, what is asked
+        first in its place.
+        """
+        if prompt.messages:
+            return prompt
+        ask = next(self.referee(prompt))
+        first = ask[0] if isinstance(ask, list) else ask
+        return msgspec.structs.replace(prompt, messages=first.view.messages)
 
     @property
     def rewriter(self) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 from equipoise.component import Component
 from equipoise.errors import ModelError
 from equipoise.models.resources import Resources
-from equipoise.types import Message, Move, View
+from equipoise.types import Message, Move, Prompt, View
 
 Precision = Literal["fp32", "bf16", "bf16_weights"]
 """What a learner computes in: fp32; bf16, products in bfloat16 of weights in float32;
@@ -224,6 +224,12 @@ class Player(Component):
     def faults(self) -> Iterator[str]:
         """What keeps it from playing here, one message each: a model that is not there,
         a key that is not set. Asked before a run begins; no weights are loaded.
+        """
+        return iter(())
+
+    def faults_of_prompts(self, prompts: Sequence[Prompt]) -> Iterator[str]:
+        """What keeps it from answering some of these, such as their length. Asked before
+        a run begins, after `faults`.
         """
         return iter(())
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from equipoise.errors import UserError
+from equipoise.errors import DataError, UserError
 from equipoise.models.adapters import Lora, resolve_adapter
 from equipoise.models.device import choose_device
 from equipoise.models.loading import Dtype, load_encoding
+from equipoise.models.quiet import quiet
 from equipoise.models.samplers.base import Sampler
 from equipoise.models.samplers.engine import sampler_faults
 from equipoise.players.base import Player, Precision
+from equipoise.types import Prompt
 
 if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding
+
+
+LONGEST_TEXTS = 32  # prompts whose tokens are counted before a run
+TEMPLATE = 64  # about the most tokens that a chat template adds
 
 
 class LocalSettings(Player):
@@ -149,6 +155,23 @@ class LocalSettings(Player):
             yield str(error)
         yield from sampler_faults(self.sampler)
 
+    def faults_of_prompts(self, prompts: Sequence[Prompt]) -> Iterator[str]:
+        """That some leave no room for an answer; the longest texts are looked at."""
+        encoding = self.encoding()
+        # no token has less than a byte
+        most = encoding.max_length - TEMPLATE
+        long = sorted((p for p in prompts if _size(p) > most), key=_size, reverse=True)
+        faults = []
+        for prompt in long[:LONGEST_TEXTS]:
+            try:
+                with quiet():
+                    encoding.prompt_ids(prompt.messages)
+            except DataError as error:
+                faults.append(str(error))
+        if faults:
+            others = len(faults) - 1
+            yield faults[0] + (f" (so do {others} more)" if others else "")
+
     def encoding(self) -> Encoding:
         """How this player's chats become token ids, the same for all its generations.
 
@@ -171,3 +194,8 @@ class LocalSettings(Player):
         products = self.precision or ("bf16" if precision == "bf16" else None)
         dtype = "bfloat16" if short else "float32"
         return self.model_copy(update={"dtype": dtype, "precision": products})
+
+
+def _size(prompt: Prompt) -> int:
+    """Bytes of its texts."""
+    return sum(len(message.content.encode()) for message in prompt.messages)

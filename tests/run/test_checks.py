@@ -153,6 +153,17 @@ def test_a_few_prompts_without_an_answer_are_noted(rows):
     assert any("'exact' can judge no answer to" in note for note in checked.notes)
 
 
+def test_prompts_that_leave_no_room_for_an_answer_are_said_first(rows):
+    endless = [{"prompt": f"Tell me about {word} and " * 90} for word in ("hay", "ice")]
+    with pytest.raises(ConfigError) as caught:
+        check_run(mnpo(rows([*PLAIN, *endless]), *settings(judge="shorter")))
+    in_training, held_out = str(caught.value).splitlines()
+    for fault in (in_training, held_out):
+        assert fault.startswith("players.policy: a prompt of ")
+        assert "no room for an answer within max_length = 128 (it begins 'Tell" in fault
+    assert in_training.endswith("(training)") and held_out.endswith("(held-out)")
+
+
 def test_counts_shrink_to_the_file(rows):
     checked = check_run(mnpo(rows(PLAIN), *settings(judge="shorter")))
     prompts = checked.config.prompts

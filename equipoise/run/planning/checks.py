@@ -2,6 +2,7 @@
 the prompts and of each other.
 
 Every room's parts have a method for it, with what they need to know: `Player.faults()`,
+`Player.faults_of_prompts(prompts)`,
 `Judge.faults(context)`, `Judge.why_unjudgeable(prompt)`, `PreferenceLoss.faults(judge,
 range)`, `PairMaker.faults(game)`, `Learner.faults(player, game)`, `.faults_of_opponents(…)`,
 `Game.faults(prompts)`.
@@ -53,7 +54,8 @@ def check_run(config: RunConfig) -> CheckedRun:
     prompts, notes = fit_counts(config.prompts, source, config.generations)
     config = config.model_copy(update={"prompts": prompts})
     split = split_source(source, prompts, config.generations, config.seed)
-    faults = [*_faults_of_parts(config), *_faults_with_prompts(config, split)]
+    faults = [*_faults_of_parts(config)]
+    faults += [*_faults_with_prompts(config, split), *_no_room(config, split, faults)]
     judged, unjudged = _check_judged(config, split)
     faults += [*judged, *_faults_of_sets(config)]
     if faults:
@@ -162,6 +164,17 @@ def _faults_with_prompts(config: RunConfig, split: PromptSplit) -> Iterator[str]
                 f"{t}: {reasons}"
             )
             return
+
+
+def _no_room(
+    config: RunConfig, split: PromptSplit, faults: Sequence[str]
+) -> Iterator[str]:
+    """The learners whose models cannot read some prompts; asked where they are there."""
+    for part, prompts in () if faults else _parts(split).items():
+        asked = [config.game.asked_first(prompt) for prompt in prompts]
+        for name in config.learning:
+            for fault in config.players[name].faults_of_prompts(asked):
+                yield f"players.{name}: {fault} ({part})"
 
 
 def _check_judged(config: RunConfig, split: PromptSplit) -> tuple[list[str], list[str]]:

@@ -12,10 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from equipoise import seeds
-from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.learners.base import Learner
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
@@ -93,7 +90,7 @@ def costs(
     no room; learners that cost the same are one entry.
     """
     sample = _sample(prompts, config.seed)
-    prompts = [_asked_first(prompt, config.game) for prompt in sample]
+    prompts = [config.game.asked_first(prompt) for prompt in sample]
     estimates: list[CostEstimate] = []
     cut: dict[str, str] = {}
     tried: dict[str, CostEstimate] = {}
@@ -175,17 +172,6 @@ def prompt_tokens(player: Local, prompts: Sequence[Prompt]) -> float:
         except NoRoom:
             lengths.append(encoding.max_length)
     return sum(lengths) / len(lengths) if lengths else ASSUMED
-
-
-def _asked_first(prompt: Prompt, game: Game) -> Prompt:
-    """The prompt; for one without a text, such as a deal of cards, what the game asks
-    first in its place.
-    """
-    if prompt.messages:
-        return prompt
-    ask = next(game.referee(prompt))
-    first = ask[0] if isinstance(ask, list) else ask
-    return msgspec.structs.replace(prompt, messages=first.view.messages)
 
 
 def _sample(prompts: Sequence[Prompt], seed: int) -> list[Prompt]:
