@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 LONGEST = 100_000  # characters of a reply, after its thoughts, that are read
-WORK = 20 * LONGEST  # characters that are read in search of objects
+WORK = 10 * LONGEST  # characters that are read in search of objects
 LONGEST_NUMBER = 100  # characters of a value that may be a number
 SCORE_KEYS = ("score", "rating", "grade")
 BOXED = "boxed"
