@@ -162,12 +162,12 @@ class LocalSettings(Player):
         most = encoding.max_length - TEMPLATE
         long = sorted((p for p in prompts if _size(p) > most), key=_size, reverse=True)
         faults = []
-        for prompt in long[:LONGEST_TEXTS]:
-            try:
-                with quiet():
+        with quiet():
+            for prompt in long[:LONGEST_TEXTS]:
+                try:
                     encoding.prompt_ids(prompt.messages)
-            except DataError as error:
-                faults.append(str(error))
+                except DataError as error:
+                    faults.append(str(error))
         if faults:
             others = len(faults) - 1
             yield faults[0] + (f" (so do {others} more)" if others else "")

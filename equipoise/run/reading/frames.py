@@ -16,7 +16,7 @@ from equipoise.run.ledger import MEETING, Ledger
 from equipoise.run.reading.tables import Row
 from equipoise.types import Judgement, Match, Pair, PlayerId, Prompt
 
-MATCHES = {
+SEAT = {
     "match": "text",
     "generation": "int",
     "split": "text",
@@ -25,21 +25,15 @@ MATCHES = {
     "seat": "text",
     "player": "text",
     "name": "text",
+}
+MATCHES = SEAT | {
     "answer": "text",
     "finish": "text",
     "error": "text",
     "turns": "int",
     "tokens": "int",
 }
-JUDGEMENTS = {
-    "match": "text",
-    "generation": "int",
-    "split": "text",
-    "prompt": "text",
-    "prompt_text": "text",
-    "seat": "text",
-    "player": "text",
-    "name": "text",
+JUDGEMENTS = SEAT | {
     "judge": "text",
     "score": "float",
     "margin": "float",
