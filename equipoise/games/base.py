@@ -105,11 +105,13 @@ class Game(Component):
 
     def asked_first(self, prompt: Prompt) -> Prompt:
         """The prompt; for one without a text, such as a deal of cards, what is asked
-        first in its place.
+        first in its place. As it is where a match ends before anybody is asked.
         """
         if prompt.messages:
             return prompt
-        ask = next(self.referee(prompt))
+        ask = next(self.referee(prompt), None)
+        if ask is None:
+            return prompt
         first = ask[0] if isinstance(ask, list) else ask
         return msgspec.structs.replace(prompt, messages=first.view.messages)
 
