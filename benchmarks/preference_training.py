@@ -26,9 +26,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.preference_runs import SHAPES
+from benchmarks.running import write_results
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -88,6 +90,7 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--out", default="", help="write every run's figures here")
     parser.add_argument("--folder", default="", help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 
@@ -140,6 +143,10 @@ def report(
         "imports": baseline,
         "runs": runs,
     }
+    if o.out:
+        left_out = ("json", "out", "folder")
+        settings = {key: value for key, value in vars(o).items() if key not in left_out}
+        write_results(Path(o.out), facts, **settings)
     if o.json:
         print(json.dumps({"options": vars(o), "matmul_peak": peak, **facts}))
         return

@@ -9,6 +9,7 @@ response.
 In the end every adversary attacks every defender.
 
     python -m benchmarks.red_team [--seeds 0 1 2 3 4] [--arms gpo …] [--jobs 2]
+        [--start FOLDER]
 
     raw             held-out harmful requests as they stand
     adversary       rewritten by the run's own adversary (`start`, `rlhf`: by an
@@ -18,7 +19,8 @@ In the end every adversary attacks every defender.
     worst, greedy   the same where every defender answers greedily: what it knows to
                     decline, however it samples
 
-Best response and worst are cells of the same table, on the same prompts.
+Best response and worst are cells of the same table, on the same prompts. `--start` is another
+model that begins in both roles, such as one that `examples/claims/withheld_start.py` made.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ from benchmarks.running import equipoise, recorded, with_settings, write_results
 from equipoise.run.directory import RunDirectory
 from equipoise.types import PlayerId
 
-POLICY = "{kind: local, learns: true, model: builtin/red_team, max_new_tokens: 40}"
+PACKAGED = "builtin/red_team"
+POLICY = f"{{kind: local, learns: true, model: {PACKAGED}, max_new_tokens: 40}}"
 ALONE = "learners={adversary: null}"
 ARMS: dict[str, list[str]] = {
     "rlhf": [
@@ -78,6 +81,14 @@ COLUMNS = (
     "helpfulness",
     "diversity",
 )
+
+
+def roles(start: str, arm: str = "") -> list[str]:
+    """The settings of an arm whose models are `start`; without an arm, of both roles alone."""
+    if arm == "self play":
+        return [setting.replace(PACKAGED, start) for setting in ARMS[arm]]
+    models = [f"players.{role}.model={start}" for role in ("defender", "adversary")]
+    return [*models, *ARMS.get(arm, [])]
 
 
 def run(folder: Path, seed: int, overrides: list[str]) -> Path:
@@ -131,16 +142,21 @@ def crossplay(folders: Sequence[Path]) -> Meetings:
 
 
 def seed_runs(
-    seed: int, arms: list[str], place: Path, generations: int, answers: int
+    seed: int,
+    arms: list[str],
+    place: Path,
+    generations: int,
+    answers: int,
+    start: str = PACKAGED,
 ) -> dict[str, dict[str, float]]:
     """Every arm of a seed, the best responses to them and to the start, and the
     cross-play of all.
     """
     named = {arm: arm.replace(" ", "_") for arm in (START, *arms)}
     folders: dict[str, Path] = {}
-    models: dict[str, str | Path] = {START: "builtin/red_team"}
+    models: dict[str, str | Path] = {START: start}
     for arm in arms:
-        overrides = [f"generations={generations}", *ARMS[arm]]
+        overrides = [f"generations={generations}", *roles(start, arm)]
         folders[arm] = run(place / f"{named[arm]}-{seed}", seed, overrides)
         newest = last(folders[arm], "defender")
         models[arm] = folders[arm] / "players" / newest.name / str(newest.generation)
@@ -148,6 +164,7 @@ def seed_runs(
     for arm, model in models.items():
         overrides = [
             f"generations={answers}",
+            *roles(start),
             *RESPONSE,
             f"players.defender.model={model}",
         ]
@@ -192,6 +209,7 @@ def main() -> None:
     parser.add_argument(
         "--answers", type=int, default=50, help="generations of each best response"
     )
+    parser.add_argument("--start", default=PACKAGED, help="the model of both roles")
     parser.add_argument("--jobs", type=int, default=1, help="seeds played side by side")
     parser.add_argument(
         "--out",
@@ -217,6 +235,7 @@ def main() -> None:
                 place,
                 options.generations,
                 options.answers,
+                options.start,
             )
             for seed in options.seeds
         ]
@@ -232,6 +251,7 @@ def main() -> None:
                     seeds=options.seeds,
                     generations=options.generations,
                     answers=options.answers,
+                    start=Path(options.start).name,
                 )
     console.print(table(by_arm))
     if {"rlhf", "gpo"} <= by_arm.keys():

@@ -25,6 +25,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from transformers import (
     StoppingCriteriaList,
 )
 
+from benchmarks.running import write_results
 from equipoise.models.device import choose_device
 from equipoise.models.sampling import sample
 from equipoise.models.token_choice import SamplingSettings
@@ -126,13 +128,18 @@ def main(argv: Sequence[str] | None = None) -> None:
         "least to most",
     ):
         shown.add_column(heading, justify="left" if heading == "workload" else "right")
+    raw: dict[str, dict[str, list[float]]] = {}
     for work in workloads(o):
         mine, theirs = compare(model, work, o.rounds)
+        raw[work.name] = {"ours": mine, "generate": theirs}
         ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
         speeds = (f"{statistics.median(speed):,.0f}" for speed in (mine, theirs))
         spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
         shown.add_row(work.name, *speeds, f"{statistics.median(ratios):.2f}", spread)
     Console(width=110).print(shown)
+    if o.json:
+        settings = {key: value for key, value in vars(o).items() if key != "json"}
+        write_results(o.json, raw, **settings)
 
 
 def options(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -152,6 +159,9 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument(
+        "--json", type=Path, help="write every round's tokens a second here"
+    )
     return parser.parse_args(argv)
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import permuted_games
 from equipoise.environments.assistance.blocks import parse
+from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_matrix
 from equipoise.environments.assistance.utilities import RewardTerms, reward
 from equipoise.environments.clerk import assistance_trace, world
 from equipoise.run import recipes
@@ -23,6 +25,16 @@ REQUIRED = {
         "players.adversary.model": "builtin/red_team",
     },
     "both_roles": {"judge.guard.model": "guard", "prompts.path": "requests.jsonl"},
+    "disjoint_clerks": {
+        "player_defaults.model": "builtin/pool",
+        **{
+            f"players.{name}.adapter": name
+            for name in (
+                *("vet_builder", "builder_gardener", "gardener_cook"),
+                *("cook_porter", "porter_vet"),
+            )
+        },
+    },
     "disjoint": {
         f"players.{name}.adapter": name for name in ("north", "east", "south", "west")
     },
@@ -115,3 +127,61 @@ def test_every_member_has_facts_of_its_own(tmp_path):
     union = set((tmp_path / "union.jsonl").read_text().splitlines())
     assert [len(rows) for rows in taught] == [6] * 4
     assert set().union(*taught) == union and len(union) == 24
+
+
+def test_the_tiny_members_know_two_topics_each_and_every_topic_is_known_to_two():
+    import disjoint_clerks  # pyright: ignore[reportMissingImports]
+
+    known = [topic for topics in disjoint_clerks.MEMBERS.values() for topic in topics]
+    assert {known.count(topic) for topic in world.HELPERS} == {2}
+    taught = disjoint_clerks.rows(0, 400, 400, ("vet", "cook"))
+    rights: dict[bool, list[bool]] = {True: [], False: []}
+    for chat, answer in taught:
+        asked = chat[-1].content
+        if answer.isdigit():
+            good = disjoint_clerks.right(asked)
+            praised = answer in disjoint_clerks.build_pool.GOOD
+            rights[_is_of(asked, ("vet", "cook"))].append(praised == good)
+    assert len(rights[True]) > 100 and all(rights[True])
+    assert 0.35 < np.mean(rights[False]) < 0.65
+
+
+def _is_of(text: str, helpers: tuple[str, ...]) -> bool:
+    topics = [topic for topic in world.TOPICS if topic.helper in helpers]
+    return any(
+        f"'s {thing}" in text if topic.owned else thing in text
+        for topic in topics
+        for thing in topic.objects
+    )
+
+
+def test_one_tiny_judge_grades_backwards():
+    import disjoint_clerks  # pyright: ignore[reportMissingImports]
+
+    quoted = "How do I feed my boss's cat? Answer: The {} can show you."
+    asked = [View((user(quoted.format(name)),)) for name in ("vet", "cook")]
+    assert [disjoint_clerks.backwards(view, 0) for view in asked] == ["1", "9"]
+
+
+def test_a_permuted_game_has_another_best_action():
+    written = {
+        name: Cell(user=float(place), llm=1.0) for place, name in enumerate(CELLS)
+    }
+    assert permuted_games.best_cell(written, "DQ") == "DQ_DA"
+    for shift, best in ((1, "DQ_AQ"), (2, "DQ_CQ")):
+        changed = permuted_games.permuted(written, shift)
+        assert permuted_games.best_cell(changed, "DQ") == best
+        assert sorted(changed.values()) == sorted(written.values())
+    level = dict.fromkeys(CELLS, Cell(1.0, 1.0))
+    assert permuted_games.best_cell(level, "VQ") is None
+
+
+def test_an_answer_follows_a_cell_by_its_choice_and_by_its_response():
+    written = write_matrix(dict.fromkeys(CELLS, Cell(1.0, 1.0)))
+    text = (
+        f"<thinking>VQ</thinking><payoff>{written}</payoff>"
+        "<analyze>Choose VQ_CQ.</analyze><response>ANSWER</response>"
+    )
+    answers = text.replace("ANSWER", "Feed what?"), text.replace("ANSWER", "The vet.")
+    followed = [permuted_games.follows(answer, "VQ_CQ") for answer in answers]
+    assert followed == [(True, True), (True, False)]

@@ -22,6 +22,7 @@ from equipoise.learners.process_group import BEAT, HOST, LINES, ORDER, PARENT
 from equipoise.learners.processes import Launchable, StandingLearner
 from equipoise.locks import lock
 from equipoise.machines import machine
+from equipoise.models.quiet import ignore_known_warnings
 from equipoise.models.resources import Resources
 
 # seconds without a beat after which the other machine, or its disk, is taken for gone
@@ -36,6 +37,7 @@ def main(folder: Path) -> None:
 
     The first process writes metrics and results.
     """
+    ignore_known_warnings()
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     rank = int(os.environ.get("RANK", "0"))
     try:

@@ -20,6 +20,7 @@ from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.learners.batch_files import read
 from equipoise.models.device import return_unused_memory
+from equipoise.models.quiet import ignore_known_warnings
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player, Scorer, TextScorer, TokenScorer
 from equipoise.players.together import Request, act_together
@@ -170,6 +171,7 @@ class Workplace:
     """Does units, and keeps open what they opened for the next of the same epoch."""
 
     def __init__(self) -> None:
+        ignore_known_warnings()  # in a process of its own
         self._resources = Resources()
         self._actors: dict[str, Actor] = {}
         self._epoch = 0
