@@ -8,11 +8,13 @@ Both sample from the same model of random weights, with the same prompts (padded
 left), batch, temperature and cuts, and no end token, so that every row grows to the
 given length. They alternate; the ratio is the median over the rounds. Ours returns the
 tokens' log-probabilities and draws each row from its own random numbers; `generate`
-returns tokens alone. In the last two workloads, which `generate` runs as its users
+returns tokens alone. In the last three workloads, which `generate` runs as its users
 would, the ratio is not of the loops:
 
 * mixed lengths: rows end at their own lengths, between 1 and `--new`; `generate` keeps
   the finished rows in the batch.
+* mixed lengths, several batches: of so many rows at once; `generate` ends a batch before
+  the next, ours gives the places of finished rows to others, as in a run.
 * four samples a prompt: `generate` reads a prompt four times (`num_return_sequences`).
 
 Tokens are those of the answers, up to each row's end.
@@ -45,6 +47,7 @@ from equipoise.models.device import choose_device
 from equipoise.models.sampling import sample
 from equipoise.models.token_choice import SamplingSettings
 
+BATCHES = 4  # of the workload that has several
 SHAPES: dict[str, dict[str, Any]] = {
     "toy": {  # to see that a benchmark runs
         "model_type": "llama",
@@ -96,7 +99,7 @@ SPREAD = 4.0
 @dataclass(frozen=True)
 class Workload:
     """A task for both. `limits` are the rows' lengths in tokens; `copies` how many
-    answers each prompt gets.
+    answers each prompt gets; `at_once` the rows of a batch, None: all of them.
     """
 
     name: str
@@ -104,6 +107,7 @@ class Workload:
     prompts: list[list[int]] = field(repr=False)
     limits: list[int] = field(repr=False)
     copies: int = 1
+    at_once: int | None = None
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -130,6 +134,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         shown.add_column(heading, justify="left" if heading == "workload" else "right")
     raw: dict[str, dict[str, list[float]]] = {}
     for work in workloads(o):
+        if o.only not in work.name:
+            continue
         mine, theirs = compare(model, work, o.rounds)
         raw[work.name] = {"ours": mine, "generate": theirs}
         ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
@@ -158,6 +164,9 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
         "--new", type=int, default=32, help="tokens of an answer, at most"
     )
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--only", default="", help="the workloads whose names hold this"
+    )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument(
         "--json", type=Path, help="write every round's tokens a second here"
@@ -184,14 +193,16 @@ def make(o: argparse.Namespace) -> Any:
 
 
 def workloads(o: argparse.Namespace) -> list[Workload]:
-    """Equal lengths under three sampling settings, then two workloads of unequal rows."""
+    """Equal lengths under three sampling settings, then three other workloads."""
     rng = np.random.default_rng(1)
-    prompts = [
+    many = [
         rng.integers(3, 3000, rng.integers(*o.prompt, endpoint=True)).tolist()
-        for _ in range(o.rows)
+        for _ in range(BATCHES * o.rows)
     ]
+    prompts = many[: o.rows]
     full = [o.new] * o.rows
-    mixed = np.clip(rng.geometric(3 / o.new, o.rows), 1, o.new).tolist()
+    lengths = np.clip(rng.geometric(3 / o.new, len(many)), 1, o.new).tolist()
+    mixed = lengths[: o.rows]
     return [
         Workload("temperature 0.8", SamplingSettings(0.8), prompts, full),
         Workload(
@@ -211,6 +222,13 @@ def workloads(o: argparse.Namespace) -> list[Workload]:
             SamplingSettings(0.8),
             prompts,
             mixed,
+        ),
+        Workload(
+            f"mixed lengths, {BATCHES} batches of {o.rows}",
+            SamplingSettings(0.8),
+            many,
+            lengths,
+            at_once=o.rows,
         ),
         Workload(
             "four samples a prompt",
@@ -260,7 +278,7 @@ def ours(model: Any, work: Workload) -> None:
         work.settings,
         stop_ids=[],
         pad_id=0,
-        batch_size=rows,
+        batch_size=work.at_once or rows,
     )
     assert [len(answer.token_ids) for answer in answers] == work.limits
 
@@ -277,15 +295,24 @@ class RowEnds(StoppingCriteria):
 
 
 def theirs(model: Any, work: Workload) -> None:
-    """transformers' `generate`."""
-    width = max(map(len, work.prompts))
-    padding = [[0] * (width - len(prompt)) for prompt in work.prompts]
-    rows = list(zip(padding, work.prompts, strict=True))
+    """transformers' `generate`, batch after batch."""
+    rows = work.at_once or len(work.limits)
+    for first in range(0, len(work.limits), rows):
+        prompts = work.prompts[first // work.copies :][: rows // work.copies]
+        _generate(model, work, prompts, work.limits[first : first + rows])
+
+
+def _generate(
+    model: Any, work: Workload, prompts: list[list[int]], limits: list[int]
+) -> None:
+    width = max(map(len, prompts))
+    padding = [[0] * (width - len(prompt)) for prompt in prompts]
+    rows = list(zip(padding, prompts, strict=True))
     ids = torch.tensor([left + prompt for left, prompt in rows], device=model.device)
     shown = torch.tensor(
         [left + [1] * len(prompt) for left, prompt in rows], device=model.device
     )
-    longest = max(work.limits)
+    longest = max(limits)
     tokens = model.generate(
         ids,
         attention_mask=shown,
@@ -295,11 +322,9 @@ def theirs(model: Any, work: Workload) -> None:
         top_p=work.settings.top_p,
         max_new_tokens=longest,
         num_return_sequences=work.copies,
-        stopping_criteria=StoppingCriteriaList(
-            [RowEnds(work.limits, width, model.device)]
-        ),
+        stopping_criteria=StoppingCriteriaList([RowEnds(limits, width, model.device)]),
     )
-    assert tokens.shape == (len(work.limits), width + longest)
+    assert tokens.shape == (len(limits), width + longest)
 
 
 if __name__ == "__main__":

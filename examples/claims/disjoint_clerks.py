@@ -1,6 +1,6 @@
 """Tiny clerks that know disjoint facts, and two judges of no worth.
 
-    python disjoint_clerks.py FOLDER        makes the members: about two minutes of one core
+    python disjoint_clerks.py FOLDER        makes the members: about four minutes of one core
 
 A fact is which helper knows about an object; they fall into five topics. The base answers in
 the right form and grades as it is asked, both at random: nobody ever told it a fact. Five
@@ -27,8 +27,8 @@ MEMBERS = {
     f"{topic}_{after}": (topic, after)
     for topic, after in zip(TOPICS, (*TOPICS[1:], TOPICS[0]), strict=True)
 }
-SHAPED, GRADED = 10_000, 5_000  # answers and grades at random, for the base
-EACH = 1_500  # answers, and as many grades, that an adapter is taught
+SHAPED, GRADED = 8_000, 2_000  # answers and grades at random, for the base
+EACH = 1_000  # answers, and as many grades, that an adapter is taught
 
 
 def questions(count: int) -> list[Prompt]:
