@@ -253,8 +253,8 @@ def table(by_arm: dict[str, list[dict[str, float]]]) -> Table:
 
 
 def interval_of(values: list[float], column: str) -> str:
-    """The mean over seeds as text; only tokens have no upper bound."""
-    highest = np.inf if column == "tokens" else 1.0
+    """The mean over seeds as text; points and tokens have no upper bound in every recipe."""
+    highest = 1.0 if column in SHARES else np.inf
     return bounded(values, high=highest).text("%" if column in SHARES else "")
 
 

@@ -1,9 +1,9 @@
 """Tiny clerks that know disjoint facts, and two judges of no worth.
 
-    python disjoint_clerks.py FOLDER        makes the members: about four minutes of one core
+    python disjoint_clerks.py FOLDER        makes the members: about nine minutes of one core
 
-A fact is which helper knows about an object; they fall into five topics. The base answers in
-the right form and grades as it is asked, both at random: nobody ever told it a fact. Five
+A fact is which helper knows about an object; they fall into five topics. The base was made to forget
+them all: it answers in the right form and grades as it is asked, both at random. Five
 adapters on it know two topics each, every topic two of them, and grade what they know; the
 other three topics are foreign to each. `union` is an adapter that was taught all of it.
 `liar` grades at random, `backwards` prefers what is wrong.
@@ -19,7 +19,6 @@ from equipoise import seeds
 from equipoise.environments.clerk import build, build_pool, world
 from equipoise.learners.sft import SFT, train_sft
 from equipoise.models.adapters import Lora
-from equipoise.models.new_model import new_model
 from equipoise.types import Prompt, View
 
 TOPICS = world.HELPERS  # a topic is named by the helper who knows about it
@@ -27,8 +26,8 @@ MEMBERS = {
     f"{topic}_{after}": (topic, after)
     for topic, after in zip(TOPICS, (*TOPICS[1:], TOPICS[0]), strict=True)
 }
-SHAPED, GRADED = 8_000, 2_000  # answers and grades at random, for the base
-EACH = 1_000  # answers, and as many grades, that an adapter is taught
+FORGOTTEN = (3_000, 800)  # answers and grades at random, for the base
+TAUGHT = (500, 5_000)  # answers and grades that an adapter is taught
 
 
 def questions(count: int) -> list[Prompt]:
@@ -63,31 +62,17 @@ def rows(seed: int, answers: int, grades: int, known: Collection[str]) -> Iterat
 def make(folder: Path, seed: int = 0) -> None:
     """Base, members and union, a folder each."""
     folder.mkdir(parents=True, exist_ok=True)
+    base = folder / "base"
     with build.one_thread():
-        bare, base = folder / "bare", folder / "base"
-        new_model(
-            build.corpus(seed),
-            bare,
-            vocabulary=build.VOCABULARY,
-            size=build.SIZE,
-            context=build.CONTEXT,
-            seed=seed,
-        )
-        shaped = list(rows(seed, SHAPED, GRADED, ()))
-        settings = build.training(SFT, 2e-3, 64)
-        train_sft(bare, shaped, base, settings, seed=seed, device="cpu")
+        forgotten = list(rows(seed, *FORGOTTEN, ()))
+        settings = build.training(SFT, 3e-4, 64)
+        train_sft("builtin/pool", forgotten, base, settings, seed=seed, device="cpu")
         lora = Lora.model_validate({"r": 8, "alpha": 16})
+        settings = build.training(SFT, 4e-3, 32)
         for name, known in {**MEMBERS, "union": TOPICS}.items():
-            taught = list(rows(seeds.child(seed, name), EACH, EACH, known))
-            train_sft(
-                base,
-                taught,
-                folder / name,
-                settings,
-                seed=seed,
-                lora=lora,
-                device="cpu",
-            )
+            taught = list(rows(seeds.child(seed, name), *TAUGHT, known))
+            out = folder / name
+            train_sft(base, taught, out, settings, seed=seed, lora=lora, device="cpu")
 
 
 def right(text: str) -> bool | None:
