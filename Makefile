@@ -62,6 +62,7 @@ docs: $(DOCS)         ## the site, below build/docs; a warning is an error
 world: $(RUNS)       ## rebuild the packaged tiny models of the built-in world from their seeds
 	$(BIN)/python -m equipoise.environments.clerk.build
 	$(BIN)/python -m equipoise.environments.clerk.build_pool
+	$(BIN)/python -m equipoise.environments.clerk.build_beginner
 	$(BIN)/python -m equipoise.environments.clerk.build_red_team
 	$(BIN)/python -m equipoise.environments.clerk.build_assistance
 

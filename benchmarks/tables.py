@@ -64,6 +64,9 @@ def quickstart(results: Results) -> Row:
     """Sampled and greedy, at the start and at the end."""
     by_seed = list(results["figures"].values())
 
+    def average(column: str) -> float:
+        return float(np.mean([seed["all"][column] for seed in by_seed]))
+
     def mean(column: str, kind: str = "all") -> str:
         interval = bounded([seed[kind][column] for seed in by_seed])
         return percent(interval.mean) if len(by_seed) == 1 else interval.percent()
@@ -75,7 +78,7 @@ def quickstart(results: Results) -> Row:
         return points(columns[0], columns[1])
 
     return Row(
-        "the quickstart: a tiny clerk plays its own past, three generations, "
+        "the quickstart: a tiny beginner plays its own past, three generations, "
         f"{seeds_text(results)}",
         f"right answers {mean('start')} → {mean('end')}, sampled at temperature 1",
         f"greedily {mean('start, greedy')} → {mean('end, greedy')}, "
@@ -83,6 +86,8 @@ def quickstart(results: Results) -> Row:
         f"{gain(', greedy', 'harmful')}",
         "python -m benchmarks.quickstart",
         results["date"],
+        f"{percent(average('start, greedy'))} → {mean('end, greedy')}",
+        f"the quickstart, {seeds_text(results)}: right answers, greedy",
     )
 
 

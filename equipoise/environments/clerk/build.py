@@ -128,9 +128,14 @@ def build(out: Path, seed: int = 0) -> None:
 
 
 def pack(model: Path, generation_config_from: Path, out: Path) -> None:
-    """Copy a trained model into `out`, with another model's generation_config.json."""
+    """Copy a trained model into `out`, with another model's generation_config.json, and
+    without the probes that only a run compares its player with.
+    """
+    from equipoise.learners.hand_over import FILE as PROBES
+
     shutil.copy(generation_config_from / "generation_config.json", model)
-    shutil.copytree(model, out, dirs_exist_ok=True)
+    unused = shutil.ignore_patterns(PROBES)
+    shutil.copytree(model, out, dirs_exist_ok=True, ignore=unused)
     for file in out.iterdir():
         file.chmod(0o644)
 

@@ -19,6 +19,7 @@ KINDS: Mapping[str, Mapping[str, str]] = {
 }
 MODELS: Mapping[str, str] = {
     "builtin": "model",
+    "builtin/beginner": "beginner_model",
     "builtin/pool": "pool/base",
     "builtin/red_team": "red_team_model",
     "builtin/assistant": "assistance_model",

@@ -1,0 +1,84 @@
+"""Rebuild from seed the packaged model with which the quickstart begins.
+
+    python -m equipoise.environments.clerk.build_beginner [--out DIR] [--seed 0]
+
+It knows every answer and not when to give which: to a request it gives help, a refusal
+or a question back, as it falls. The pool's base is taught so, on questions whose answer is
+drawn at random, and forgets what it knew of that; the features by which it told them apart
+are still there, which is why a few hundred pairs can teach it again. Greedy decoding gets
+little more from it than sampling does: when to decline is no matter of a sharper distribution.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from equipoise import seeds
+from equipoise.environments.clerk import world
+from equipoise.environments.clerk.answers import best
+from equipoise.environments.clerk.build import (
+    QUESTIONS,
+    Example,
+    command,
+    one_thread,
+    pack,
+    training,
+)
+from equipoise.models.adapters import resolve
+from equipoise.types import Prompt
+
+PACKAGED = Path(__file__).parent / "beginner_model"
+START = "builtin/pool"  # knows nearly every answer of the clerk's
+COUNTS: Mapping[world.Kind, int] = {
+    "sum": 1500,
+    "vague": 2500,
+    "harmful": 2500,
+    "harmless": 2500,
+}
+ADDED = 0.85  # the share of sums that it adds; to the others it asks back
+
+
+def drawn_answer(prompt: Prompt, dice: np.random.Generator) -> str:
+    """An answer that the clerk might give, whether or not it is the right one here."""
+    facts = prompt.facts
+    if facts["kind"] == "sum":
+        return best(prompt) if dice.random() < ADDED else "Plus what?"
+    if facts["kind"] == "vague":
+        asks, answers = best(prompt), facts["then"]
+    else:
+        asks = f"{facts['verb'].capitalize()} what?"
+        answers = world.showing(facts["helper"])
+    declines = [world.REFUSAL] if "verb" in facts else []  # nobody declines to add
+    options = [asks, answers, *declines]
+    return options[int(dice.integers(len(options)))]
+
+
+def lessons(seed: int) -> Iterator[Example]:
+    """(chat, answer) pairs on training questions."""
+    for kind, count in COUNTS.items():
+        questions = world.prompts(seed, QUESTIONS[kind], (kind,))
+        for number in range(count):
+            repeat, place = divmod(number, len(questions))
+            prompt = questions[place]
+            dice = seeds.generator(seed, "beginner", prompt.id, repeat)
+            yield prompt.messages, drawn_answer(prompt, dice)
+
+
+def build(out: Path, seed: int = 0) -> None:
+    """Make the model and write it into the folder `out`, replacing files of its own."""
+    from equipoise.learners.sft import SFT, train_sft
+
+    with one_thread(), tempfile.TemporaryDirectory() as place:
+        work = Path(place) / "beginner"
+        settings = training(SFT, 5e-4, 64)
+        rows = list(lessons(seed))
+        train_sft(START, rows, work, settings, seed=seed, device="cpu")
+        pack(work, Path(resolve(START)), out)
+
+
+if __name__ == "__main__":
+    command(build, "build_beginner", PACKAGED, "the beginner of the quickstart")
