@@ -303,6 +303,25 @@ def greedily(name: str) -> str:
     return f"; greedily ({seeds_text(results)}, {results['date']}): {'; '.join(arms)}"
 
 
+def at_smollm2(name: str) -> str:
+    """The ratios of a row at SmolLM2's shape, from `NAME_smollm2.json`; "" where they were not
+    measured.
+    """
+    file = RESULTS / f"{name}_smollm2.json"
+    if not file.is_file():
+        return ""
+    results = json.loads(file.read_text())
+    figures = results["figures"]
+    if "speed_ratio" in figures:
+        return f"{figures['speed_ratio']:.1f} ×, {figures['memory_ratio']:.2f} ×"
+    return ", ".join(f"{what} {_median(ways)}" for what, ways in figures.items())
+
+
+def _median(ways: Mapping[str, Sequence[float]]) -> str:
+    pairs = zip(ways["ours"], ways["generate"], strict=True)
+    return f"{np.median([ours / theirs for ours, theirs in pairs]):.2f} ×"
+
+
 def shown(what: str, value: float) -> str:
     """Welfare is no share."""
     return f"{value:.3f}" if what == "welfare" else percent(value)
@@ -320,6 +339,10 @@ def all_rows() -> list[Row]:
         file = RESULTS / f"{name}.json"
         if not file.is_file():
             control = told["control"] + untrained(name) + greedily(name)
+            if ratios := at_smollm2(name):
+                control += f"; at SmolLM2's shape {ratios}"
+                if told.get("short"):
+                    told["short"] += f"; {ratios} at SmolLM2's shape"
             rows.append(Row(**told | {"control": control}))
         elif name in MADE:
             rows.append(MADE[name](json.loads(file.read_text())))
