@@ -1,0 +1,183 @@
+"""Methods of the MNPO family where preferences cycle, on a model that samples and trains.
+
+The recipe `examples/claims/cycling_clerks.yaml`: a tiny beginner answers requests, and a majority
+of three rubrics prefers asking back to helping, helping to declining, declining to asking back. The
+only policy that nobody can exploit draws each of the three with one chance in three.
+
+    python -m benchmarks.cycling [--seeds 0 1 2 3 4] [--arms dpo mnpo …] [--jobs 2]
+
+    last       exploitability of the last policy: by how much the best action against its answers to a prompt
+               wins more often than half, mean over held-out prompts (0: not at all, .5: always)
+    average    of the average of all policies so far, which are drawn from with equal chances
+    largest    the largest share that any action has, over all prompts: 1/3 at the equilibrium
+
+Shares are of 16 answers a prompt, so that even the uniform policy seems exploitable; the row `uniform`
+is drawn in the same numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.comparing import bounded, paired
+from benchmarks.running import equipoise, with_settings, write_results
+from equipoise.environments.clerk.answers import action
+from equipoise.run.directory import RunDirectory
+
+HOME = Path(__file__).parents[1] / "examples" / "claims"
+RECIPE = HOME / "cycling_clerks.yaml"
+ARMS: dict[str, list[str]] = {
+    "dpo": ["loss=dpo", "loss.reference=previous"],
+    "inpo": ["loss=inpo"],
+    "mnpo, last alone": ["loss.weights=[1]"],
+    "mnpo, ½ ½": ["loss.weights=[0.5, 0.5]"],
+    "mnpo, half a reference": ["loss.ratio=0.5"],
+}
+START, UNIFORM = "start", "uniform"
+COLUMNS = ("last", "average", "largest")
+ACTIONS = ("ask", "answer", "decline", "other")  # each beats the next; the last none
+# [A, A]: how often the row's action is preferred to the column's.
+BEATS_AA = np.array(
+    [[0.5, 1, 0, 1], [0, 0.5, 1, 1], [1, 0, 0.5, 1], [0, 0, 0, 0.5]], float
+)
+
+
+def exploitability(share_PA: np.ndarray) -> float:
+    """Mean over prompts of the best action's win rate, less a half."""
+    return float((share_PA @ BEATS_AA.T).max(axis=1).mean() - 0.5)
+
+
+def figures(share_GPA: np.ndarray) -> dict[str, float]:
+    """Of the policies of all generations so far."""
+    return {
+        "last": exploitability(share_GPA[-1]),
+        "average": exploitability(share_GPA.mean(axis=0)),
+        "largest": float(share_GPA[-1].mean(axis=0).max()),
+    }
+
+
+def shares(folder: Path) -> np.ndarray:
+    """[G, P, A]: of each generation's answers to each held-out prompt."""
+    with RunDirectory.read(folder) as run:
+        prompts = {prompt.id: prompt for prompt in run.ledger.prompts("held_out")}
+        rows = {name: place for place, name in enumerate(prompts)}
+        share_GPA = np.zeros((run.config.generations + 1, len(rows), len(ACTIONS)))
+        for match in run.ledger.matches("held_out"):
+            player, *others = set(match.seats.values())
+            if others:  # one generation against another
+                continue
+            for turn in match.turns:
+                does = action(prompts[match.prompt], turn.move.text)
+                kind = ACTIONS.index(does) if does in ACTIONS else len(ACTIONS) - 1
+                share_GPA[player.generation, rows[match.prompt], kind] += 1
+    return share_GPA / share_GPA.sum(axis=-1, keepdims=True)
+
+
+def uniform(seed: int, like_GPA: np.ndarray, samples: int = 16) -> np.ndarray:
+    """As `shares` of a policy that draws each of the three actions alike."""
+    dice = np.random.default_rng(seed)
+    chances = [1 / 3, 1 / 3, 1 / 3, 0]
+    return dice.multinomial(samples, chances, size=like_GPA.shape[:2]) / samples
+
+
+def seed_rows(
+    seed: int, arms: list[str], place: Path, generations: int
+) -> dict[str, dict[str, float]]:
+    """Every row of a seed."""
+    rows: dict[str, dict[str, float]] = {}
+    for arm in arms:
+        out = place / f"{arm.replace(' ', '_').replace(',', '')}-{seed}"
+        if not (out / "report.html").exists():
+            settings = [*ARMS[arm], f"seed={seed}", f"generations={generations}"]
+            arguments = ("--out", str(out), "--overwrite", "--json")
+            equipoise("run", str(RECIPE), *arguments, *with_settings(settings))
+        share_GPA = shares(out)
+        rows[arm] = figures(share_GPA)
+        rows.setdefault(START, figures(share_GPA[:1]))
+        rows.setdefault(UNIFORM, figures(uniform(seed, share_GPA)))
+    return rows
+
+
+def main() -> None:
+    """Print the table, and write the figures behind it as JSON with --json."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
+    parser.add_argument("--generations", type=int, default=8)
+    parser.add_argument("--jobs", type=int, default=1, help="seeds played side by side")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="keep the runs here; those that are here are not played again",
+    )
+    parser.add_argument("--json", type=Path, help="write every seed's figures here")
+    options = parser.parse_args()
+    os.environ["PYTHONPATH"] = str(HOME)  # the rubrics lie beside the recipe
+    sys.path.insert(0, str(HOME))
+    console = Console(width=None if sys.stdout.isatty() else 130)
+    by_row: dict[str, list[dict[str, float]]] = {}
+    with (
+        tempfile.TemporaryDirectory(prefix="cycling-") as spare,
+        ThreadPoolExecutor(options.jobs) as workers,
+    ):
+        place = (options.out or Path(spare)).resolve()
+        place.mkdir(parents=True, exist_ok=True)
+        tasks = [
+            workers.submit(seed_rows, seed, options.arms, place, options.generations)
+            for seed in options.seeds
+        ]
+        for seed, task in zip(options.seeds, tasks, strict=True):
+            for name, row in task.result().items():
+                by_row.setdefault(name, []).append(row)
+                cells = "  ".join(f"{column} {row[column]:.3f}" for column in COLUMNS)
+                console.print(f"seed {seed}  {name:22} {cells}", highlight=False)
+            if options.json:
+                write_results(
+                    options.json,
+                    by_row,
+                    seeds=options.seeds,
+                    generations=options.generations,
+                )
+    console.print(table(by_row))
+    for line in differences(by_row):
+        console.print(line, highlight=False)
+
+
+def table(by_row: Mapping[str, list[dict[str, float]]]) -> Table:
+    """A row for each arm: mean over seeds with its interval."""
+    shown = Table(title="exploitability, mean and 95 % interval over seeds")
+    for column in ("", *COLUMNS):
+        shown.add_column(column, justify="left" if not column else "right")
+    for name in sorted(by_row, key=[START, UNIFORM, *ARMS].index):
+        cells = [bounded([row[c] for row in by_row[name]]).text() for c in COLUMNS]
+        shown.add_row(name, *cells)
+    return shown
+
+
+def differences(by_row: Mapping[str, list[dict[str, float]]]) -> list[str]:
+    """By how much every arm is exploited more than iterated DPO, and than the start."""
+    lines = []
+    for other in ("dpo", START, UNIFORM):
+        for name in by_row:
+            if name in (other, START, UNIFORM) or other not in by_row:
+                continue
+            for column in ("last", "average"):
+                arms = [[row[column] for row in by_row[arm]] for arm in (name, other)]
+                lines.append(f"{name} − {other}, {column}: {paired(*arms)}")
+    return lines
+
+
+if __name__ == "__main__":
+    main()
