@@ -79,10 +79,11 @@ class NoSignal(UserError):  # noqa: N818
 
 def sent(error: BaseException) -> tuple[str, str]:
     """The error as another process can raise it again: the nearest class of ours that
-    it belongs to and its message; where none, "" and the traceback.
+    it belongs to and that a message makes, and its message; where none, "" and the
+    traceback.
     """
     for kind in type(error).__mro__:
-        if kind.__module__ == __name__:
+        if kind.__module__ == __name__ and "__init__" not in vars(kind):
             return kind.__name__, str(error)
     return "", "".join(format_exception(error)).rstrip()
 

@@ -14,7 +14,12 @@ import pytest
 
 from equipoise.errors import ConfigError, ModelError, RunError
 from equipoise.models.samplers import launcher
-from equipoise.models.samplers.environment import VARIABLE, find_environment, main
+from equipoise.models.samplers.environment import (
+    UNFINISHED,
+    VARIABLE,
+    find_environment,
+    main,
+)
 
 SERVER = f"""#!{sys.executable}
 import json, sys
@@ -79,6 +84,16 @@ def test_an_environment_is_found_or_asked_for(environment, tmp_path, monkeypatch
     assert find_environment(None) == environment / "bin" / "python"
     with pytest.raises(ConfigError, match="--install"):
         find_environment(tmp_path)
+
+
+def test_an_environment_whose_making_was_interrupted_is_not_taken_for_whole(
+    environment,
+):
+    (environment / UNFINISHED).touch()
+    with pytest.raises(ConfigError, match="was interrupted; --install goes on"):
+        find_environment(environment)
+    (environment / UNFINISHED).unlink()
+    find_environment(environment)
 
 
 def test_an_environment_that_cannot_be_made_is_one_message(tmp_path, capsys):

