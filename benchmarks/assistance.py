@@ -22,11 +22,9 @@ the rewards for the blocks themselves (format, matrix).
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +32,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import arms
 from benchmarks.comparing import bounded, paired
 from benchmarks.controls import Decoded, decoded
-from benchmarks.running import equipoise, recorded, with_settings, write_results
+from benchmarks.running import equipoise, recorded, with_settings
 from equipoise.environments.assistance.blocks import parse
 from equipoise.payoffs.intervals import Interval
 from equipoise.run.directory import RunDirectory
@@ -128,11 +127,11 @@ def plain_start(place: Path) -> Path:
 
 
 def seed_runs(
-    seed: int, arms: list[str], place: Path, generations: int, recipe: str
+    seed: int, chosen: list[str], place: Path, generations: int, recipe: str
 ) -> dict[str, dict[str, float]]:
     """Every arm of a seed."""
     by_arm: dict[str, dict[str, float]] = {}
-    for arm in arms:
+    for arm in chosen:
         plain = arm == PLAIN
         own = (
             ["game.blocks=false", f"players.assistant.model={place / 'plain'}"]
@@ -165,79 +164,44 @@ def with_greedy(
     by_arm: dict[str, dict[str, float]], seed: int, place: Path
 ) -> dict[str, dict[str, float]]:
     """A seed's rows with their greedy columns; the starts are decoded once."""
-    arms = [arm for arm in by_arm if arm not in (START, PLAIN_START)]
-    starts = {START: [arm for arm in arms if arm != PLAIN], PLAIN_START: [PLAIN]}
-    for arm in arms:
+    learned = [arm for arm in by_arm if arm not in (START, PLAIN_START)]
+    starts = {START: [arm for arm in learned if arm != PLAIN], PLAIN_START: [PLAIN]}
+    for arm in learned:
         by_arm[arm] |= greedy(place / name_of(arm, seed), "end", place)
-    for start, learned in starts.items():
+    for start, its_arms in starts.items():
         if start in by_arm:
-            folder = place / name_of(learned[0], seed)
+            folder = place / name_of(its_arms[0], seed)
             by_arm[start] |= greedy(folder, "start", place)
     return by_arm
 
 
 def main() -> None:
     """Print the table, and write the figures behind it as JSON with --json."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
     every = [*WELFARES, PLAIN]
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--arms", nargs="+", default=every, choices=every)
-    parser.add_argument(
-        "--generations", type=int, default=60, help="updates of each arm"
-    )
+    parser = arms.parser(__doc__, every, seeds=[0, 1, 2], generations=60)
     parser.add_argument(
         "--recipe", default=RECIPE, help="the name or the file of one like it"
     )
-    parser.add_argument("--jobs", type=int, default=1, help="seeds played side by side")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        help="keep the runs here; runs that are here already are resumed",
+    o = parser.parse_args()
+
+    def rows(seed: int, place: Path) -> dict[str, dict[str, float]]:
+        played = seed_runs(seed, o.arms, place, o.generations, o.recipe)
+        return with_greedy(played, seed, place)
+
+    by_arm = arms.over_seeds(
+        o,
+        rows,
+        lambda row: "  ".join(f"{name} {row[name]:.3f}" for name in COLUMNS),
+        begin=plain_start if PLAIN in o.arms else lambda place: None,
+        recipe=o.recipe,
     )
-    parser.add_argument("--json", type=Path, help="write every run's figures here")
-    options = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 150)
-    by_arm: dict[str, list[dict[str, float]]] = {}
-    with (
-        tempfile.TemporaryDirectory(prefix="assistance-") as spare,
-        ThreadPoolExecutor(options.jobs) as workers,
-    ):
-        place = (options.out or Path(spare)).resolve()
-        place.mkdir(parents=True, exist_ok=True)
-        if PLAIN in options.arms:
-            plain_start(place)
-        tasks = [
-            workers.submit(
-                seed_runs,
-                seed,
-                options.arms,
-                place,
-                options.generations,
-                options.recipe,
-            )
-            for seed in options.seeds
-        ]
-        for seed, task in zip(options.seeds, tasks, strict=True):
-            for arm, row in with_greedy(task.result(), seed, place).items():
-                by_arm.setdefault(arm, []).append(row)
-                cells = "  ".join(f"{name} {row[name]:.3f}" for name in COLUMNS)
-                console.print(f"seed {seed}  {arm:17} {cells}", highlight=False)
-            if options.json:
-                write_results(
-                    options.json,
-                    by_arm,
-                    seeds=options.seeds,
-                    generations=options.generations,
-                    recipe=options.recipe,
-                )
     console.print(table(by_arm))
     for line in verdicts(by_arm):
         console.print(line, highlight=False)
 
 
-def table(by_arm: dict[str, list[dict[str, float]]]) -> Table:
+def table(by_arm: Mapping[str, list[arms.Row]]) -> Table:
     """A row for each arm: mean over seeds with its interval."""
     seeds = len(next(iter(by_arm.values())))
     shown = Table(title=f"{seeds} seeds, mean and 95 % interval")
@@ -259,17 +223,17 @@ def interval_of(values: list[float], column: str) -> str:
 
 
 def difference(
-    by_arm: dict[str, list[dict[str, float]]],
+    by_arm: Mapping[str, list[arms.Row]],
     first: str,
     second: str,
     column: str = "welfare",
 ) -> Interval:
     """The excess of `first` over `second`, over the seeds."""
-    arms = ([row[column] for row in by_arm[arm]] for arm in (first, second))
-    return paired(*arms)
+    ends = ([row[column] for row in by_arm[arm]] for arm in (first, second))
+    return paired(*ends)
 
 
-def verdicts(by_arm: dict[str, list[dict[str, float]]]) -> list[str]:
+def verdicts(by_arm: Mapping[str, list[arms.Row]]) -> list[str]:
     """Whether Cobb–Douglas raises welfare over the start, and which published orderings
     show.
     """

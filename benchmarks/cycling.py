@@ -17,20 +17,17 @@ is drawn in the same numbers.
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
-import tempfile
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import arms
 from benchmarks.comparing import bounded, paired
-from benchmarks.running import equipoise, with_settings, write_results
+from benchmarks.running import equipoise, importable, with_settings
 from equipoise.environments.clerk.answers import action
 from equipoise.run.directory import RunDirectory
 
@@ -91,11 +88,11 @@ def uniform(seed: int, like_GPA: np.ndarray, samples: int = 16) -> np.ndarray:
 
 
 def seed_rows(
-    seed: int, arms: list[str], place: Path, generations: int
+    seed: int, chosen: list[str], place: Path, generations: int
 ) -> dict[str, dict[str, float]]:
     """Every row of a seed."""
     rows: dict[str, dict[str, float]] = {}
-    for arm in arms:
+    for arm in chosen:
         out = place / f"{arm.replace(' ', '_').replace(',', '')}-{seed}"
         if not (out / "report.html").exists():
             settings = [*ARMS[arm], f"seed={seed}", f"generations={generations}"]
@@ -110,52 +107,20 @@ def seed_rows(
 
 def main() -> None:
     """Print the table, and write the figures behind it as JSON with --json."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    o = arms.parser(__doc__, ARMS, seeds=[0, 1, 2, 3, 4], generations=8).parse_args()
+    importable(HOME)  # the rubrics lie beside the recipe
+    by_row = arms.over_seeds(
+        o,
+        lambda seed, place: seed_rows(seed, o.arms, place, o.generations),
+        lambda row: "  ".join(f"{name} {row[name]:.3f}" for name in COLUMNS),
     )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
-    parser.add_argument("--generations", type=int, default=8)
-    parser.add_argument("--jobs", type=int, default=1, help="seeds played side by side")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        help="keep the runs here; those that are here are not played again",
-    )
-    parser.add_argument("--json", type=Path, help="write every seed's figures here")
-    options = parser.parse_args()
-    os.environ["PYTHONPATH"] = str(HOME)  # the rubrics lie beside the recipe
-    sys.path.insert(0, str(HOME))
     console = Console(width=None if sys.stdout.isatty() else 130)
-    by_row: dict[str, list[dict[str, float]]] = {}
-    with (
-        tempfile.TemporaryDirectory(prefix="cycling-") as spare,
-        ThreadPoolExecutor(options.jobs) as workers,
-    ):
-        place = (options.out or Path(spare)).resolve()
-        place.mkdir(parents=True, exist_ok=True)
-        tasks = [
-            workers.submit(seed_rows, seed, options.arms, place, options.generations)
-            for seed in options.seeds
-        ]
-        for seed, task in zip(options.seeds, tasks, strict=True):
-            for name, row in task.result().items():
-                by_row.setdefault(name, []).append(row)
-                cells = "  ".join(f"{column} {row[column]:.3f}" for column in COLUMNS)
-                console.print(f"seed {seed}  {name:22} {cells}", highlight=False)
-            if options.json:
-                write_results(
-                    options.json,
-                    by_row,
-                    seeds=options.seeds,
-                    generations=options.generations,
-                )
     console.print(table(by_row))
     for line in differences(by_row):
         console.print(line, highlight=False)
 
 
-def table(by_row: Mapping[str, list[dict[str, float]]]) -> Table:
+def table(by_row: Mapping[str, list[arms.Row]]) -> Table:
     """A row for each arm: mean over seeds with its interval."""
     shown = Table(title="exploitability, mean and 95 % interval over seeds")
     for column in ("", *COLUMNS):
@@ -166,7 +131,7 @@ def table(by_row: Mapping[str, list[dict[str, float]]]) -> Table:
     return shown
 
 
-def differences(by_row: Mapping[str, list[dict[str, float]]]) -> list[str]:
+def differences(by_row: Mapping[str, list[arms.Row]]) -> list[str]:
     """By how much every arm is exploited more than iterated DPO, and than the start."""
     lines = []
     for other in ("dpo", START, UNIFORM):
@@ -174,8 +139,8 @@ def differences(by_row: Mapping[str, list[dict[str, float]]]) -> list[str]:
             if name in (other, START, UNIFORM) or other not in by_row:
                 continue
             for column in ("last", "average"):
-                arms = [[row[column] for row in by_row[arm]] for arm in (name, other)]
-                lines.append(f"{name} − {other}, {column}: {paired(*arms)}")
+                ends = [[row[column] for row in by_row[arm]] for arm in (name, other)]
+                lines.append(f"{name} − {other}, {column}: {paired(*ends)}")
     return lines
 
 

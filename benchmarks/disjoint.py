@@ -17,24 +17,20 @@ as many right answers and grades as all members together have on what they know.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import pool
+from benchmarks import arms, pool
 from benchmarks.comparing import bounded, paired
 from benchmarks.controls import decoded, held_out_scores
-from benchmarks.running import equipoise, recorded, with_settings, write_results
+from benchmarks.running import equipoise, importable, recorded, with_settings
 from equipoise.run.directory import RunDirectory
 
 HOME = Path(__file__).parents[1] / "examples" / "claims"
@@ -50,8 +46,9 @@ ARMS: dict[str, list[str]] = {
     "world judges": [*pool.ARMS["world judges"], *HONEST],
     "alone": [*pool.ARMS["alone"], *HONEST],
 }
+UNRATED = ("world judges", "alone")  # by reputation
 START, BASE, UNION = "start", "base", "union"
-Row = dict[str, Any]
+PARTS = ("foreign", "own")
 
 
 def members(world: Path) -> dict[str, tuple[str, ...]]:
@@ -96,7 +93,7 @@ def by_knowledge(
     return {part: fmean(values) for part, values in shares.items() if values}
 
 
-def reputations(folder: Path, names: Mapping[str, Any]) -> dict[str, float]:
+def reputations(folder: Path, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
     """At the end: the members' mean, and each worthless judge's."""
     with RunDirectory.read(folder) as run:
         rated = recorded(run, "rate")[-1]["ratings"]
@@ -106,19 +103,19 @@ def reputations(folder: Path, names: Mapping[str, Any]) -> dict[str, float]:
 
 
 def seed_rows(
-    seed: int, arms: list[str], place: Path, generations: int
-) -> dict[str, Row]:
+    seed: int, chosen: list[str], place: Path, generations: int
+) -> dict[str, arms.Row]:
     """Every row of a seed."""
     world = place / "world"
-    taught, rows = members(world), dict[str, Row]()
-    for arm in arms:
+    taught, rows = members(world), dict[str, arms.Row]()
+    for arm in chosen:
         out = play(
             arm, seed, world, place / f"{arm.replace(' ', '_')}-{seed}", generations
         )
-        rows[arm] = by_knowledge(decoded(out, "end", place / f"end-{out.name}"), taught)
-        if arm not in ("world judges", "alone"):
-            rows[arm]["reputations"] = reputations(out, taught)
-    first = place / f"{arms[0].replace(' ', '_')}-{seed}"
+        ended = by_knowledge(decoded(out, "end", place / f"end-{out.name}"), taught)
+        rated = {} if arm in UNRATED else {"reputations": reputations(out, taught)}
+        rows[arm] = ended | rated
+    first = place / f"{chosen[0].replace(' ', '_')}-{seed}"
     start = decoded(first, "start", place / f"start-{seed}")
     rows[START] = by_knowledge(start, taught)
     one = min(taught)
@@ -135,58 +132,33 @@ def seed_rows(
     return rows
 
 
+def make_members(place: Path) -> None:
+    """The pool, where it has not been made yet."""
+    if not (place / "world" / UNION).exists():
+        command = [sys.executable, str(MAKER), str(place / "world")]
+        alone = os.environ | {"OMP_NUM_THREADS": "1"}
+        subprocess.run(command, check=True, env=alone)
+
+
 def main() -> None:
     """Print the table, and write the figures behind it as JSON with --json."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    o = arms.parser(__doc__, ARMS, seeds=[0, 1, 2], generations=3).parse_args()
+    importable(HOME)  # the recipe's judges lie beside it
+    by_row = arms.over_seeds(
+        o,
+        lambda seed, place: seed_rows(seed, o.arms, place, o.generations),
+        lambda row: "  ".join(
+            f"{part} {row[part]:.3f}" for part in PARTS if part in row
+        ),
+        begin=make_members,
     )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
-    parser.add_argument("--generations", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=1, help="seeds played side by side")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        help="keep the runs here; those that are here are not played again",
-    )
-    parser.add_argument("--json", type=Path, help="write every seed's figures here")
-    options = parser.parse_args()
-    # The recipe's judges are functions of the file beside it.
-    os.environ["PYTHONPATH"] = str(HOME)
-    sys.path.insert(0, str(HOME))
     console = Console(width=None if sys.stdout.isatty() else 130)
-    by_row: dict[str, list[Row]] = {}
-    with (
-        tempfile.TemporaryDirectory(prefix="disjoint-") as spare,
-        ThreadPoolExecutor(options.jobs) as workers,
-    ):
-        place = (options.out or Path(spare)).resolve()
-        place.mkdir(parents=True, exist_ok=True)
-        if not (place / "world" / UNION).exists():
-            command = [sys.executable, str(MAKER), str(place / "world")]
-            alone = os.environ | {"OMP_NUM_THREADS": "1"}
-            subprocess.run(command, check=True, env=alone)
-        tasks = [
-            workers.submit(seed_rows, seed, options.arms, place, options.generations)
-            for seed in options.seeds
-        ]
-        for seed, task in zip(options.seeds, tasks, strict=True):
-            for name, row in task.result().items():
-                by_row.setdefault(name, []).append(row)
-                console.print(f"seed {seed}  {name:16} {row}", highlight=False)
-            if options.json:
-                write_results(
-                    options.json,
-                    by_row,
-                    seeds=options.seeds,
-                    generations=options.generations,
-                )
     console.print(table(by_row))
     for line in differences(by_row):
         console.print(line, highlight=False)
 
 
-def table(by_row: dict[str, list[Row]]) -> Table:
+def table(by_row: Mapping[str, list[arms.Row]]) -> Table:
     """A row for each arm: mean over seeds with its interval."""
     shown = Table(title="right answers, greedy, mean and 95 % interval over seeds")
     for column in ("", "foreign", "own", "reputations"):
@@ -196,7 +168,7 @@ def table(by_row: dict[str, list[Row]]) -> Table:
         rows = by_row[name]
         cells = [
             bounded([row[part] for row in rows]).text("%") if part in rows[0] else "–"
-            for part in ("foreign", "own")
+            for part in PARTS
         ]
         rated = [row["reputations"] for row in rows if "reputations" in row]
         means = (
@@ -209,7 +181,7 @@ def table(by_row: dict[str, list[Row]]) -> Table:
     return shown
 
 
-def differences(by_row: dict[str, list[Row]]) -> list[str]:
+def differences(by_row: Mapping[str, list[arms.Row]]) -> list[str]:
     """By how much the whole method ends above every other row, on foreign topics."""
     whole = [row["foreign"] for row in by_row.get("sparta", [])]
     lines = []

@@ -25,12 +25,9 @@ model that begins in both roles, such as one that `examples/claims/withheld_star
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-import tempfile
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,8 +36,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import arms
 from benchmarks.comparing import bounded, paired
-from benchmarks.running import equipoise, recorded, with_settings, write_results
+from benchmarks.running import equipoise, recorded, with_settings
 from equipoise.run.directory import RunDirectory
 from equipoise.types import PlayerId
 
@@ -143,7 +141,7 @@ def crossplay(folders: Sequence[Path]) -> Meetings:
 
 def seed_runs(
     seed: int,
-    arms: list[str],
+    chosen: list[str],
     place: Path,
     generations: int,
     answers: int,
@@ -152,10 +150,10 @@ def seed_runs(
     """Every arm of a seed, the best responses to them and to the start, and the
     cross-play of all.
     """
-    named = {arm: arm.replace(" ", "_") for arm in (START, *arms)}
+    named = {arm: arm.replace(" ", "_") for arm in (START, *chosen)}
     folders: dict[str, Path] = {}
     models: dict[str, str | Path] = {START: start}
-    for arm in arms:
+    for arm in chosen:
         overrides = [f"generations={generations}", *roles(start, arm)]
         folders[arm] = run(place / f"{named[arm]}-{seed}", seed, overrides)
         newest = last(folders[arm], "defender")
@@ -198,67 +196,28 @@ def seed_runs(
 
 def main() -> None:
     """Print the table, and write the figures behind it as JSON with --json."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
-    parser.add_argument(
-        "--generations", type=int, default=150, help="of each arm's run"
-    )
+    parser = arms.parser(__doc__, ARMS, seeds=[0, 1, 2, 3, 4], generations=150)
     parser.add_argument(
         "--answers", type=int, default=50, help="generations of each best response"
     )
     parser.add_argument("--start", default=PACKAGED, help="the model of both roles")
-    parser.add_argument("--jobs", type=int, default=1, help="seeds played side by side")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        help="keep the runs here; runs that are here already are resumed",
+    o = parser.parse_args()
+    by_arm = arms.over_seeds(
+        o,
+        lambda seed, place: seed_runs(
+            seed, o.arms, place, o.generations, o.answers, o.start
+        ),
+        lambda row: "  ".join(f"{name} {row[name]:.1%}" for name in COLUMNS),
+        answers=o.answers,
+        start=Path(o.start).name,
     )
-    parser.add_argument("--json", type=Path, help="write every run's figures here")
-    options = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 150)
-    by_arm: dict[str, list[dict[str, float]]] = {
-        arm: [] for arm in (START, *options.arms)
-    }
-    with (
-        tempfile.TemporaryDirectory(prefix="red-team-") as spare,
-        ThreadPoolExecutor(options.jobs) as workers,
-    ):
-        place = (options.out or Path(spare)).resolve()
-        tasks = [
-            workers.submit(
-                seed_runs,
-                seed,
-                options.arms,
-                place,
-                options.generations,
-                options.answers,
-                options.start,
-            )
-            for seed in options.seeds
-        ]
-        for seed, task in zip(options.seeds, tasks, strict=True):
-            for arm, figures in task.result().items():
-                by_arm[arm].append(figures)
-                cells = "  ".join(f"{name} {figures[name]:.1%}" for name in COLUMNS)
-                console.print(f"seed {seed}  {arm:17} {cells}", highlight=False)
-            if options.json:
-                write_results(
-                    options.json,
-                    by_arm,
-                    seeds=options.seeds,
-                    generations=options.generations,
-                    answers=options.answers,
-                    start=Path(options.start).name,
-                )
     console.print(table(by_arm))
     if {"rlhf", "gpo"} <= by_arm.keys():
         console.print(verdict(by_arm["rlhf"], by_arm["gpo"]), highlight=False)
 
 
-def table(by_arm: dict[str, list[dict[str, float]]]) -> Table:
+def table(by_arm: Mapping[str, list[arms.Row]]) -> Table:
     """A row for each arm: mean over seeds with its interval."""
     seeds = len(next(iter(by_arm.values())))
     shown = Table(
@@ -272,7 +231,7 @@ def table(by_arm: dict[str, list[dict[str, float]]]) -> Table:
     return shown
 
 
-def verdict(rlhf: list[dict[str, float]], gpo: list[dict[str, float]]) -> str:
+def verdict(rlhf: list[arms.Row], gpo: list[arms.Row]) -> str:
     """Whether GPO with diversity halves the worst case at no more over-refusal."""
     worst, greedy, refused = (
         [[row[column] for row in rows] for rows in (gpo, rlhf)]

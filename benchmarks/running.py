@@ -38,6 +38,13 @@ def with_settings(settings: Iterable[str]) -> list[str]:
     return arguments
 
 
+def importable(folder: Path) -> None:
+    """Have this process, and those that it starts, find the modules of a folder."""
+    sys.path.insert(0, str(folder))
+    others = [path for path in [os.environ.get("PYTHONPATH")] if path]
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *others])
+
+
 def share_of_cores(jobs: int) -> dict[str, str]:
     """The environment of one of so many processes that run side by side."""
     threads = max(1, len(os.sched_getaffinity(0)) // jobs)

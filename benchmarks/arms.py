@@ -1,0 +1,74 @@
+"""Arms played over seeds: the options that such benchmarks share, and their loop."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks.running import write_results
+
+Row = Mapping[str, Any]
+
+
+def parser(
+    doc: str | None, arms: Iterable[str], seeds: list[int], generations: int
+) -> argparse.ArgumentParser:
+    """The options --seeds, --arms, --generations, --jobs, --out and --json."""
+    made = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    every = list(arms)
+    made.add_argument("--seeds", type=int, nargs="+", default=seeds)
+    made.add_argument("--arms", nargs="+", default=every, choices=every)
+    made.add_argument(
+        "--generations", type=int, default=generations, help="of each arm's run"
+    )
+    made.add_argument("--jobs", type=int, default=1, help="seeds played side by side")
+    made.add_argument(
+        "--out",
+        type=Path,
+        help="keep the runs here; runs that are here already are resumed",
+    )
+    made.add_argument("--json", type=Path, help="write every run's figures here")
+    return made
+
+
+def over_seeds(
+    o: argparse.Namespace,
+    seed_rows: Callable[[int, Path], Mapping[str, Row]],
+    text: Callable[[Row], str],
+    *,
+    begin: Callable[[Path], None] = lambda place: None,
+    **arguments: Any,
+) -> dict[str, list[Row]]:
+    """Row -> its figures in each seed, in the order of the seeds; each is printed as `text`
+    says, and all so far are written to --json.
+
+    Args: seed_rows: (seed, folder for the runs) -> the rows of a seed; begin: what is done
+    once before; arguments: what decides the figures besides seeds and generations.
+    """
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    by_row: dict[str, list[Row]] = {}
+    with (
+        tempfile.TemporaryDirectory(prefix="arms-") as spare,
+        ThreadPoolExecutor(o.jobs) as workers,
+    ):
+        place = (o.out or Path(spare)).resolve()
+        place.mkdir(parents=True, exist_ok=True)
+        begin(place)
+        tasks = [workers.submit(seed_rows, seed, place) for seed in o.seeds]
+        for seed, task in zip(o.seeds, tasks, strict=True):
+            for name, row in task.result().items():
+                by_row.setdefault(name, []).append(row)
+                console.print(f"seed {seed}  {name:22} {text(row)}", highlight=False)
+            if o.json:
+                settings = {"seeds": o.seeds, "generations": o.generations}
+                write_results(o.json, by_row, **settings, **arguments)
+    return by_row
