@@ -8,13 +8,14 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 
 from benchmarks.running import write_results
 
 Row = Mapping[str, Any]
+Played = TypeVar("Played")
 
 
 def parser(
@@ -34,7 +35,7 @@ def parser(
     made.add_argument(
         "--out",
         type=Path,
-        help="keep the runs here; runs that are here already are resumed",
+        help="keep the runs here; those that are here are not played again",
     )
     made.add_argument("--json", type=Path, help="write every run's figures here")
     return made
@@ -42,7 +43,8 @@ def parser(
 
 def over_seeds(
     o: argparse.Namespace,
-    seed_rows: Callable[[int, Path], Mapping[str, Row]],
+    play: Callable[[int, Path], Played],
+    rows: Callable[[int, Path, Played], Mapping[str, Row]],
     text: Callable[[Row], str],
     *,
     begin: Callable[[Path], None] = lambda place: None,
@@ -51,8 +53,10 @@ def over_seeds(
     """Row -> its figures in each seed, in the order of the seeds; each is printed as `text`
     says, and all so far are written to --json.
 
-    Args: seed_rows: (seed, folder for the runs) -> the rows of a seed; begin: what is done
-    once before; arguments: what decides the figures besides seeds and generations.
+    Args: play: (seed, folder for the runs) plays a seed, in processes, --jobs seeds side by
+    side; rows: what it played -> the seed's rows, one seed after the other in this thread;
+    begin: what is done once before; arguments: what decides the figures besides seeds and
+    generations.
     """
     console = Console(width=None if sys.stdout.isatty() else 150)
     by_row: dict[str, list[Row]] = {}
@@ -63,9 +67,9 @@ def over_seeds(
         place = (o.out or Path(spare)).resolve()
         place.mkdir(parents=True, exist_ok=True)
         begin(place)
-        tasks = [workers.submit(seed_rows, seed, place) for seed in o.seeds]
+        tasks = [workers.submit(play, seed, place) for seed in o.seeds]
         for seed, task in zip(o.seeds, tasks, strict=True):
-            for name, row in task.result().items():
+            for name, row in rows(seed, place, task.result()).items():
                 by_row.setdefault(name, []).append(row)
                 console.print(f"seed {seed}  {name:22} {text(row)}", highlight=False)
             if o.json:

@@ -184,13 +184,10 @@ def main() -> None:
     )
     o = parser.parse_args()
 
-    def rows(seed: int, place: Path) -> dict[str, dict[str, float]]:
-        played = seed_runs(seed, o.arms, place, o.generations, o.recipe)
-        return with_greedy(played, seed, place)
-
     by_arm = arms.over_seeds(
         o,
-        rows,
+        lambda seed, place: seed_runs(seed, o.arms, place, o.generations, o.recipe),
+        lambda seed, place, played: with_greedy(played, seed, place),
         lambda row: "  ".join(f"{name} {row[name]:.3f}" for name in COLUMNS),
         begin=plain_start if PLAIN in o.arms else lambda place: None,
         recipe=o.recipe,

@@ -11,8 +11,9 @@ only policy that nobody can exploit draws each of the three with one chance in t
     average    of the average of all policies so far, which are drawn from with equal chances
     largest    the largest share that any action has, over all prompts: 1/3 at the equilibrium
 
-Shares are of 16 answers a prompt, so that even the uniform policy seems exploitable; the row `uniform`
-is drawn in the same numbers.
+Shares are of some twenty answers a prompt and generation, so that even the uniform policy seems
+exploitable; the row `uniform` is drawn in the same numbers. Each method has its own recipe's step:
+arms differ in that, too.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ ARMS: dict[str, list[str]] = {
 }
 START, UNIFORM = "start", "uniform"
 COLUMNS = ("last", "average", "largest")
-ACTIONS = ("ask", "answer", "decline", "other")  # each beats the next; the last none
+ACTIONS = ("ask", "answer", "decline", "other")
 # [A, A]: how often the row's action is preferred to the column's.
 BEATS_AA = np.array(
     [[0.5, 1, 0, 1], [0, 0.5, 1, 1], [1, 0, 0.5, 1], [0, 0, 0, 0.5]], float
@@ -63,12 +64,15 @@ def figures(share_GPA: np.ndarray) -> dict[str, float]:
     }
 
 
-def shares(folder: Path) -> np.ndarray:
-    """[G, P, A]: of each generation's answers to each held-out prompt."""
+def counts(folder: Path) -> np.ndarray:
+    """[G, P, A]: how often each generation does what in answer to each held-out prompt.
+
+    Raises ValueError where a generation did not answer a prompt.
+    """
     with RunDirectory.read(folder) as run:
         prompts = {prompt.id: prompt for prompt in run.ledger.prompts("held_out")}
         rows = {name: place for place, name in enumerate(prompts)}
-        share_GPA = np.zeros((run.config.generations + 1, len(rows), len(ACTIONS)))
+        count_GPA = np.zeros((run.config.generations + 1, len(rows), len(ACTIONS)))
         for match in run.ledger.matches("held_out"):
             player, *others = set(match.seats.values())
             if others:  # one generation against another
@@ -76,32 +80,53 @@ def shares(folder: Path) -> np.ndarray:
             for turn in match.turns:
                 does = action(prompts[match.prompt], turn.move.text)
                 kind = ACTIONS.index(does) if does in ACTIONS else len(ACTIONS) - 1
-                share_GPA[player.generation, rows[match.prompt], kind] += 1
-    return share_GPA / share_GPA.sum(axis=-1, keepdims=True)
+                count_GPA[player.generation, rows[match.prompt], kind] += 1
+    if not count_GPA.any(axis=-1).all():
+        raise ValueError(f"{folder.name}: a held-out prompt has no answer")
+    return count_GPA
 
 
-def uniform(seed: int, like_GPA: np.ndarray, samples: int = 16) -> np.ndarray:
-    """As `shares` of a policy that draws each of the three actions alike."""
+def shares(folder: Path) -> np.ndarray:
+    """`counts` as shares of a generation's answers to a prompt."""
+    count_GPA = counts(folder)
+    return count_GPA / count_GPA.sum(axis=-1, keepdims=True)
+
+
+def uniform(seed: int, like: Path) -> np.ndarray:
+    """As `shares` of a policy that draws each of the three actions alike, as often as a
+    run's policies answered.
+    """
+    count_GPA = counts(like)
     dice = np.random.default_rng(seed)
-    chances = [1 / 3, 1 / 3, 1 / 3, 0]
-    return dice.multinomial(samples, chances, size=like_GPA.shape[:2]) / samples
+    drawn = dice.multinomial(
+        count_GPA.sum(axis=-1).astype(int), [1 / 3, 1 / 3, 1 / 3, 0]
+    )
+    return drawn / drawn.sum(axis=-1, keepdims=True)
 
 
-def seed_rows(
-    seed: int, chosen: list[str], place: Path, generations: int
-) -> dict[str, dict[str, float]]:
-    """Every row of a seed."""
-    rows: dict[str, dict[str, float]] = {}
+def name_of(arm: str, seed: int) -> str:
+    """The name of an arm's folder."""
+    return f"{arm.replace(' ', '_').replace(',', '')}-{seed}"
+
+
+def play(seed: int, chosen: list[str], place: Path, generations: int) -> None:
+    """Every arm of a seed, where it has not been played yet."""
     for arm in chosen:
-        out = place / f"{arm.replace(' ', '_').replace(',', '')}-{seed}"
+        out = place / name_of(arm, seed)
         if not (out / "report.html").exists():
             settings = [*ARMS[arm], f"seed={seed}", f"generations={generations}"]
             arguments = ("--out", str(out), "--overwrite", "--json")
             equipoise("run", str(RECIPE), *arguments, *with_settings(settings))
-        share_GPA = shares(out)
+
+
+def seed_rows(seed: int, chosen: list[str], place: Path) -> dict[str, arms.Row]:
+    """Every row of a seed, with the uniform policy drawn alike."""
+    rows: dict[str, arms.Row] = {}
+    for arm in chosen:
+        share_GPA = shares(place / name_of(arm, seed))
         rows[arm] = figures(share_GPA)
         rows.setdefault(START, figures(share_GPA[:1]))
-        rows.setdefault(UNIFORM, figures(uniform(seed, share_GPA)))
+    rows[UNIFORM] = figures(uniform(seed, place / name_of(chosen[0], seed)))
     return rows
 
 
@@ -111,7 +136,8 @@ def main() -> None:
     importable(HOME)  # the rubrics lie beside the recipe
     by_row = arms.over_seeds(
         o,
-        lambda seed, place: seed_rows(seed, o.arms, place, o.generations),
+        lambda seed, place: play(seed, o.arms, place, o.generations),
+        lambda seed, place, played: seed_rows(seed, o.arms, place),
         lambda row: "  ".join(f"{name} {row[name]:.3f}" for name in COLUMNS),
     )
     console = Console(width=None if sys.stdout.isatty() else 130)
@@ -134,11 +160,12 @@ def table(by_row: Mapping[str, list[arms.Row]]) -> Table:
 def differences(by_row: Mapping[str, list[arms.Row]]) -> list[str]:
     """By how much every arm is exploited more than iterated DPO, and than the start."""
     lines = []
-    for other in ("dpo", START, UNIFORM):
+    columns = {"dpo": COLUMNS[:2], START: COLUMNS[:1], UNIFORM: COLUMNS[:2]}
+    for other in columns:
         for name in by_row:
             if name in (other, START, UNIFORM) or other not in by_row:
                 continue
-            for column in ("last", "average"):
+            for column in columns[other]:  # a start has no average of generations
                 ends = [[row[column] for row in by_row[arm]] for arm in (name, other)]
                 lines.append(f"{name} − {other}, {column}: {paired(*ends)}")
     return lines

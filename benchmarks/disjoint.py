@@ -9,10 +9,13 @@ of play and learning. Everybody is decoded greedily on the same held-out questio
 
     foreign        right answers on topics that the member was not taught, mean of the pool
     own            on those that it was
-    reputations    at the end: mean of the members, the liar, who grades backwards
+    agreement      the share of all answers that name the helper whom most of them name
+    reputations    at the end: mean of the members, the liar, who grades backwards; a
+                   reputation follows what its owner answers, not how it grades
 
-Rows that teach nobody: the start, the base without an adapter, and one adapter taught all topics from
-as many right answers and grades as all members together have on what they know.
+Rows that teach nobody: the start, the base without an adapter, everybody naming the helper who is right
+most often (topics are not equally common), and one adapter taught all topics from as many rows as one
+member had.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import fmean
 
@@ -31,6 +35,7 @@ from benchmarks import arms, pool
 from benchmarks.comparing import bounded, paired
 from benchmarks.controls import decoded, held_out_scores
 from benchmarks.running import equipoise, importable, recorded, with_settings
+from equipoise.environments.clerk import world
 from equipoise.run.directory import RunDirectory
 
 HOME = Path(__file__).parents[1] / "examples" / "claims"
@@ -47,50 +52,94 @@ ARMS: dict[str, list[str]] = {
     "alone": [*pool.ARMS["alone"], *HONEST],
 }
 UNRATED = ("world judges", "alone")  # by reputation
-START, BASE, UNION = "start", "base", "union"
+Row = arms.Row
+START, BASE, UNION, CONSTANT = "start", "base", "union", "constant"
 PARTS = ("foreign", "own")
+COLUMNS = (*PARTS, "agreement")
 
 
-def members(world: Path) -> dict[str, tuple[str, ...]]:
+def members(home: Path) -> dict[str, tuple[str, ...]]:
     """Member -> the topics that it was taught, as the folders' names say."""
-    folders = [place.name for place in world.iterdir() if "_" in place.name]
+    folders = [place.name for place in home.iterdir() if "_" in place.name]
     return {name: tuple(name.split("_")) for name in sorted(folders)}
 
 
-def play(arm: str, seed: int, world: Path, out: Path, generations: int) -> Path:
-    """An arm's run on a seed's members, where it has not been played yet."""
-    if not (out / "report.html").exists():
+def play(seed: int, chosen: list[str], place: Path, generations: int) -> None:
+    """Every arm of a seed, where it has not been played yet."""
+    home = place / "world"
+    for arm in chosen:
+        out = place / name_of(arm, seed)
         settings = [
-            f"player_defaults.model={world / 'base'}",
-            *(f"players.{name}.adapter={world / name}" for name in members(world)),
+            f"player_defaults.model={home / 'base'}",
+            *(f"players.{name}.adapter={home / name}" for name in members(home)),
             *(f"seed={seed}", f"generations={generations}"),
             f"evaluate.every={generations}",
             *ARMS[arm],
         ]
-        arguments = ("--out", str(out), "--overwrite", "--json")
-        equipoise("run", str(RECIPE), *arguments, *with_settings(settings))
-    return out
+        if not (out / "report.html").exists():
+            arguments = ("--out", str(out), "--overwrite", "--json")
+            equipoise("run", str(RECIPE), *arguments, *with_settings(settings))
 
 
 def by_knowledge(
     folder: Path, taught: Mapping[str, tuple[str, ...]]
 ) -> dict[str, float]:
-    """Mean over these players of the share of right answers on own and on foreign topics."""
-    with RunDirectory.read(folder) as run:
-        topics = {
-            prompt.id: prompt.facts["helper"]
-            for prompt in run.ledger.prompts("held_out")
-        }
+    """Mean over these players of the share of right answers on own and on foreign topics,
+    and the share of all answers that the commonest helper has.
+    """
+    topics = held_out_topics(folder)
     shares: dict[str, list[float]] = {"own": [], "foreign": []}
     for name, own in taught.items():
-        scores = held_out_scores(folder, name)
-        parts: dict[str, list[float]] = {"own": [], "foreign": []}
-        for prompt, score in scores.items():
-            parts["own" if topics[prompt] in own else "foreign"].append(score)
-        for part, values in parts.items():
-            if values:
-                shares[part].append(fmean(values))
-    return {part: fmean(values) for part, values in shares.items() if values}
+        right = held_out_scores(folder, name)
+        known = {topic: topic in own for topic in world.HELPERS}
+        for part, values in by_topic(right, topics, known).items():
+            shares[part].append(fmean(values))
+    found = {part: fmean(values) for part, values in shares.items() if values}
+    return found | {"agreement": agreement(folder, taught)}
+
+
+def held_out_topics(folder: Path) -> dict[str, str]:
+    """Prompt -> the helper who knows."""
+    with RunDirectory.read(folder) as run:
+        prompts = run.ledger.prompts("held_out")
+    return {prompt.id: prompt.facts["helper"] for prompt in prompts}
+
+
+def by_topic(
+    right: Mapping[str, float], topics: Mapping[str, str], known: Mapping[str, bool]
+) -> dict[str, list[float]]:
+    """The scores by prompt on known ("own") and on other ("foreign") topics."""
+    parts: dict[str, list[float]] = {}
+    for prompt, score in right.items():
+        part = "own" if known[topics[prompt]] else "foreign"
+        parts.setdefault(part, []).append(score)
+    return parts
+
+
+def agreement(folder: Path, names: Iterable[str]) -> float:
+    """The share of these players' answers that name the helper whom most of them name."""
+    named = Counter[str]()
+    with RunDirectory.read(folder) as run:
+        for match in run.ledger.matches("held_out"):
+            (player,) = {seat.name for seat in match.seats.values()}
+            if player in names:
+                texts = [turn.move.text for turn in match.turns]
+                named.update(
+                    next(filter(text.count, world.HELPERS), "") for text in texts
+                )
+    return max(named.values()) / named.total()
+
+
+def constant(topics: Mapping[str, str], taught: Mapping[str, tuple[str, ...]]) -> Row:
+    """Everybody always names the helper who is most often right."""
+    common = Counter(topics.values()).most_common(1)[0][0]
+    right = {prompt: float(topic == common) for prompt, topic in topics.items()}
+    parts = [
+        by_topic(right, topics, {topic: topic in own for topic in world.HELPERS})
+        for own in taught.values()
+    ]
+    found = {name: fmean(fmean(part[name]) for part in parts) for name in PARTS}
+    return found | {"agreement": 1.0}
 
 
 def reputations(folder: Path, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
@@ -102,33 +151,31 @@ def reputations(folder: Path, names: Mapping[str, tuple[str, ...]]) -> dict[str,
     return found | {name: values[name] for name in WORTHLESS if name in values}
 
 
-def seed_rows(
-    seed: int, chosen: list[str], place: Path, generations: int
-) -> dict[str, arms.Row]:
+def name_of(arm: str, seed: int) -> str:
+    """The name of an arm's folder."""
+    return f"{arm.replace(' ', '_')}-{seed}"
+
+
+def seed_rows(seed: int, chosen: list[str], place: Path) -> dict[str, Row]:
     """Every row of a seed."""
-    world = place / "world"
-    taught, rows = members(world), dict[str, arms.Row]()
+    home = place / "world"
+    taught = members(home)
+    rows: dict[str, Row] = {}
     for arm in chosen:
-        out = play(
-            arm, seed, world, place / f"{arm.replace(' ', '_')}-{seed}", generations
-        )
+        out = place / name_of(arm, seed)
         ended = by_knowledge(decoded(out, "end", place / f"end-{out.name}"), taught)
         rated = {} if arm in UNRATED else {"reputations": reputations(out, taught)}
         rows[arm] = ended | rated
-    first = place / f"{chosen[0].replace(' ', '_')}-{seed}"
+    first, one = place / name_of(chosen[0], seed), min(taught)
     start = decoded(first, "start", place / f"start-{seed}")
     rows[START] = by_knowledge(start, taught)
-    one = min(taught)
+    rows[CONSTANT] = constant(held_out_topics(start), taught)
     bare = decoded(first, "base", place / f"base-{seed}", players=[one])
     rows[BASE] = by_knowledge(bare, {one: ()})
-    all_taught = decoded(
-        first,
-        "start",
-        place / f"union-{seed}",
-        players=[one],
-        settings={f"players.{one}.adapter": str(world / UNION)},
-    )
-    rows[UNION] = by_knowledge(all_taught, {one: ()})
+    everything = {f"players.{one}.adapter": str(home / UNION)}
+    out = place / f"union-{seed}"
+    knowing = decoded(first, "start", out, players=[one], settings=everything)
+    rows[UNION] = by_knowledge(knowing, {one: ()})
     return rows
 
 
@@ -146,9 +193,10 @@ def main() -> None:
     importable(HOME)  # the recipe's judges lie beside it
     by_row = arms.over_seeds(
         o,
-        lambda seed, place: seed_rows(seed, o.arms, place, o.generations),
+        lambda seed, place: play(seed, o.arms, place, o.generations),
+        lambda seed, place, played: seed_rows(seed, o.arms, place),
         lambda row: "  ".join(
-            f"{part} {row[part]:.3f}" for part in PARTS if part in row
+            f"{part} {row[part]:.3f}" for part in COLUMNS if part in row
         ),
         begin=make_members,
     )
@@ -158,17 +206,17 @@ def main() -> None:
         console.print(line, highlight=False)
 
 
-def table(by_row: Mapping[str, list[arms.Row]]) -> Table:
+def table(by_row: Mapping[str, list[Row]]) -> Table:
     """A row for each arm: mean over seeds with its interval."""
     shown = Table(title="right answers, greedy, mean and 95 % interval over seeds")
-    for column in ("", "foreign", "own", "reputations"):
+    for column in ("", *COLUMNS, "reputations"):
         shown.add_column(column, justify="left" if not column else "right")
-    order = [START, BASE, UNION, *ARMS]
+    order = [START, BASE, CONSTANT, UNION, *ARMS]
     for name in sorted(by_row, key=order.index):
         rows = by_row[name]
         cells = [
             bounded([row[part] for row in rows]).text("%") if part in rows[0] else "–"
-            for part in PARTS
+            for part in COLUMNS
         ]
         rated = [row["reputations"] for row in rows if "reputations" in row]
         means = (
@@ -181,14 +229,17 @@ def table(by_row: Mapping[str, list[arms.Row]]) -> Table:
     return shown
 
 
-def differences(by_row: Mapping[str, list[arms.Row]]) -> list[str]:
-    """By how much the whole method ends above every other row, on foreign topics."""
-    whole = [row["foreign"] for row in by_row.get("sparta", [])]
+def differences(by_row: Mapping[str, list[Row]]) -> list[str]:
+    """By how much the pool ends above every other row, on foreign topics, and the judge
+    who is right above judges who are not.
+    """
     lines = []
-    for name, rows in by_row.items():
-        if whole and name != "sparta":
-            gap = paired(whole, [row["foreign"] for row in rows])
-            lines.append(f"sparta − {name}, foreign: {gap.percent()}")
+    for first, others in (("sparta", by_row), ("world judges", ["honest judges"])):
+        for other in others:
+            if other == first or not {first, other} <= by_row.keys():
+                continue
+            arms_of = [[row["foreign"] for row in by_row[n]] for n in (first, other)]
+            lines.append(f"{first} − {other}, foreign: {paired(*arms_of).percent()}")
     return lines
 
 

@@ -207,6 +207,7 @@ def main() -> None:
         lambda seed, place: seed_runs(
             seed, o.arms, place, o.generations, o.answers, o.start
         ),
+        lambda seed, place, played: played,
         lambda row: "  ".join(f"{name} {row[name]:.1%}" for name in COLUMNS),
         answers=o.answers,
         start=Path(o.start).name,

@@ -69,7 +69,8 @@ def quickstart(results: Results) -> Row:
 
     def mean(column: str, kind: str = "all") -> str:
         interval = bounded([seed[kind][column] for seed in by_seed])
-        return percent(interval.mean) if len(by_seed) == 1 else interval.percent()
+        told = interval.low < interval.high  # a start is the same in every seed
+        return interval.percent() if told else percent(interval.mean)
 
     def gain(ending: str, kind: str = "all") -> str:
         columns = [
@@ -314,7 +315,7 @@ def at_smollm2(name: str) -> str:
     figures = results["figures"]
     if "speed_ratio" in figures:
         return f"{figures['speed_ratio']:.1f} ×, {figures['memory_ratio']:.2f} ×"
-    return ", ".join(f"{what} {_median(ways)}" for what, ways in figures.items())
+    return "; ".join(f"{what}: {_median(ways)}" for what, ways in figures.items())
 
 
 def _median(ways: Mapping[str, Sequence[float]]) -> str:
@@ -340,7 +341,7 @@ def all_rows() -> list[Row]:
         if not file.is_file():
             control = told["control"] + untrained(name) + greedily(name)
             if ratios := at_smollm2(name):
-                control += f"; at SmolLM2's shape {ratios}"
+                control += f". At SmolLM2's shape: {ratios}"
                 if told.get("short"):
                     told["short"] += f"; {ratios} at SmolLM2's shape"
             rows.append(Row(**told | {"control": control}))

