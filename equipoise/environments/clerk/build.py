@@ -27,7 +27,7 @@ from equipoise import seeds
 from equipoise.environments.clerk import world
 from equipoise.environments.clerk.answers import best, wrong
 from equipoise.models.new_model import Size, new_model
-from equipoise.types import Message
+from equipoise.types import Message, Prompt
 
 if TYPE_CHECKING:
     from equipoise.learners.sft import SFT
@@ -65,18 +65,26 @@ def examples(
 ) -> Iterator[Example]:
     """(chat, answer) pairs on training questions, `counts` of each kind.
 
-    Questions are repeated when all have been used. `right` is the share of right
-    answers of each kind; None: all.
+    `right` is the share of right answers of each kind; None: all.
+    """
+    for prompt, repeat in questions(seed, counts):
+        dice = seeds.generator(seed, "right", prompt.id, repeat)
+        correct = right is None or dice.random() < right[prompt.facts["kind"]]
+        answer = best(prompt) if correct else wrong(prompt, repeat)
+        yield prompt.messages, answer
+
+
+def questions(
+    seed: int, counts: Mapping[world.Kind, int]
+) -> Iterator[tuple[Prompt, int]]:
+    """Training questions, `counts` of each kind, repeated when all have been used, and how
+    often each came before.
     """
     for kind, count in counts.items():
-        questions = world.prompts(seed, QUESTIONS[kind], (kind,))
+        drawn = world.prompts(seed, QUESTIONS[kind], (kind,))
         for number in range(count):
-            repeat, place = divmod(number, len(questions))
-            prompt = questions[place]
-            dice = seeds.generator(seed, "right", prompt.id, repeat)
-            correct = right is None or dice.random() < right[kind]
-            answer = best(prompt) if correct else wrong(prompt, repeat)
-            yield prompt.messages, answer
+            repeat, place = divmod(number, len(drawn))
+            yield drawn[place], repeat
 
 
 def corpus(seed: int) -> Iterator[str]:

@@ -21,11 +21,11 @@ from equipoise import seeds
 from equipoise.environments.clerk import world
 from equipoise.environments.clerk.answers import best
 from equipoise.environments.clerk.build import (
-    QUESTIONS,
     Example,
     command,
     one_thread,
     pack,
+    questions,
     training,
 )
 from equipoise.models.adapters import resolve
@@ -59,13 +59,9 @@ def drawn_answer(prompt: Prompt, dice: np.random.Generator) -> str:
 
 def lessons(seed: int) -> Iterator[Example]:
     """(chat, answer) pairs on training questions."""
-    for kind, count in COUNTS.items():
-        questions = world.prompts(seed, QUESTIONS[kind], (kind,))
-        for number in range(count):
-            repeat, place = divmod(number, len(questions))
-            prompt = questions[place]
-            dice = seeds.generator(seed, "beginner", prompt.id, repeat)
-            yield prompt.messages, drawn_answer(prompt, dice)
+    for prompt, repeat in questions(seed, COUNTS):
+        dice = seeds.generator(seed, "beginner", prompt.id, repeat)
+        yield prompt.messages, drawn_answer(prompt, dice)
 
 
 def build(out: Path, seed: int = 0) -> None:
