@@ -25,6 +25,7 @@ SHORT: dict[str, list[str]] = {
     "preference_training": [],
     "wildguard": ["--seeds", "0", "--methods", "mnpo", "--scale", "0.03"],
     "pool": ["--seeds", "0", "--arms", "sparta", "--scale", "0.05"],
+    "cycling": ["--seeds", "0", "--arms", "dpo", "--generations", "2"],
     "disjoint": ["--seeds", "0", "--arms", "sparta", "--generations", "1"],
     "questions": ["--seeds", "0"],
     "population": [],

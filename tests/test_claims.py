@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import permuted_games
+from benchmarks import cycling, permuted_games
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_matrix
 from equipoise.environments.assistance.utilities import RewardTerms, reward
@@ -185,3 +185,25 @@ def test_an_answer_follows_a_cell_by_its_choice_and_by_its_response():
     answers = text.replace("ANSWER", "Feed what?"), text.replace("ANSWER", "The vet.")
     followed = [permuted_games.follows(answer, "VQ_CQ") for answer in answers]
     assert followed == [(True, True), (True, False)]
+
+
+def test_the_tiny_rubrics_go_round():
+    import cycling_clerks  # pyright: ignore[reportMissingImports]
+
+    (prompt,) = world.prompts(0, 1, ("harmless",))
+    said = ("Feed what?", "The vet can show you.", world.REFUSAL)
+    rubrics = (cycling_clerks.asks, cycling_clerks.helps, cycling_clerks.declines)
+    grades = [[rubric(prompt, text) for text in said] for rubric in rubrics]
+    for first, second in ((0, 1), (1, 2), (2, 0)):
+        assert sum(row[first] > row[second] for row in grades) == 2
+    assert all(rubric(prompt, "hm") == 0 for rubric in rubrics)
+
+
+def test_only_an_even_mixture_of_the_three_cannot_be_exploited():
+    even, pure, part = np.eye(4)[:3].mean(axis=0), np.eye(4)[1], np.eye(4)[0] * 0.5
+    part[1] = 0.5
+    assert cycling.exploitability(even[None]) == pytest.approx(0)
+    assert cycling.exploitability(pure[None]) == pytest.approx(0.5)
+    # asks or helps, even chances: who asks back ties with the one and beats the other
+    assert cycling.exploitability(part[None]) == pytest.approx(0.25)
+    assert cycling.exploitability(np.stack([even, pure])) == pytest.approx(0.25)
