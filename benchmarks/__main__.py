@@ -16,6 +16,7 @@ from benchmarks import stand_ins
 SHORT: dict[str, list[str]] = {
     "ledger": [],
     "cyclic_preferences": [],
+    "history": ["--sizes", "3", "--games", "2"],
     "nash_gap": ["--games", "6", "--rounds", "11"],
     "quickstart": ["--seeds", "0"],
     "starts": ["--recipes", "quickstart"],
