@@ -46,7 +46,7 @@ def test_a_part_of_the_page_plays(
     players = settings(players=pool, schedule="round_robin") if pool else []
     few = settings(
         **{setting: kind},
-        prompts__per_generation=16,
+        prompts__per_generation=48,
         prompts__held_out=4,
         evaluate__samples=1,
     )

@@ -30,7 +30,7 @@ def test_a_card_says_what_the_run_knows(adapter_run):
     score = measured["scores"]["policy@1"]
     assert result.metric_value == score["mean"]
     assert result.metric_args == {key: score[key] for key in ("low", "high", "n")}
-    assert "`builtin`, packaged with Equipoise" in card.text
+    assert "`builtin/beginner`, packaged with Equipoise" in card.text
     assert "policy@0 by the learner `preference`" in card.text
     assert f"{100 * score['mean']:.1f} % (" in card.text
     assert "-s policy.template=template.jinja" in card.text
