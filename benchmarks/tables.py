@@ -12,6 +12,7 @@ and with what is known of its control. The order is that of `earlier.json`.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import re
 import sys
@@ -181,6 +182,39 @@ def instructions(results: Results) -> Row:
     )
 
 
+def wildguard(results: Results) -> Row:
+    """Sampled and greedy, beside what the labels allow."""
+    by_seed = results["figures"]
+
+    def mean(row: str, column: str) -> str:
+        return bounded([seed[row][column] for seed in by_seed]).percent()
+
+    def average(row: str) -> float:
+        return float(np.mean([seed[row]["greedy"] for seed in by_seed]))
+
+    methods = [row for row in by_seed[0] if "win_rate" in by_seed[0][row]]
+    sampled = [f"{row.upper()} {mean(row, 'score')}" for row in methods]
+    greedy = [f"{row.upper()} {mean(row, 'greedy')}" for row in methods]
+    labels = ("SFT on the labels", "bag of words", "commoner label")
+    gains = [
+        f"{row.upper()} − {other.upper()}, greedy "
+        + points(*([seed[arm]["greedy"] for seed in by_seed] for arm in (row, other)))
+        for row, other in itertools.combinations(methods, 2)
+    ]
+    return Row(
+        "real prompts: WildGuard, 1.2 M parameters from nothing, three generations, "
+        f"{seeds_text(results)} that no setting was chosen on",
+        f"right decisions {mean('sft start', 'score')} → {', '.join(sampled)}; greedily "
+        f"{mean('sft start', 'greedy')} → {', '.join(greedy)}",
+        "; ".join([*gains, *(f"{row} {mean(row, 'greedy')}" for row in labels)]),
+        "python -m benchmarks.wildguard",
+        results["date"],
+        f"{percent(average('sft start'))} → {', '.join(greedy)}; bag of words "
+        f"{percent(average('bag of words'))}",
+        f"WildGuard's prompts, {seeds_text(results)}: right decisions, greedy",
+    )
+
+
 def best_response(results: Results) -> Row:
     """Both defenders' best responses, beside what else was tried against them."""
     arms = results["arms"]
@@ -237,6 +271,7 @@ MADE: dict[str, Callable[[Results], Row]] = {
     "instructions": instructions,
     "best_response": best_response,
     "kuhn": kuhn,
+    "wildguard": wildguard,
 }
 
 

@@ -44,7 +44,9 @@ def test_the_merged_model_answers_as_the_adapter_does(command, adapter_copy, tmp
     ids = torch.tensor([tokenizer.encode("How much is 3 + 4?")])
     with torch.no_grad():
         whole = merged(ids).logits
-        apart = load_model("builtin/beginner", adapter, Lora(), device="cpu")(ids).logits
+        apart = load_model("builtin/beginner", adapter, Lora(), device="cpu")(
+            ids
+        ).logits
         base = load_model("builtin/beginner", device="cpu")(ids).logits
     assert torch.allclose(whole, apart, atol=1e-4)
     assert not torch.allclose(whole, base, atol=1e-2)
