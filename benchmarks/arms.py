@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rich.console import Console
+from rich.table import Table
 
-from benchmarks.running import write_results
+from benchmarks.running import equipoise, with_settings, write_results
 
 Row = Mapping[str, Any]
 Played = TypeVar("Played")
+WIDTH = 150  # of what is printed into a file
 
 
 def parser(
@@ -41,6 +43,33 @@ def parser(
     return made
 
 
+def name_of(arm: str, seed: int) -> str:
+    """The name of an arm's folder."""
+    return f"{arm.replace(' ', '_').replace(',', '')}-{seed}"
+
+
+def played(recipe: str, folder: Path, seed: int, overrides: Iterable[str]) -> Path:
+    """A run of the recipe with these overrides, in a process, to its end where it has not been
+    played to it yet.
+    """
+    if (folder / "report.html").exists():
+        return folder
+    if (folder / "config.yaml").exists():
+        equipoise("resume", str(folder), "--json")
+    else:
+        settings = with_settings([*overrides, f"seed={seed}"])
+        equipoise("run", recipe, "--out", str(folder), "--json", *settings)
+    return folder
+
+
+def show(table: Table, lines: Iterable[str]) -> None:
+    """Print a table, wide where nobody sits before it, and the lines below it."""
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    console.print(table)
+    for line in lines:
+        console.print(line, highlight=False)
+
+
 def over_seeds(
     o: argparse.Namespace,
     play: Callable[[int, Path], Played],
@@ -58,7 +87,7 @@ def over_seeds(
     begin: what is done once before; arguments: what decides the figures besides seeds and
     generations.
     """
-    console = Console(width=None if sys.stdout.isatty() else 150)
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
     by_row: dict[str, list[Row]] = {}
     with (
         tempfile.TemporaryDirectory(prefix="arms-") as spare,

@@ -23,19 +23,17 @@ the rewards for the blocks themselves (format, matrix).
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from benchmarks import arms
 from benchmarks.comparing import bounded, paired
 from benchmarks.controls import Decoded, decoded
-from benchmarks.running import equipoise, recorded, with_settings
+from benchmarks.running import equipoise, recorded
 from equipoise.environments.assistance.blocks import parse
 from equipoise.payoffs.intervals import Interval
 from equipoise.run.directory import RunDirectory
@@ -50,18 +48,6 @@ SAMPLED = (
 GREEDY = ("welfare, greedy", "right, greedy", "quality, greedy")
 COLUMNS = (*SAMPLED, *GREEDY)
 SHARES = ("format", "right", "quality", "right, greedy", "quality, greedy")
-
-
-def run(folder: Path, seed: int, overrides: list[str], recipe: str) -> Path:
-    """A run of the recipe with these overrides, played to its end where it has not been
-    yet.
-    """
-    if (folder / "config.yaml").exists():
-        equipoise("resume", str(folder), "--json")
-    else:
-        settings = with_settings([*overrides, f"seed={seed}"])
-        equipoise("run", recipe, "--out", str(folder), "--json", *settings)
-    return folder
 
 
 def figures(folder: Path, which: int) -> dict[str, float]:
@@ -138,20 +124,15 @@ def seed_runs(
             if plain
             else [f"judge.welfare={arm}"]
         )
-        folder = run(
-            place / name_of(arm, seed),
+        folder = arms.played(
+            recipe,
+            place / arms.name_of(arm, seed),
             seed,
             [f"generations={generations}", f"evaluate.every={generations}", *own],
-            recipe,
         )
         by_arm.setdefault(PLAIN_START if plain else START, figures(folder, 0))
         by_arm[arm] = figures(folder, -1)
     return by_arm
-
-
-def name_of(arm: str, seed: int) -> str:
-    """The name of an arm's folder."""
-    return f"{arm.replace(' ', '_')}-{seed}"
 
 
 def greedy(folder: Path, which: Decoded, place: Path) -> dict[str, float]:
@@ -167,10 +148,10 @@ def with_greedy(
     learned = [arm for arm in by_arm if arm not in (START, PLAIN_START)]
     starts = {START: [arm for arm in learned if arm != PLAIN], PLAIN_START: [PLAIN]}
     for arm in learned:
-        by_arm[arm] |= greedy(place / name_of(arm, seed), "end", place)
+        by_arm[arm] |= greedy(place / arms.name_of(arm, seed), "end", place)
     for start, its_arms in starts.items():
         if start in by_arm:
-            folder = place / name_of(its_arms[0], seed)
+            folder = place / arms.name_of(its_arms[0], seed)
             by_arm[start] |= greedy(folder, "start", place)
     return by_arm
 
@@ -183,7 +164,6 @@ def main() -> None:
         "--recipe", default=RECIPE, help="the name or the file of one like it"
     )
     o = parser.parse_args()
-
     by_arm = arms.over_seeds(
         o,
         lambda seed, place: seed_runs(seed, o.arms, place, o.generations, o.recipe),
@@ -192,10 +172,7 @@ def main() -> None:
         begin=plain_start if PLAIN in o.arms else lambda place: None,
         recipe=o.recipe,
     )
-    console = Console(width=None if sys.stdout.isatty() else 150)
-    console.print(table(by_arm))
-    for line in verdicts(by_arm):
-        console.print(line, highlight=False)
+    arms.show(table(by_arm), verdicts(by_arm))
 
 
 def table(by_arm: Mapping[str, list[arms.Row]]) -> Table:

@@ -63,10 +63,15 @@ def _weights(name: str, player: Local, folder: Path, which: Decoded) -> dict[str
         return {}
     if which == "base":
         return {f"players.{name}.adapter": None}
-    place = folder.resolve() / "players" / name
-    generations = [int(child.name) for child in place.iterdir() if child.name.isdigit()]
     kept = "model" if player.lora is None else "adapter"
-    return {f"players.{name}.{kept}": str(place / str(max(generations)))}
+    return {f"players.{name}.{kept}": str(newest_weights(folder, name))}
+
+
+def newest_weights(folder: Path, player: str) -> Path:
+    """The folder of a player's weights at the end of the run in `folder`."""
+    place = folder.resolve() / "players" / player
+    generations = [int(child.name) for child in place.iterdir() if child.name.isdigit()]
+    return place / str(max(generations))
 
 
 def _check_same_prompts(folder: Path, out: Path) -> None:

@@ -18,17 +18,15 @@ arms differ in that, too.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from benchmarks import arms
 from benchmarks.comparing import bounded, paired
-from benchmarks.running import equipoise, importable, with_settings
+from benchmarks.running import importable
 from equipoise.environments.clerk.answers import action
 from equipoise.run.directory import RunDirectory
 
@@ -104,29 +102,21 @@ def uniform(seed: int, like: Path) -> np.ndarray:
     return drawn / drawn.sum(axis=-1, keepdims=True)
 
 
-def name_of(arm: str, seed: int) -> str:
-    """The name of an arm's folder."""
-    return f"{arm.replace(' ', '_').replace(',', '')}-{seed}"
-
-
 def play(seed: int, chosen: list[str], place: Path, generations: int) -> None:
     """Every arm of a seed, where it has not been played yet."""
     for arm in chosen:
-        out = place / name_of(arm, seed)
-        if not (out / "report.html").exists():
-            settings = [*ARMS[arm], f"seed={seed}", f"generations={generations}"]
-            arguments = ("--out", str(out), "--overwrite", "--json")
-            equipoise("run", str(RECIPE), *arguments, *with_settings(settings))
+        settings = [*ARMS[arm], f"generations={generations}"]
+        arms.played(str(RECIPE), place / arms.name_of(arm, seed), seed, settings)
 
 
 def seed_rows(seed: int, chosen: list[str], place: Path) -> dict[str, arms.Row]:
     """Every row of a seed, with the uniform policy drawn alike."""
     rows: dict[str, arms.Row] = {}
     for arm in chosen:
-        share_GPA = shares(place / name_of(arm, seed))
+        share_GPA = shares(place / arms.name_of(arm, seed))
         rows[arm] = figures(share_GPA)
         rows.setdefault(START, figures(share_GPA[:1]))
-    rows[UNIFORM] = figures(uniform(seed, place / name_of(chosen[0], seed)))
+    rows[UNIFORM] = figures(uniform(seed, place / arms.name_of(chosen[0], seed)))
     return rows
 
 
@@ -140,10 +130,7 @@ def main() -> None:
         lambda seed, place, played: seed_rows(seed, o.arms, place),
         lambda row: "  ".join(f"{name} {row[name]:.3f}" for name in COLUMNS),
     )
-    console = Console(width=None if sys.stdout.isatty() else 130)
-    console.print(table(by_row))
-    for line in differences(by_row):
-        console.print(line, highlight=False)
+    arms.show(table(by_row), differences(by_row))
 
 
 def table(by_row: Mapping[str, list[arms.Row]]) -> Table:

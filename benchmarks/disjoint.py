@@ -5,7 +5,7 @@ disjoint facts, among judges of unequal worth.
 five each, on a base that knows none. A topic that a member does not know is foreign to it. Seeds are
 of play and learning. Everybody is decoded greedily on the same held-out questions.
 
-    python -m benchmarks.disjoint [--seeds 0 1 2 3 4] [--arms sparta alone …] [--jobs 2]
+    python -m benchmarks.disjoint [--seeds 0 1 2] [--arms sparta alone …] [--jobs 2]
 
     foreign        right answers on topics that the member was not taught, mean of the pool
     own            on those that it was
@@ -28,13 +28,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import fmean
 
-from rich.console import Console
 from rich.table import Table
 
 from benchmarks import arms, pool
 from benchmarks.comparing import bounded, paired
 from benchmarks.controls import decoded, held_out_scores
-from benchmarks.running import equipoise, importable, recorded, with_settings
+from benchmarks.running import importable, recorded
 from equipoise.environments.clerk import world
 from equipoise.run.directory import RunDirectory
 
@@ -68,17 +67,13 @@ def play(seed: int, chosen: list[str], place: Path, generations: int) -> None:
     """Every arm of a seed, where it has not been played yet."""
     home = place / "world"
     for arm in chosen:
-        out = place / name_of(arm, seed)
         settings = [
             f"player_defaults.model={home / 'base'}",
             *(f"players.{name}.adapter={home / name}" for name in members(home)),
-            *(f"seed={seed}", f"generations={generations}"),
-            f"evaluate.every={generations}",
+            *(f"generations={generations}", f"evaluate.every={generations}"),
             *ARMS[arm],
         ]
-        if not (out / "report.html").exists():
-            arguments = ("--out", str(out), "--overwrite", "--json")
-            equipoise("run", str(RECIPE), *arguments, *with_settings(settings))
+        arms.played(str(RECIPE), place / arms.name_of(arm, seed), seed, settings)
 
 
 def by_knowledge(
@@ -151,22 +146,17 @@ def reputations(folder: Path, names: Mapping[str, tuple[str, ...]]) -> dict[str,
     return found | {name: values[name] for name in WORTHLESS if name in values}
 
 
-def name_of(arm: str, seed: int) -> str:
-    """The name of an arm's folder."""
-    return f"{arm.replace(' ', '_')}-{seed}"
-
-
 def seed_rows(seed: int, chosen: list[str], place: Path) -> dict[str, Row]:
     """Every row of a seed."""
     home = place / "world"
     taught = members(home)
     rows: dict[str, Row] = {}
     for arm in chosen:
-        out = place / name_of(arm, seed)
+        out = place / arms.name_of(arm, seed)
         ended = by_knowledge(decoded(out, "end", place / f"end-{out.name}"), taught)
         rated = {} if arm in UNRATED else {"reputations": reputations(out, taught)}
         rows[arm] = ended | rated
-    first, one = place / name_of(chosen[0], seed), min(taught)
+    first, one = place / arms.name_of(chosen[0], seed), min(taught)
     start = decoded(first, "start", place / f"start-{seed}")
     rows[START] = by_knowledge(start, taught)
     rows[CONSTANT] = constant(held_out_topics(start), taught)
@@ -200,10 +190,7 @@ def main() -> None:
         ),
         begin=make_members,
     )
-    console = Console(width=None if sys.stdout.isatty() else 130)
-    console.print(table(by_row))
-    for line in differences(by_row):
-        console.print(line, highlight=False)
+    arms.show(table(by_row), differences(by_row))
 
 
 def table(by_row: Mapping[str, list[Row]]) -> Table:

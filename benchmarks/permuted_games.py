@@ -29,6 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.comparing import bounded
+from benchmarks.controls import newest_weights
 from benchmarks.running import write_results
 from equipoise import seeds
 from equipoise.environments.assistance.blocks import parse
@@ -42,6 +43,7 @@ from equipoise.environments.assistance.payoff_matrix import (
     write_matrix,
 )
 from equipoise.environments.assistance.response_action import response_action
+from equipoise.environments.assistance.serving.steering import PAYOFF, PAYOFF_END
 from equipoise.environments.assistance.written_game import outcomes
 from equipoise.models.resources import Resources
 from equipoise.players.local_actor import LocalActor
@@ -56,7 +58,6 @@ COLUMNS = (
     *("by chance, choice", "by chance, response"),
     "stays",
 )
-PAYOFF_END = "</payoff>"
 
 
 def permuted(matrix: PayoffMatrix, shift: int) -> PayoffMatrix:
@@ -107,32 +108,26 @@ def figures(actor: LocalActor, views: Sequence[View], seed: int) -> dict[str, An
     own_seeds = [seeds.child(seed, "answer", row) for row in range(len(views))]
     outputs = [parse(move.text) for move in actor.act(views, own_seeds)]
     dice = seeds.generator(seed, "shifts")
-    kept, befores, olds, news = [], [], [], []
+    kept, own_games, moved_games, olds, news = [], [], [], [], []
     for view, output in zip(views, outputs, strict=True):
         shift = int(dice.integers(1, len(ACTIONS)))
         if output.matrix is None or output.chosen is None:
             continue
         question = question_of(output.chosen)
         old = best_cell(output.matrix, question)
-        if question not in QUESTION_TYPES or old is None:
+        if old is None:
             continue
         changed = permuted(output.matrix, shift)
         new = best_cell(changed, question)
         assert new is not None and new != old
-        before = output.text.partition("<payoff>")[0] + "<payoff>"
+        before = output.text.partition(PAYOFF)[0] + PAYOFF
         kept.append(view)
         olds.append(old)
         news.append(new)
-        befores.append(
-            [
-                before + write_matrix(each) + PAYOFF_END
-                for each in (output.matrix, changed)
-            ]
-        )
-    written, moved = (
-        continued(actor, kept, [pair[which] for pair in befores], seed)
-        for which in (0, 1)
-    )
+        own_games.append(before + write_matrix(output.matrix) + PAYOFF_END)
+        moved_games.append(before + write_matrix(changed) + PAYOFF_END)
+    written = continued(actor, kept, own_games, seed)
+    moved = continued(actor, kept, moved_games, seed)
     measured = {
         "as written": itertools.starmap(follows, zip(written, olds, strict=True)),
         "permuted": itertools.starmap(follows, zip(moved, news, strict=True)),
@@ -148,13 +143,6 @@ def figures(actor: LocalActor, views: Sequence[View], seed: int) -> dict[str, An
     return row
 
 
-def newest(folder: Path) -> Path:
-    """The weights of a finished run's assistant at its end."""
-    place = folder / "players" / PLAYER
-    ages = [int(child.name) for child in place.iterdir() if child.name.isdigit()]
-    return place / str(max(ages))
-
-
 def main() -> None:
     """Print the table, and write the answers' figures with --json."""
     parser = argparse.ArgumentParser(
@@ -166,7 +154,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write every row's figures here")
     options = parser.parse_args()
     weights: dict[str, Path | None] = {"start": None}
-    weights |= {folder.name: newest(folder) for folder in options.runs}
+    weights |= {folder.name: newest_weights(folder, PLAYER) for folder in options.runs}
     config = recipes.load(RECIPE)
     if options.runs:
         with RunDirectory.read(options.runs[0]) as run:

@@ -26,23 +26,21 @@ model that begins in both roles, such as one that `examples/claims/withheld_star
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from benchmarks import arms
 from benchmarks.comparing import bounded, paired
-from benchmarks.running import equipoise, recorded, with_settings
+from benchmarks.running import equipoise, recorded
 from equipoise.run.directory import RunDirectory
 from equipoise.types import PlayerId
 
-PACKAGED = "builtin/red_team"
+RECIPE, PACKAGED = "gpo_clerks", "builtin/red_team"
 POLICY = f"{{kind: local, learns: true, model: {PACKAGED}, max_new_tokens: 40}}"
 ALONE = "learners={adversary: null}"
 ARMS: dict[str, list[str]] = {
@@ -87,18 +85,6 @@ def roles(start: str, arm: str = "") -> list[str]:
         return [setting.replace(PACKAGED, start) for setting in ARMS[arm]]
     models = [f"players.{role}.model={start}" for role in ("defender", "adversary")]
     return [*models, *ARMS.get(arm, [])]
-
-
-def run(folder: Path, seed: int, overrides: list[str]) -> Path:
-    """A run of `gpo_clerks` with these overrides, played to its end where it has not
-    been yet.
-    """
-    if (folder / "config.yaml").exists():
-        equipoise("resume", str(folder), "--json")
-    else:
-        settings = with_settings([*overrides, f"seed={seed}"])
-        equipoise("run", "gpo_clerks", "--out", str(folder), "--json", *settings)
-    return folder
 
 
 def measured(folder: Path, which: int = -1) -> dict[str, Any]:
@@ -150,12 +136,12 @@ def seed_runs(
     """Every arm of a seed, the best responses to them and to the start, and the
     cross-play of all.
     """
-    named = {arm: arm.replace(" ", "_") for arm in (START, *chosen)}
     folders: dict[str, Path] = {}
     models: dict[str, str | Path] = {START: start}
     for arm in chosen:
         overrides = [f"generations={generations}", *roles(start, arm)]
-        folders[arm] = run(place / f"{named[arm]}-{seed}", seed, overrides)
+        out = place / arms.name_of(arm, seed)
+        folders[arm] = arms.played(RECIPE, out, seed, overrides)
         newest = last(folders[arm], "defender")
         models[arm] = folders[arm] / "players" / newest.name / str(newest.generation)
     replies = {}
@@ -166,7 +152,8 @@ def seed_runs(
             *RESPONSE,
             f"players.defender.model={model}",
         ]
-        replies[arm] = run(place / f"against_{named[arm]}-{seed}", seed, overrides)
+        out = place / f"against_{arms.name_of(arm, seed)}"
+        replies[arm] = arms.played(RECIPE, out, seed, overrides)
     table = crossplay([*folders.values(), *replies.values()])
     by_arm = {}
     for arm, reply in replies.items():
@@ -212,10 +199,8 @@ def main() -> None:
         answers=o.answers,
         start=Path(o.start).name,
     )
-    console = Console(width=None if sys.stdout.isatty() else 150)
-    console.print(table(by_arm))
-    if {"rlhf", "gpo"} <= by_arm.keys():
-        console.print(verdict(by_arm["rlhf"], by_arm["gpo"]), highlight=False)
+    both = {"rlhf", "gpo"} <= by_arm.keys()
+    arms.show(table(by_arm), [verdict(by_arm["rlhf"], by_arm["gpo"])] if both else [])
 
 
 def table(by_arm: Mapping[str, list[arms.Row]]) -> Table:

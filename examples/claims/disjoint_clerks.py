@@ -35,7 +35,9 @@ def questions(count: int) -> list[Prompt]:
     return world.prompts(0, count, ("harmless",))
 
 
-def rows(seed: int, answers: int, grades: int, known: Collection[str]) -> Iterator:
+def rows(
+    seed: int, answers: int, grades: int, known: Collection[str]
+) -> Iterator[build.Example]:
     """(chat, answer) pairs: answers and grades, right where the topic is known, drawn at random
     elsewhere.
     """
