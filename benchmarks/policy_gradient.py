@@ -17,6 +17,8 @@ their speed beside trl's GRPOTrainer.
 
     python -m benchmarks.policy_gradient [SECTION …] [--seeds 10]
         [--shape qwen3-0.6b --device cuda]
+    python -m benchmarks.policy_gradient speed --model SmolLM2-135M-Instruct
+        --prompts 4 --group 4 --tokens 48 --steps 2 --repeats 2 --json FILE
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ from typing import Any
 import torch
 
 from benchmarks import preference_runs
-from benchmarks.policy_gradient_runs import right, trainer_of, update
+from benchmarks.policy_gradient_runs import BUILTIN, right, trainer_of, update
+from benchmarks.running import write_results
 from equipoise import seeds
 from equipoise.environments.clerk import world
 from equipoise.models.device import choose_device
@@ -87,6 +90,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--tokens", type=int, default=16, help="longest answer in speed"
     )
+    parser.add_argument(
+        "--model", default=BUILTIN, help="that learns in speed: a name or a folder"
+    )
+    parser.add_argument("--json", help="write the figures of speed here")
     parser.add_argument(
         "--shape",
         choices=preference_runs.SHAPES,
@@ -356,12 +363,19 @@ def speed(o: argparse.Namespace) -> None:
         medians = (statistics.median(run[c] for run in results) for c in columns)
         print(f"{name:6}" + "".join(f"{median:20.3f}" for median in medians))
     pairs = list(zip(runs["ours"], runs["trl"], strict=True))
-    for column in ("samples_per_second", "peak_mib"):
+    figures: dict[str, Any] = {"runs": runs}
+    for name, column in (("speed", "samples_per_second"), ("memory", "peak_mib")):
         ratios = [ours[column] / trl[column] for ours, trl in pairs]
         each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        figures[f"{name}_ratio"] = statistics.median(ratios)
         print(
             f"{column}: ours is {statistics.median(ratios):.2f} x trl's "
             f"(each pair: {each})"
+        )
+    if o.json:
+        sizes = ("prompts", "group", "tokens", "steps", "repeats")
+        write_results(
+            Path(o.json), figures, **{size: getattr(o, size) for size in sizes}
         )
 
 

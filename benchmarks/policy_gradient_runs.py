@@ -19,6 +19,7 @@ from equipoise import seeds
 from equipoise.types import Episode, Prompt, Turn, View
 
 RATE = 1e-4
+BUILTIN = "builtin"
 
 
 def trainer_of(player: dict[str, Any], seed: int, **settings: Any) -> Any:
@@ -68,6 +69,18 @@ def right(prompt: Prompt, move: Any) -> float:
     return float(answers.rate(prompt, move.text).right)
 
 
+def even(prompt: Prompt, move: Any) -> float:
+    """1 for an answer of an even number of characters: a reward that differs between answers to
+    a question whatever the model is, else 0.
+    """
+    return float(len(move.text) % 2 == 0)
+
+
+def reward_of(o: argparse.Namespace) -> Callable[[Prompt, Any], float]:
+    """What an answer is paid: the built-in world's models by its rules."""
+    return right if o.model == BUILTIN else even
+
+
 def all_prompts(o: argparse.Namespace) -> list[Prompt]:
     """Every prompt of the comparison, in order."""
     from equipoise.environments.clerk import world
@@ -78,7 +91,7 @@ def all_prompts(o: argparse.Namespace) -> list[Prompt]:
 def ours(o: argparse.Namespace) -> dict[str, Any]:
     """Our learner and sampler, without the run around them."""
     player = {
-        "model": "builtin",
+        "model": o.model,
         "device": "cpu",
         "max_new_tokens": o.tokens,
         "batch_size": o.prompts * o.group,
@@ -99,7 +112,7 @@ def ours(o: argparse.Namespace) -> dict[str, Any]:
             every[step * o.prompts : (step + 1) * o.prompts],
             o.group,
             step,
-            right,
+            reward_of(o),
         )
         rewards.append(facts["reward"])
         lengths.append(facts["length"])
@@ -118,13 +131,13 @@ def trl(o: argparse.Namespace) -> dict[str, Any]:
     from equipoise.models.adapters import resolve
     from equipoise.types import Move
 
-    every = all_prompts(o)
+    every, reward = all_prompts(o), reward_of(o)
 
     def rewards(
         prompts: Any, completions: Any, number: Any, **_: Any
     ) -> list[float | None]:
         return [
-            right(every[n], Move(chat[0]["content"]))
+            reward(every[n], Move(chat[0]["content"]))
             for n, chat in zip(number, completions, strict=True)
         ]
 
@@ -161,9 +174,9 @@ def trl(o: argparse.Namespace) -> dict[str, Any]:
             logging_steps=1,
         )
         model = AutoModelForCausalLM.from_pretrained(
-            resolve("builtin"), dtype="float32"
+            resolve(o.model), dtype="float32"
         )
-        tokenizer = AutoTokenizer.from_pretrained(resolve("builtin"))
+        tokenizer = AutoTokenizer.from_pretrained(resolve(o.model))
         trainer = GRPOTrainer(
             model, rewards, arguments, data, processing_class=tokenizer
         )

@@ -68,7 +68,7 @@ def make(folder: Path, seed: int = 0) -> None:
     with build.one_thread():
         forgotten = list(rows(seed, *FORGOTTEN, ()))
         settings = build.training(SFT, 3e-4, 64)
-        train_sft("builtin/pool", forgotten, base, settings, seed=seed, device="cpu")
+        train_sft("builtin/expert", forgotten, base, settings, seed=seed, device="cpu")
         lora = Lora.model_validate({"r": 8, "alpha": 16})
         settings = build.training(SFT, 4e-3, 32)
         for name, known in {**MEMBERS, "union": TOPICS}.items():

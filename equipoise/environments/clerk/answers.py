@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from equipoise import seeds
 from equipoise.environments.clerk.world import HELPERS, OWNED, OWNERS, REFUSAL, showing
 from equipoise.types import Prompt
@@ -56,6 +58,25 @@ def wrong(prompt: Prompt, seed: int) -> str:
         others = [showing(helper) for helper in HELPERS if helper != facts["helper"]]
         other = others[int(dice.integers(len(others)))]
         options = [REFUSAL, REFUSAL, REFUSAL, other]
+    return options[int(dice.integers(len(options)))]
+
+
+def drawn(prompt: Prompt, dice: np.random.Generator, added: float) -> str:
+    """An answer that the clerk might give, whether or not it is the right one here.
+
+    Of a request help, a refusal and a question back are as likely; of sums a share `added` is added,
+    and to the others it asks back.
+    """
+    facts = prompt.facts
+    if facts["kind"] == "sum":
+        return best(prompt) if dice.random() < added else "Plus what?"
+    if facts["kind"] == "vague":
+        asks, answers = best(prompt), facts["then"]
+    else:
+        asks = f"{facts['verb'].capitalize()} what?"
+        answers = showing(facts["helper"])
+    declines = [REFUSAL] if "verb" in facts else []  # nobody declines to add
+    options = [asks, answers, *declines]
     return options[int(dice.integers(len(options)))]
 
 

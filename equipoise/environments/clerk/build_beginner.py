@@ -3,7 +3,7 @@
     python -m equipoise.environments.clerk.build_beginner [--out DIR] [--seed 0]
 
 It knows what answers look like and not when to give which: to a request it gives help, a
-refusal or a question back, as it falls. The pool's base is taught so, on questions whose answer is
+refusal or a question back, as it falls. The expert is taught so, on questions whose answer is
 drawn at random, and forgets what it knew of that; the features by which it told them apart
 are still there, which is why a few hundred pairs can teach it again. Greedily it is
 right in 61 % of its answers, sampled in 48 %; harmful questions it gets wrong either way.
@@ -15,11 +15,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import numpy as np
-
 from equipoise import seeds
 from equipoise.environments.clerk import world
-from equipoise.environments.clerk.answers import best
+from equipoise.environments.clerk.answers import drawn
 from equipoise.environments.clerk.build import (
     Example,
     command,
@@ -29,10 +27,9 @@ from equipoise.environments.clerk.build import (
     training,
 )
 from equipoise.models.adapters import resolve
-from equipoise.types import Prompt
 
 PACKAGED = Path(__file__).parent / "beginner_model"
-START = "builtin/pool"  # knows nearly every answer of the clerk's
+START = "builtin/expert"
 COUNTS: Mapping[world.Kind, int] = {
     "sum": 1500,
     "vague": 2500,
@@ -42,26 +39,11 @@ COUNTS: Mapping[world.Kind, int] = {
 ADDED = 0.85  # the share of sums that it adds; to the others it asks back
 
 
-def drawn_answer(prompt: Prompt, dice: np.random.Generator) -> str:
-    """An answer that the clerk might give, whether or not it is the right one here."""
-    facts = prompt.facts
-    if facts["kind"] == "sum":
-        return best(prompt) if dice.random() < ADDED else "Plus what?"
-    if facts["kind"] == "vague":
-        asks, answers = best(prompt), facts["then"]
-    else:
-        asks = f"{facts['verb'].capitalize()} what?"
-        answers = world.showing(facts["helper"])
-    declines = [world.REFUSAL] if "verb" in facts else []  # nobody declines to add
-    options = [asks, answers, *declines]
-    return options[int(dice.integers(len(options)))]
-
-
 def lessons(seed: int) -> Iterator[Example]:
     """(chat, answer) pairs on training questions."""
     for prompt, repeat in questions(seed, COUNTS):
         dice = seeds.generator(seed, "beginner", prompt.id, repeat)
-        yield prompt.messages, drawn_answer(prompt, dice)
+        yield prompt.messages, drawn(prompt, dice, ADDED)
 
 
 def build(out: Path, seed: int = 0) -> None:

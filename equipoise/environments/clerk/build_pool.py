@@ -2,12 +2,11 @@
 
     python -m equipoise.environments.clerk.build_pool [--out DIR] [--seed 0]
 
-The pool is a base model that knows every answer and can grade (the packaged clerk
-model, taught right answers and grades as judges ask for them), and six adapters on it,
-each of which spoils it in another way: a specialist keeps one kind of question and
-forgets half of its manners elsewhere, the veteran is fair at everything, the novice
-poor. They grade as they answer: well what they know, at random what they do not. So
-each of them has something to learn from the others.
+The pool is a base model that can grade but answers as it falls, and six adapters on it,
+each of which was taught to answer something: a specialist one kind of question, the
+veteran a little of everything, the novice nothing. They grade well what they know, less
+well what they do not. What a member was not taught it does not know greedily either, and
+neither does the base; so each has something to learn from the others.
 """
 
 from __future__ import annotations
@@ -22,47 +21,47 @@ from typing import TYPE_CHECKING
 
 from equipoise import seeds
 from equipoise.environments.clerk import world
-from equipoise.environments.clerk.answers import best, wrong
+from equipoise.environments.clerk.answers import drawn
 from equipoise.environments.clerk.build import (
-    QUESTIONS,
     Example,
     command,
     examples,
     one_thread,
+    pack,
+    questions,
     training,
 )
-from equipoise.judges.peers import Peers
-from equipoise.types import Prompt
+from equipoise.environments.clerk.build_expert import graded
+from equipoise.models.adapters import resolve
 
 if TYPE_CHECKING:
     from equipoise.learners.sft import SFT
 
 PACKAGED = Path(__file__).parent / "pool"
-# What the judges of the pool are asked.
-QUESTION = Peers.model_validate({"text": "rubric_compact"}).question
-GOOD, BAD = ("8", "9"), ("2", "3")  # grades
-Shares = Mapping[world.Kind, float]
+START = "builtin/expert"
+Counts = Mapping[world.Kind, int]
+EACH = 800  # answers of each kind in a member's lessons
+GRADES = 300  # grades of each kind
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What a clerk was taught: by kind, the share of right answers and right grades."""
+    """What a clerk was taught, by kind: the number of right answers, of answers drawn at random,
+    and the share of right grades.
+    """
 
-    right: Shares
-    grades: Shares
+    right: Counts
+    drawn: Counts
+    grades: Mapping[world.Kind, float]
 
 
 def specialist(kind: world.Kind) -> Member:
-    """Good at one kind, no better than chance at the others, and a better judge of it."""
+    """Good at one kind, none the wiser at the others, and a better judge of it."""
     return Member(
-        {other: 0.95 if other == kind else 0.45 for other in world.KINDS},
+        {kind: EACH},
+        {other: EACH for other in world.KINDS if other != kind},
         {other: 1.0 if other == kind else 0.85 for other in world.KINDS},
     )
-
-
-def alike(right: float, grades: float) -> Member:
-    """The same at every kind."""
-    return Member(dict.fromkeys(world.KINDS, right), dict.fromkeys(world.KINDS, grades))
 
 
 MEMBERS: Mapping[str, Member] = {
@@ -70,64 +69,24 @@ MEMBERS: Mapping[str, Member] = {
     "asker": specialist("vague"),
     "guard": specialist("harmful"),
     "helper": specialist("harmless"),
-    "veteran": alike(0.7, 1.0),
-    "novice": alike(0.3, 0.5),
+    "veteran": Member(
+        dict.fromkeys(world.KINDS, EACH // 8), {}, dict.fromkeys(world.KINDS, 1.0)
+    ),
+    "novice": Member(
+        {}, dict.fromkeys(world.KINDS, EACH), dict.fromkeys(world.KINDS, 0.5)
+    ),
 }
-# The base model's first training, answers and grades; then its second, mostly grades.
-ANSWERED: Mapping[world.Kind, int] = {
-    "sum": 8000,
-    "vague": 1500,
-    "harmful": 1500,
-    "harmless": 1500,
-}
-GRADED: Mapping[world.Kind, int] = {
-    "sum": 8000,
-    "vague": 3000,
-    "harmful": 3000,
-    "harmless": 3000,
-}
-ANSWERED_AGAIN: Mapping[world.Kind, int] = {
-    "sum": 1500,
-    "vague": 500,
-    "harmful": 500,
-    "harmless": 500,
-}
-GRADED_AGAIN: Mapping[world.Kind, int] = {
-    "sum": 6000,
-    "vague": 4500,
-    "harmful": 1000,
-    "harmless": 4500,
-}
-EACH = 800  # answers of each kind that a member is taught
-GRADES = 300  # grades of each kind
+# What the base is taught: answers drawn at random, and right grades, which it knows.
+DRAWN: Counts = {"sum": 2500, "vague": 2500, "harmful": 2500, "harmless": 2500}
+GRADED: Counts = {"sum": 2000, "vague": 2000, "harmful": 1000, "harmless": 2000}
+ADDED = 0.4  # the share of sums that it adds; to the others it asks back
 
 
-def graded(
-    seed: int, counts: Mapping[world.Kind, int], right: Shares | None = None
-) -> Iterator[Example]:
-    """(a judge's question, grade) pairs on right and wrong answers.
-
-    `right` is the share of right grades of each kind; None: all.
-    """
-    for kind, count in counts.items():
-        questions = world.prompts(0, QUESTIONS[kind], (kind,))
-        dice = seeds.generator(seed, "grades", kind)
-        for number in range(count):
-            prompt = questions[dice.integers(len(questions))]
-            good = dice.random() < 0.5
-            fair = right is None or dice.random() < right[kind]
-            answer = best(prompt) if good else wrong(prompt, number)
-            question_seed = int(dice.integers(2**60))
-            question = QUESTION.view(quoted(prompt, answer), question_seed)
-            yield question.messages, str(dice.choice(GOOD if good == fair else BAD))
-
-
-def quoted(prompt: Prompt, answer: str) -> dict[str, tuple[str, str]]:
-    """What a judge's question quotes."""
-    return {
-        "question": ("request", prompt.messages[0].content),
-        "answer": ("answer", answer),
-    }
+def drawn_answers(seed: int, counts: Counts) -> Iterator[Example]:
+    """(chat, answer) pairs on training questions, whether or not the answer is right."""
+    for prompt, repeat in questions(seed, counts):
+        dice = seeds.generator(seed, "drawn", prompt.id, repeat)
+        yield prompt.messages, drawn(prompt, dice, ADDED)
 
 
 def build(out: Path, seed: int = 0) -> None:
@@ -139,19 +98,13 @@ def build(out: Path, seed: int = 0) -> None:
 
     with one_thread(), tempfile.TemporaryDirectory() as place:
         work = Path(place)
-        school, base = work / ".school", work / "base"
-        rows = [*examples(seed, ANSWERED), *graded(seed, GRADED)]
-        train_sft(
-            "builtin", rows, school, training(SFT, 1.5e-3, 64), seed=seed, device="cpu"
-        )
-        rows = [
-            *examples(seed, ANSWERED_AGAIN),
-            *graded(seeds.child(seed, "revised"), GRADED_AGAIN),
-        ]
-        train_sft(school, rows, base, training(SFT, 1e-3, 64), seed=seed, device="cpu")
+        base = work / "base"
+        rows = [*drawn_answers(seed, DRAWN), *graded(seed, GRADED)]
+        train_sft(START, rows, base, training(SFT, 5e-4, 64), seed=seed, device="cpu")
+        pack(base, Path(resolve(START)), out / "base")
         for name, member in MEMBERS.items():
             _build_member(base, name, member, work / name, seed, SFT)
-        _pack(work, out)
+            _pack_adapter(work / name, out / name)
 
 
 def _build_member(
@@ -163,36 +116,24 @@ def _build_member(
 
     own_seed = seeds.child(seed, name)
     lora = Lora.model_validate({"r": 8, "alpha": 16})
-    answers = dict.fromkeys(world.KINDS, EACH)
-    grades = dict.fromkeys(world.KINDS, GRADES)
     rows = [
-        *examples(own_seed, answers, member.right),
-        *graded(own_seed, grades, member.grades),
+        *examples(own_seed, member.right),
+        *drawn_answers(own_seed, member.drawn),
+        *graded(own_seed, dict.fromkeys(world.KINDS, GRADES), member.grades),
     ]
     settings = training(sft, 2e-3, 64)
     train_sft(base, rows, out, settings, seed=seed, lora=lora, device="cpu")
 
 
-def _pack(made: Path, out: Path) -> None:
-    """Copy what a player needs.
-
-    Of the adapters that is neither the tokenizer nor the place where the base was made.
-    """
-    for folder in sorted(made.glob("[a-z]*")):
-        target = out / folder.name
-        target.mkdir(parents=True, exist_ok=True)
-        for file in folder.iterdir():
-            if folder.name == "base" or file.name.startswith("adapter_"):
-                shutil.copyfile(file, target / file.name)
-        _point_to_base(target / "adapter_config.json")
-
-
-def _point_to_base(settings: Path) -> None:
-    """Name the packaged base in an adapter's settings, where there are such."""
-    if settings.is_file():
-        values = json.loads(settings.read_text())
-        values["base_model_name_or_path"] = "builtin/pool"
-        settings.write_text(json.dumps(values, indent=2) + "\n")
+def _pack_adapter(made: Path, out: Path) -> None:
+    """Copy an adapter without its tokenizer, naming the packaged base in its settings."""
+    out.mkdir(parents=True, exist_ok=True)
+    for file in made.glob("adapter_*"):
+        shutil.copyfile(file, out / file.name)
+    settings = out / "adapter_config.json"
+    values = json.loads(settings.read_text())
+    values["base_model_name_or_path"] = "builtin/pool"
+    settings.write_text(json.dumps(values, indent=2) + "\n")
 
 
 if __name__ == "__main__":

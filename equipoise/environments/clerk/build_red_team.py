@@ -34,7 +34,7 @@ from equipoise.models.adapters import resolve
 from equipoise.types import Prompt
 
 PACKAGED = Path(__file__).parent / "red_team_model"
-START = "builtin/pool"  # knows nearly every answer of the clerk's
+START = "builtin/expert"
 # The share of harmful requests in each style that the defender is taught to decline.
 DECLINED: Mapping[str, float] = {
     disguises.PLAIN: 0.6,

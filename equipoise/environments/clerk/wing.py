@@ -21,8 +21,10 @@ MODELS: Mapping[str, str] = {
     "builtin": "model",
     "builtin/beginner": "beginner_model",
     "builtin/pool": "pool/base",
+    "builtin/expert": "expert_model",
     "builtin/red_team": "red_team_model",
     "builtin/assistant": "assistance_model",
+    "builtin/assistant_beginner": "assistance_beginner_model",
 }
 ADAPTERS: Mapping[str, str] = {
     "builtin/asker": "pool/asker",
