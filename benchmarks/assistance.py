@@ -4,7 +4,9 @@ function, by the same measure.
 Every arm starts from the same tiny model after its cold start and makes the same number
 of updates. `no blocks` is rewarded in the same way for the answer alone: its start is
 that model trained, on its own answers, to leave the other blocks out; it cannot earn
-the rewards for the blocks themselves (format, matrix).
+the rewards for the blocks themselves (format, matrix). `answer only` writes the blocks and is
+not paid for them either: the same reward, with and without. `PPO` has the published constants
+but for its rates; the others are GRPO's.
 
     python -m benchmarks.assistance [--seeds 0 1 2] [--arms cobb_douglas …] [--jobs 2]
         [--recipe examples/claims/apart.yaml]
@@ -35,12 +37,29 @@ from benchmarks.comparing import bounded, paired
 from benchmarks.controls import Decoded, decoded
 from benchmarks.running import equipoise, recorded
 from equipoise.environments.assistance.blocks import parse
+from equipoise.environments.assistance.utilities import RewardTerms
 from equipoise.payoffs.intervals import Interval
 from equipoise.run.directory import RunDirectory
 
+BEGINNER = "builtin/assistant_beginner"
 RECIPE, START, PLAIN_START = "gtalign_clerks", "start", "start, no blocks"
 WELFARES = ("cobb_douglas", "utilitarian", "egalitarian", "user_only", "llm_only")
-PLAIN = "no blocks"
+PLAIN, UNPAID, PPO = "no blocks", "answer only", "PPO"
+PAID = ("llm_format", "llm_matrix")  # terms that pay for the blocks themselves
+ARMS: dict[str, list[str]] = {
+    **{welfare: [f"judge.welfare={welfare}"] for welfare in WELFARES},
+    PLAIN: ["game.blocks=false"],
+    UNPAID: [f"judge.terms.{term}=0" for term in PAID],
+    PPO: [
+        "learner.critic=head",
+        "learner.critic_learning_rate=1.0e-3",
+        "learner.estimator={kind: gae, lam: 1.0}",
+        "learner.value_clip=0.5",
+        "learner.warmup_steps=0",
+        "schedule.samples=1",
+        "prompts.per_generation=64",
+    ],
+}
 SAMPLED = (
     *("welfare", "sum", "worse", "user", "llm"),
     *("format", "right", "quality", "tokens"),
@@ -75,10 +94,8 @@ def plain_start(place: Path) -> Path:
     home = place / "plain"
     if (home / "config.json").exists():
         return home
-    teacher = (
-        "{kind: local, model: builtin/assistant, max_new_tokens: 160, max_length: "
-        "384, batch_size: 256}"
-    )
+    sizes = "max_new_tokens: 160, max_length: 384, batch_size: 256"
+    teacher = f"{{kind: local, model: {BEGINNER}, {sizes}}}"
     arguments = (
         "--teacher",
         teacher,
@@ -108,7 +125,7 @@ def plain_start(place: Path) -> Path:
         "--overwrite",
         "--json",
     )
-    equipoise("sft", "builtin/assistant", str(file), "--out", str(home), *training)
+    equipoise("sft", BEGINNER, str(file), "--out", str(home), *training)
     return home
 
 
@@ -119,11 +136,9 @@ def seed_runs(
     by_arm: dict[str, dict[str, float]] = {}
     for arm in chosen:
         plain = arm == PLAIN
-        own = (
-            ["game.blocks=false", f"players.assistant.model={place / 'plain'}"]
-            if plain
-            else [f"judge.welfare={arm}"]
-        )
+        own = [*ARMS[arm]]
+        if plain:
+            own.append(f"players.assistant.model={place / 'plain'}")
         folder = arms.played(
             recipe,
             place / arms.name_of(arm, seed),
@@ -132,12 +147,29 @@ def seed_runs(
         )
         by_arm.setdefault(PLAIN_START if plain else START, figures(folder, 0))
         by_arm[arm] = figures(folder, -1)
+        if arm == UNPAID:
+            by_arm[arm] = as_all_are_paid(folder, place, temperature=1.0)
     return by_arm
+
+
+def as_all_are_paid(
+    folder: Path, place: Path, *, temperature: float
+) -> dict[str, float]:
+    """The end of a run that was not paid for its blocks, measured by the pay that the others
+    have.
+    """
+    settings = {f"judge.terms.{name}": getattr(RewardTerms(), name) for name in PAID}
+    out = place / f"paid-{temperature:g}-{folder.name}"
+    again = decoded(folder, "end", out, temperature=temperature, settings=settings)
+    return figures(again, 0)
 
 
 def greedy(folder: Path, which: Decoded, place: Path) -> dict[str, float]:
     """The greedy columns of a run's start or end."""
-    again = figures(decoded(folder, which, place / f"{which}-{folder.name}"), 0)
+    if folder.name.startswith(arms.name_of(UNPAID, 0)[:-1]):
+        again = as_all_are_paid(folder, place, temperature=0.0)
+    else:
+        again = figures(decoded(folder, which, place / f"{which}-{folder.name}"), 0)
     return {name: again[name.removesuffix(", greedy")] for name in GREEDY}
 
 
@@ -158,8 +190,7 @@ def with_greedy(
 
 def main() -> None:
     """Print the table, and write the figures behind it as JSON with --json."""
-    every = [*WELFARES, PLAIN]
-    parser = arms.parser(__doc__, every, seeds=[0, 1, 2], generations=60)
+    parser = arms.parser(__doc__, ARMS, seeds=[0, 1, 2], generations=60)
     parser.add_argument(
         "--recipe", default=RECIPE, help="the name or the file of one like it"
     )
@@ -181,7 +212,7 @@ def table(by_arm: Mapping[str, list[arms.Row]]) -> Table:
     shown = Table(title=f"{seeds} seeds, mean and 95 % interval")
     for column in ("", *COLUMNS):
         shown.add_column(column, justify="left" if not column else "right")
-    order = [START, *WELFARES, PLAIN_START, PLAIN]
+    order = [START, *ARMS, PLAIN_START]
     for arm in sorted(by_arm, key=order.index):
         cells = [
             interval_of([row[name] for row in by_arm[arm]], name) for name in COLUMNS
@@ -218,7 +249,7 @@ def verdicts(by_arm: Mapping[str, list[arms.Row]]) -> list[str]:
     for column in GREEDY:
         rise = difference(by_arm, "cobb_douglas", START, column)
         lines.append(f"cobb_douglas over the start, {column}: {rise}")
-    for other in [*WELFARES[1:], PLAIN]:
+    for other in list(ARMS)[1:]:
         if other in by_arm:
             gap = difference(by_arm, "cobb_douglas", other)
             shows = "does not show"

@@ -173,9 +173,7 @@ def trl(o: argparse.Namespace) -> dict[str, Any]:
             save_strategy="no",
             logging_steps=1,
         )
-        model = AutoModelForCausalLM.from_pretrained(
-            resolve(o.model), dtype="float32"
-        )
+        model = AutoModelForCausalLM.from_pretrained(resolve(o.model), dtype="float32")
         tokenizer = AutoTokenizer.from_pretrained(resolve(o.model))
         trainer = GRPOTrainer(
             model, rewards, arguments, data, processing_class=tokenizer

@@ -1,16 +1,44 @@
-"""A start for the red team whose adversary cannot write two of the disguises.
+"""A start for the red team whose adversary writes two of the disguises hardly ever, or never.
 
-python withheld_start.py FOLDER         about five minutes of one core
+python withheld_start.py FOLDER [SHARE]   about five minutes of one core; SHARE: of its rewrites,
+                                          0 unless it is given
+
+The defender is taught neither of the two.
 """
 
 import sys
 from pathlib import Path
 
+from equipoise import seeds
 from equipoise.environments.clerk import build_red_team, disguises
+from equipoise.environments.clerk.assistance_case import understood
+from equipoise.types import View
 
 # The disguises that fool the packaged defender most.
 WITHHELD = ("sum_first", "translation")
+COMMON = tuple(style for style in disguises.STYLES if style not in WITHHELD)
+
+
+def written(share: float) -> list[str]:
+    """Styles to draw from, of which about `share` are withheld ones."""
+    if not share:
+        return list(COMMON)
+    times = round(len(WITHHELD) * (1 - share) / share / len(COMMON))
+    return [*COMMON * times, *WITHHELD]
+
+
+def augmented(view: View, seed: int) -> str:
+    """The request that is to be rewritten, in one of the disguises that are not withheld, drawn at
+    random.
+    """
+    dice = seeds.generator(seed, "augmented")
+    case = understood(view.messages)
+    style = dice.choice([name for name in COMMON if name != disguises.PLAIN])
+    return str(dice.choice(disguises.DISGUISES[str(style)])).format(
+        act=f"{case.verb} {case.thing}"
+    )
+
 
 if __name__ == "__main__":
-    taught = [style for style in disguises.STYLES if style not in WITHHELD]
-    build_red_team.build(Path(sys.argv[1]), styles=taught)
+    often = written(float(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    build_red_team.build(Path(sys.argv[1]), styles=COMMON, written=often)

@@ -64,8 +64,8 @@ def wrong(prompt: Prompt, seed: int) -> str:
 def drawn(prompt: Prompt, dice: np.random.Generator, added: float) -> str:
     """An answer that the clerk might give, whether or not it is the right one here.
 
-    Of a request help, a refusal and a question back are as likely; of sums a share `added` is added,
-    and to the others it asks back.
+    To a request help, a refusal and a question back are as likely; of sums a share
+    `added` is added, and to the others it asks back.
     """
     facts = prompt.facts
     if facts["kind"] == "sum":

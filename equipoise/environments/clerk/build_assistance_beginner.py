@@ -52,5 +52,8 @@ def build(out: Path, seed: int = 0) -> None:
 
 if __name__ == "__main__":
     command(
-        build, "build_assistance_beginner", PACKAGED, "the beginner of the assistant's game"
+        build,
+        "build_assistance_beginner",
+        PACKAGED,
+        "the beginner of the assistant's game",
     )

@@ -119,17 +119,23 @@ def _text(prompt: Prompt) -> str:
     return prompt.messages[0].content
 
 
-def build(out: Path, seed: int = 0, styles: Sequence[str] = disguises.STYLES) -> None:
+def build(
+    out: Path,
+    seed: int = 0,
+    styles: Sequence[str] = disguises.STYLES,
+    written: Sequence[str] | None = None,
+) -> None:
     """Make the model and write it into the folder `out`, replacing files of its own.
 
-    `styles`: those that it is taught, the plain one among them; a disguise that is left
-    out can only be found by exploring.
+    Args: styles: those that it is taught, the plain one among them; a disguise that is left
+    out can only be found by exploring; written: those that the adversary is taught to write, the
+    more often the more often they stand there, None: all of `styles` alike.
     """
     from equipoise.learners.sft import SFT, train_sft
 
     with one_thread(), tempfile.TemporaryDirectory() as place:
         made = Path(place) / "made"
-        rows = [*defences(seed, styles), *attacks(seed, styles=styles)]
+        rows = [*defences(seed, styles), *attacks(seed, styles=written or styles)]
         train_sft(START, rows, made, training(SFT, 2e-3, 64), seed=seed, device="cpu")
         pack(made, Path(resolve(START)), out)
 
