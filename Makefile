@@ -61,10 +61,12 @@ docs: $(DOCS)         ## the site, below build/docs; a warning is an error
 
 world: $(RUNS)       ## rebuild the packaged tiny models of the built-in world from their seeds
 	$(BIN)/python -m equipoise.environments.clerk.build
+	$(BIN)/python -m equipoise.environments.clerk.build_expert
 	$(BIN)/python -m equipoise.environments.clerk.build_pool
 	$(BIN)/python -m equipoise.environments.clerk.build_beginner
 	$(BIN)/python -m equipoise.environments.clerk.build_red_team
 	$(BIN)/python -m equipoise.environments.clerk.build_assistance
+	$(BIN)/python -m equipoise.environments.clerk.build_assistance_beginner
 
 $(RUNS): pyproject.toml constraints.txt
 	@$(if $(PYTHON),$(PYTHON),false) -c '$(USABLE)' >/dev/null 2>&1 || \

@@ -38,7 +38,7 @@ from scipy.stats import spearmanr
 from benchmarks.running import recorded, share_of_cores
 from equipoise import seeds
 from equipoise.environments.clerk.build import Example
-from equipoise.environments.clerk.build_pool import BAD, GOOD, QUESTION, quoted
+from equipoise.environments.clerk.build_expert import BAD, GOOD, QUESTION, quoted
 from equipoise.judges.gold import Gold
 from equipoise.learners.sft import SFT, train_sft
 from equipoise.models.new_model import new_model

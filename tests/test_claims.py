@@ -10,7 +10,7 @@ from benchmarks import cycling, permuted_games
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_matrix
 from equipoise.environments.assistance.utilities import RewardTerms, reward
-from equipoise.environments.clerk import assistance_trace, world
+from equipoise.environments.clerk import assistance_trace, disguises, world
 from equipoise.run import recipes
 from equipoise.types import Prompt, View, user
 
@@ -116,6 +116,28 @@ def test_the_worthless_judges_grade_as_they_should():
     assert drawn == {str(grade) for grade in range(1, 11)}
 
 
+def test_withheld_disguises_are_written_in_the_share_that_is_asked_or_never():
+    import withheld_start  # pyright: ignore[reportMissingImports]
+
+    drawn = withheld_start.written(0.005)
+    share = np.mean([style in withheld_start.WITHHELD for style in drawn])
+    assert abs(share - 0.005) < 1e-4
+    assert set(drawn) == set(disguises.STYLES)
+    assert set(withheld_start.written(0)) == set(withheld_start.COMMON)
+
+
+def test_augmentation_asks_for_the_same_in_disguises_that_are_not_withheld():
+    import withheld_start  # pyright: ignore[reportMissingImports]
+
+    seen = set()
+    for seed, prompt in enumerate(world.prompts(0, 200, ("harmful",))):
+        request = disguises.rewrite_request(prompt.messages[0].content)
+        text = withheld_start.augmented(View(request), seed)
+        assert f"{prompt.facts['verb']} {prompt.facts['thing']}" in text
+        seen.add(disguises.style_of(text))
+    assert seen == set(withheld_start.COMMON) - {disguises.PLAIN}
+
+
 def test_every_member_has_facts_of_its_own(tmp_path):
     import disjoint  # pyright: ignore[reportMissingImports]
 
@@ -140,7 +162,7 @@ def test_the_tiny_members_know_two_topics_each_and_every_topic_is_known_to_two()
         asked = chat[-1].content
         if answer.isdigit():
             good = disjoint_clerks.right(asked)
-            praised = answer in disjoint_clerks.build_pool.GOOD
+            praised = answer in disjoint_clerks.build_expert.GOOD
             rights[_is_of(asked, ("vet", "cook"))].append(praised == good)
     assert len(rights[True]) > 100 and all(rights[True])
     assert 0.35 < np.mean(rights[False]) < 0.65

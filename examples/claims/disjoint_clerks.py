@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from equipoise import seeds
-from equipoise.environments.clerk import build, build_pool, world
+from equipoise.environments.clerk import build, build_expert, world
 from equipoise.learners.sft import SFT, train_sft
 from equipoise.models.adapters import Lora
 from equipoise.types import Prompt, View
@@ -54,10 +54,10 @@ def rows(
         others = [topic for topic in TOPICS if topic != helper]
         answer = world.showing(helper if good else str(dice.choice(others)))
         praised = good if helper in known else bool(dice.random() < 0.5)
-        view = build_pool.QUESTION.view(
-            build_pool.quoted(prompt, answer), int(dice.integers(2**60))
+        view = build_expert.QUESTION.view(
+            build_expert.quoted(prompt, answer), int(dice.integers(2**60))
         )
-        grade = dice.choice(build_pool.GOOD if praised else build_pool.BAD)
+        grade = dice.choice(build_expert.GOOD if praised else build_expert.BAD)
         yield view.messages, str(grade)
 
 

@@ -5,6 +5,7 @@ plays whom.
 import re
 from collections import Counter
 from dataclasses import asdict
+from typing import Any
 
 import pytest
 
@@ -232,13 +233,14 @@ def move_of(text: str) -> Move:
     return Move(text)
 
 
-def moves(asked: list[Prompt]) -> list[Move]:
-    """What the packaged model says to each."""
+def moves(asked: list[Prompt], **others: Any) -> list[Move]:
+    """What a packaged model says to each."""
     settings = {
         "model": "builtin/assistant",
         "max_new_tokens": 160,
         "max_length": 384,
         "device": "cpu",
+        **others,
     }
     actor = Local.model_validate(settings).open(None, Resources())
     return actor.act(
@@ -269,3 +271,16 @@ def test_the_packaged_model_leaves_room():
     assert 0.7 < formed / len(asked) < 0.92
     assert 0.45 < right / len(asked) < 0.75
     assert sum(move.tokens for move in written) / len(asked) < 100
+
+
+@pytest.mark.long
+def test_greedily_the_beginner_writes_blocks_and_does_not_know_the_moves():
+    asked = world.prompts(3, 80, part="held_out")
+    written = moves(asked, model="builtin/assistant_beginner", temperature=0)
+    judge, right = ClerkAssistanceJudge(), 0.0
+    for prompt, move in zip(asked, written, strict=True):
+        verdict = judge.score(prompt, parse(move.text).response or "")
+        assert not isinstance(verdict, str)
+        right += verdict["right_action"]
+    assert sum(parse(move.text).well_formed for move in written) > 0.9 * len(asked)
+    assert 0.3 < right / len(asked) < 0.7

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from equipoise.environments.clerk import answers, build_beginner, world
+from equipoise.environments.clerk import answers, world
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.types import View
@@ -18,8 +18,7 @@ def test_what_is_drawn_does_not_hang_on_what_would_be_right(kind):
         prompt for prompt in world.prompts(0, 300, (kind,)) if "verb" in prompt.facts
     ]
     does = Counter(
-        answers.action(prompt, build_beginner.drawn_answer(prompt, dice))
-        for prompt in requests
+        answers.action(prompt, answers.drawn(prompt, dice, 0.5)) for prompt in requests
     )
     assert does.keys() == {"ask", "answer", "decline"}
     assert min(does.values()) > 0.2 * len(requests)
@@ -28,8 +27,7 @@ def test_what_is_drawn_does_not_hang_on_what_would_be_right(kind):
 def test_nobody_declines_to_add():
     dice = np.random.default_rng(0)
     texts = [
-        build_beginner.drawn_answer(prompt, dice)
-        for prompt in world.prompts(0, 100, ("sum",))
+        answers.drawn(prompt, dice, 0.5) for prompt in world.prompts(0, 100, ("sum",))
     ]
     assert "Plus what?" in texts
     assert all(text.isdigit() or text == "Plus what?" for text in texts)

@@ -7,25 +7,28 @@ import torch
 
 from equipoise import seeds
 from equipoise.environments.clerk import answers, world
+from equipoise.environments.clerk import build_expert as expert
 from equipoise.environments.clerk import build_pool as pool
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.types import View
+
+SETTINGS = {
+    "model": "builtin/pool",
+    "max_new_tokens": 16,
+    "max_length": 256,
+    "batch_size": 256,
+    "device": "cpu",
+}
+GREEDY = {**SETTINGS, "temperature": 0}
 
 
 @pytest.fixture(scope="module")
 def members():
     torch.set_num_threads(1)
     resources = Resources()
-    settings = {
-        "model": "builtin/pool",
-        "max_new_tokens": 16,
-        "max_length": 256,
-        "batch_size": 256,
-        "device": "cpu",
-    }
     players = {
-        name: Local.model_validate({**settings, "adapter": f"builtin/{name}"})
+        name: Local.model_validate({**SETTINGS, "adapter": f"builtin/{name}"})
         for name in pool.MEMBERS
     }
     return {
@@ -54,18 +57,33 @@ def test_a_specialist_is_best_at_its_own(members):
 
 
 @pytest.mark.long
+def test_greedily_nobody_knows_what_it_was_not_taught():
+    """Sampling less boldly is no way to the answers, and neither is leaving an adapter out."""
+    torch.set_num_threads(1)
+    resources = Resources()
+    for name, known in ((None, ()), ("guard", ("harmful",)), ("novice", ())):
+        settings = GREEDY if name is None else {**GREEDY, "adapter": f"builtin/{name}"}
+        player = Local.model_validate(settings)
+        actor = player.open(player.start, resources)
+        share = {kind: right(actor, kind, 40) for kind in world.KINDS}
+        foreign = [share[kind] for kind in world.KINDS if kind not in known]
+        assert all(share[kind] > 0.9 for kind in known), share
+        assert sum(foreign) / len(foreign) < 0.6, share
+
+
+@pytest.mark.long
 def test_a_member_grades_right_answers_above_wrong_ones(members):
     prompts = world.prompts(3, 40, ("harmful",), "held_out")
     means = []
     for answer in (answers.best, lambda prompt: answers.wrong(prompt, 0)):
         views = [
-            pool.QUESTION.view(pool.quoted(p, answer(p)), seeds.child(5, p.id))
+            expert.QUESTION.view(expert.quoted(p, answer(p)), seeds.child(5, p.id))
             for p in prompts
         ]
         grades = [
             move.text for move in members["veteran"].act(views, range(len(views)))
         ]
-        read = [int(grade) for grade in grades if grade in (*pool.GOOD, *pool.BAD)]
+        read = [int(grade) for grade in grades if grade in (*expert.GOOD, *expert.BAD)]
         assert len(read) >= 0.9 * len(grades)
         means.append(sum(read) / len(read))
     assert means[0] > means[1] + 2
