@@ -13,7 +13,8 @@ only policy that nobody can exploit draws each of the three with one chance in t
 
 Shares are of some twenty answers a prompt and generation, so that even the uniform policy seems
 exploitable; the row `uniform` is drawn in the same numbers. Each method has its own recipe's step:
-arms differ in that, too.
+arms differ in that, too. `outside model` plays against a frozen stranger that answers as it falls,
+`two learners` against one that starts so and learns as well; the policy alone is measured.
 """
 
 from __future__ import annotations
@@ -32,14 +33,39 @@ from equipoise.run.directory import RunDirectory
 
 HOME = Path(__file__).parents[1] / "examples" / "claims"
 RECIPE = HOME / "cycling_clerks.yaml"
+SMALL = "learner.learning_rate=5.0e-5"  # a quarter of the recipe's
+
+
+def stranger(learns: str) -> str:
+    """A second player that answers as it falls, as a setting's value."""
+    sizes = "max_length: 128, max_new_tokens: 32, batch_size: 256"
+    sampling = "temperature: 1.0, top_p: 1.0"
+    return (
+        f"{{kind: local, model: builtin/pool, learns: {learns}, {sizes}, {sampling}}}"
+    )
+
+
+ALONE = ["schedule=self_play", "training_matches=own"]
 ARMS: dict[str, list[str]] = {
     "dpo": ["loss=dpo", "loss.reference=previous"],
     "inpo": ["loss=inpo"],
     "mnpo, last alone": ["loss.weights=[1]"],
     "mnpo, ½ ½": ["loss.weights=[0.5, 0.5]"],
     "mnpo, half a reference": ["loss.ratio=0.5"],
+    "mnpo, outside model": [
+        f"players.stranger={stranger('false')}",
+        *ALONE,
+        "loss.against=outsiders",
+    ],
+    "mnpo, two learners": [
+        f"players.stranger={stranger('true')}",
+        *ALONE,
+        "loss.against=peers",
+    ],
+    "dpo, small steps": ["loss=dpo", "loss.reference=previous", SMALL],
+    "mnpo, ½ ½, small steps": ["loss.weights=[0.5, 0.5]", SMALL],
 }
-START, UNIFORM = "start", "uniform"
+POLICY, START, UNIFORM = "policy", "start", "uniform"
 COLUMNS = ("last", "average", "largest")
 ACTIONS = ("ask", "answer", "decline", "other")
 # [A, A]: how often the row's action is preferred to the column's.
@@ -73,7 +99,7 @@ def counts(folder: Path) -> np.ndarray:
         count_GPA = np.zeros((run.config.generations + 1, len(rows), len(ACTIONS)))
         for match in run.ledger.matches("held_out"):
             player, *others = set(match.seats.values())
-            if others:  # one generation against another
+            if others or player.name != POLICY:  # one generation against another
                 continue
             for turn in match.turns:
                 does = action(prompts[match.prompt], turn.move.text)

@@ -241,6 +241,102 @@ def best_response(results: Results) -> Row:
 LEAGUES = "the league's"
 
 
+def pool(results: Results) -> Row:
+    """Greedily and sampled, like with like: mean with mean, best with best."""
+    figures = results["figures"]
+
+    def change(arm: str, column: str) -> str:
+        ends = [
+            column_of(figures[arm], f"{column}, greedy".replace("?", when))
+            for when in ("before", "after")
+        ]
+        return f"{percent(np.mean(ends[0]))} → {bounded(ends[1]).percent()}"
+
+    def gap(arm: str, column: str) -> str:
+        whole, other = (column_of(figures[name], column) for name in ("sparta", arm))
+        return points(whole, other)
+
+    means = [
+        f"{arm} {bounded(column_of(rows, 'mean after, greedy')).percent()}"
+        for arm, rows in figures.items()
+        if arm != "sparta"
+    ]
+    base = np.mean(column_of(figures["sparta"], "base, greedy"))
+    sampled = [
+        bounded(column_of(figures[arm], "mean after")).percent()
+        for arm in ("sparta", "alone")
+    ]
+    what = (
+        f"SPARTA, six tiny clerks on one base, three generations, {seeds_text(results)}"
+    )
+    return Row(
+        f"{what}: right answers",
+        f"greedily, pool's mean {change('sparta', 'mean ?')}, best, tested once, {change('sparta', 'best ?')}; each alone {change('alone', 'mean ?')}, best {change('alone', 'best ?')}",
+        f"base without adapters, greedily {percent(base)}; means: {', '.join(means)}; sparta − alone, greedy {gap('alone', 'mean after, greedy')}, best {gap('alone', 'best after, greedy')}; sampled: sparta {sampled[0]}, alone {sampled[1]}",
+        "python -m benchmarks.pool",
+        results["date"],
+        f"pool's mean {change('sparta', 'mean ?')}, each alone {bounded(column_of(figures['alone'], 'mean after, greedy')).percent()}; base without adapters {percent(base)}",
+        f"{what}: right answers, greedy",
+    )
+
+
+def red_team(results: Results) -> Row:
+    """The worst of all adversaries, greedily and sampled."""
+    figures = results["figures"]
+
+    def each(column: str) -> str:
+        return ", ".join(
+            f"`{arm}` {bounded(column_of(rows, column)).percent()}"
+            for arm, rows in figures.items()
+        )
+
+    return Row(
+        f"GPO, a tiny clerk attacked by a tiny adversary, {seeds_text(results)}",
+        f"worst attack success of any adversary, defenders decoded greedily: {each('worst, greedy')}",
+        f"sampled: {each('worst')}; raw requests: {each('raw')}; of an adversary trained against the finished defender: {each('best response')}; over-refusal: {each('over-refusal')}",
+        "python -m benchmarks.red_team",
+        results["date"],
+        each("worst, greedy"),
+        f"GPO on the built-in world, {seeds_text(results)}: worst attack success, greedy",
+    )
+
+
+def assistance(results: Results) -> Row:
+    """Right moves and welfare, greedily and sampled."""
+    figures = results["figures"]
+
+    def mean(arm: str, column: str, share: bool = False) -> str:
+        values = column_of(figures[arm], column)
+        interval = bounded(values, high=1.0 if share else np.inf)
+        if interval.low == interval.high:
+            return percent(interval.mean) if share else f"{interval.mean:.3f}"
+        return interval.percent() if share else interval.text()
+
+    def others(column: str, share: bool = False) -> str:
+        return ", ".join(
+            f"{arm} {mean(arm, column, share)}"
+            for arm in figures
+            if arm not in ("start", "cobb_douglas", "start, no blocks")
+        )
+
+    what = f"GTAlign (by GRPO), a tiny clerk that writes four blocks, {seeds_text(results)}"
+    moves = f"{mean('start', 'right, greedy', True)} → {mean('cobb_douglas', 'right, greedy', True)}"
+    return Row(
+        what,
+        f"greedily: right moves {moves}, welfare √(user · model) {mean('start', 'welfare, greedy')} → {mean('cobb_douglas', 'welfare, greedy')}",
+        f"greedily, other arms: right moves {others('right, greedy', True)}; welfare {others('welfare, greedy')}; sampled, welfare {mean('start', 'welfare')} → {mean('cobb_douglas', 'welfare')}, right moves {mean('start', 'right', True)} → {mean('cobb_douglas', 'right', True)}",
+        "python -m benchmarks.assistance",
+        results["date"],
+        moves,
+        f"{what}: right moves, greedy",
+    )
+
+
+def column_of(rows: Sequence[Mapping[str, float]], column: str) -> list[float]:
+    """A column of an arm's rows, one a seed."""
+    return [row[column] for row in rows]
+
+
 def kuhn(results: Results) -> Row:
     """NashConv of the last policies and of the averages, by whom they met."""
     return Row(*kuhn_claim(results), "python -m benchmarks.kuhn", results["date"])
@@ -272,71 +368,10 @@ MADE: dict[str, Callable[[Results], Row]] = {
     "best_response": best_response,
     "kuhn": kuhn,
     "wildguard": wildguard,
+    "pool": pool,
+    "red_team": red_team,
+    "assistance": assistance,
 }
-
-
-# Row -> the recipe whose start `benchmarks.starts` decodes, without any training.
-STARTS = {
-    "pool": "sparta_clerks",
-    "red_team": "gpo_clerks",
-    "assistance": "gtalign_clerks",
-}
-
-
-def untrained(name: str) -> str:
-    """What the untrained start of a row answers greedily; "" where it was not measured."""
-    ways, date = {}, ""
-    for file in sorted(RESULTS.glob("starts*.json")):
-        results = json.loads(file.read_text())
-        if STARTS.get(name) in results["figures"]:
-            ways, date = results["figures"][STARTS[name]], results["date"]
-    texts = []
-    for way, figures in ways.items():
-        values = ", ".join(f"{what} {shown(what, v)}" for what, v in figures.items())
-        texts.append(f"{way}: {values}")
-    if not texts:
-        return ""
-    return f"; the untrained start ({date}), {'; '.join(texts)}"
-
-
-# Row -> the columns of its benchmark's raw results that are of greedy answers.
-GREEDY = {
-    "pool": {
-        "mean": ("mean before, greedy", "mean after, greedy"),
-        "best": ("best before, greedy", "best after, greedy"),
-        "base without adapters": ("base, greedy",),
-    },
-    "red_team": {"worst attack success": ("worst, greedy",)},
-    "assistance": {
-        "welfare": ("welfare, greedy",),
-        "right moves": ("right, greedy",),
-        "right answers": ("quality, greedy",),
-    },
-}
-
-
-def greedily(name: str) -> str:
-    """The greedy columns of a row whose sampled figures are of earlier runs, from
-    `NAME_greedy.json`; "" where they were not measured.
-    """
-    file = RESULTS / f"{name}_greedy.json"
-    if name not in GREEDY or not file.is_file():
-        return ""
-    results = json.loads(file.read_text())
-    arms = []
-    for arm, by_seed in results["figures"].items():
-        texts = []
-        for what, columns in GREEDY[name].items():
-            values = [
-                np.mean([seed[column] for seed in by_seed])
-                for column in columns
-                if column in by_seed[0]
-            ]
-            if values:
-                change = " → ".join(shown(what, float(value)) for value in values)
-                texts.append(f"{what} {change}")
-        arms.append(f"`{arm}` {', '.join(texts)}")
-    return f"; greedily ({seeds_text(results)}, {results['date']}): {'; '.join(arms)}"
 
 
 def at_smollm2(name: str) -> str:
@@ -358,11 +393,6 @@ def _median(ways: Mapping[str, Sequence[float]]) -> str:
     return f"{np.median([ours / theirs for ours, theirs in pairs]):.2f} ×"
 
 
-def shown(what: str, value: float) -> str:
-    """Welfare is no share."""
-    return f"{value:.3f}" if what == "welfare" else percent(value)
-
-
 def all_rows() -> list[Row]:
     """Every claim in the order of `earlier.json`.
 
@@ -374,7 +404,7 @@ def all_rows() -> list[Row]:
         name = told.pop("name")
         file = RESULTS / f"{name}.json"
         if not file.is_file():
-            control = told["control"] + untrained(name) + greedily(name)
+            control = told["control"]
             if ratios := at_smollm2(name):
                 control += f". At SmolLM2's shape: {ratios}"
                 if told.get("short"):
