@@ -241,100 +241,107 @@ def best_response(results: Results) -> Row:
 LEAGUES = "the league's"
 
 
+@dataclass(frozen=True)
+class Arms:
+    """The figures of arms, a row of columns for each seed, as text."""
+
+    rows: Mapping[str, Sequence[Mapping[str, float]]]
+
+    def column(self, arm: str, name: str) -> list[float]:
+        """A value for each seed."""
+        return [row[name] for row in self.rows[arm]]
+
+    def mean(self, arm: str, name: str) -> float:
+        """Over the seeds."""
+        return float(np.mean(self.column(arm, name)))
+
+    def share(self, arm: str, name: str) -> str:
+        """`65.1 % (60.0 to 70.2)`."""
+        return bounded(self.column(arm, name)).percent()
+
+    def number(self, arm: str, name: str) -> str:
+        """`0.742 (0.712 to 0.773)`."""
+        return bounded(self.column(arm, name), high=np.inf).text()
+
+    def each(self, name: str, *left_out: str) -> str:
+        """The shares of all arms but some."""
+        arms = [arm for arm in self.rows if arm not in left_out]
+        return ", ".join(f"`{arm}` {self.share(arm, name)}" for arm in arms)
+
+    def gain(self, first: str, second: str, name: str) -> str:
+        """By how many points the first arm ends above the second."""
+        return points(self.column(first, name), self.column(second, name))
+
+
 def pool(results: Results) -> Row:
     """Greedily and sampled, like with like: mean with mean, best with best."""
-    figures = results["figures"]
-
-    def change(arm: str, column: str) -> str:
-        ends = [
-            column_of(figures[arm], f"{column}, greedy".replace("?", when))
-            for when in ("before", "after")
-        ]
-        return f"{percent(np.mean(ends[0]))} → {bounded(ends[1]).percent()}"
-
-    def gap(arm: str, column: str) -> str:
-        whole, other = (column_of(figures[name], column) for name in ("sparta", arm))
-        return points(whole, other)
-
-    means = [
-        f"{arm} {bounded(column_of(rows, 'mean after, greedy')).percent()}"
-        for arm, rows in figures.items()
-        if arm != "sparta"
-    ]
-    base = np.mean(column_of(figures["sparta"], "base, greedy"))
-    sampled = [
-        bounded(column_of(figures[arm], "mean after")).percent()
-        for arm in ("sparta", "alone")
-    ]
-    what = (
-        f"SPARTA, six tiny clerks on one base, three generations, {seeds_text(results)}"
-    )
+    arms = Arms(results["figures"])
+    mean, best = "mean after, greedy", "best after, greedy"
+    start = percent(arms.mean("sparta", "mean before, greedy"))
+    best_start = percent(arms.mean("sparta", "best before, greedy"))
+    base = percent(arms.mean("sparta", "base, greedy"))
+    what = f"SPARTA, six tiny clerks on one base, {seeds_text(results)}"
     return Row(
-        f"{what}: right answers",
-        f"greedily, pool's mean {change('sparta', 'mean ?')}, best, tested once, {change('sparta', 'best ?')}; each alone {change('alone', 'mean ?')}, best {change('alone', 'best ?')}",
-        f"base without adapters, greedily {percent(base)}; means: {', '.join(means)}; sparta − alone, greedy {gap('alone', 'mean after, greedy')}, best {gap('alone', 'best after, greedy')}; sampled: sparta {sampled[0]}, alone {sampled[1]}",
+        f"{what}, three generations: right answers",
+        f"pool's mean, greedily, {start} → {arms.each(mean)}",
+        f"base without adapters, greedily {base}. sparta − alone, greedily "
+        f"{arms.gain('sparta', 'alone', mean)}; their best members {best_start} → "
+        f"{arms.share('sparta', best)} and {arms.share('alone', best)}; sampled, mean "
+        f"{arms.share('sparta', 'mean after')} and {arms.share('alone', 'mean after')}",
         "python -m benchmarks.pool",
         results["date"],
-        f"pool's mean {change('sparta', 'mean ?')}, each alone {bounded(column_of(figures['alone'], 'mean after, greedy')).percent()}; base without adapters {percent(base)}",
+        f"pool's mean {start} → {arms.share('sparta', mean)}, each alone "
+        f"{arms.share('alone', mean)}; base without adapters {base}",
         f"{what}: right answers, greedy",
     )
 
 
 def red_team(results: Results) -> Row:
     """The worst of all adversaries, greedily and sampled."""
-    figures = results["figures"]
-
-    def each(column: str) -> str:
-        return ", ".join(
-            f"`{arm}` {bounded(column_of(rows, column)).percent()}"
-            for arm, rows in figures.items()
-        )
-
+    arms = Arms(results["figures"])
+    worst = arms.each("worst, greedy")
+    seeds = seeds_text(results)
     return Row(
-        f"GPO, a tiny clerk attacked by a tiny adversary, {seeds_text(results)}",
-        f"worst attack success of any adversary, defenders decoded greedily: {each('worst, greedy')}",
-        f"sampled: {each('worst')}; raw requests: {each('raw')}; of an adversary trained against the finished defender: {each('best response')}; over-refusal: {each('over-refusal')}",
+        f"GPO, a tiny clerk attacked by a tiny adversary, {seeds}",
+        f"worst attack success of any adversary, defenders decoded greedily: {worst}",
+        f"sampled: {arms.each('worst')}; of an adversary trained against the finished "
+        f"defender {arms.each('best response')}; over-refusal {arms.each('over-refusal')}",
         "python -m benchmarks.red_team",
         results["date"],
-        each("worst, greedy"),
-        f"GPO on the built-in world, {seeds_text(results)}: worst attack success, greedy",
+        worst,
+        f"GPO on the built-in world, {seeds}: worst attack success, greedy",
     )
 
 
 def assistance(results: Results) -> Row:
     """Right moves and welfare, greedily and sampled."""
-    figures = results["figures"]
-
-    def mean(arm: str, column: str, share: bool = False) -> str:
-        values = column_of(figures[arm], column)
-        interval = bounded(values, high=1.0 if share else np.inf)
-        if interval.low == interval.high:
-            return percent(interval.mean) if share else f"{interval.mean:.3f}"
-        return interval.percent() if share else interval.text()
-
-    def others(column: str, share: bool = False) -> str:
-        return ", ".join(
-            f"{arm} {mean(arm, column, share)}"
-            for arm in figures
-            if arm not in ("start", "cobb_douglas", "start, no blocks")
-        )
-
-    what = f"GTAlign (by GRPO), a tiny clerk that writes four blocks, {seeds_text(results)}"
-    moves = f"{mean('start', 'right, greedy', True)} → {mean('cobb_douglas', 'right, greedy', True)}"
+    arms = Arms(results["figures"])
+    ours, start, right = "cobb_douglas", "start", "right, greedy"
+    left_out = (ours, start, "start, no blocks")
+    welfare = [
+        f"{way}{percent(arms.mean(start, f'right{ending}'))} → "
+        f"{arms.share(ours, f'right{ending}')} of moves right, welfare "
+        f"{arms.mean(start, f'welfare{ending}'):.3f} → "
+        f"{arms.number(ours, f'welfare{ending}')}"
+        for way, ending in (("greedily ", ", greedy"), ("sampled ", ""))
+    ]
+    seeds = seeds_text(results)
+    what = f"GTAlign (by GRPO), a tiny clerk that writes four blocks, {seeds}"
+    others = [
+        f"`{arm}` {arms.number(arm, 'welfare, greedy')}"
+        for arm in arms.rows
+        if arm not in left_out
+    ]
     return Row(
         what,
-        f"greedily: right moves {moves}, welfare √(user · model) {mean('start', 'welfare, greedy')} → {mean('cobb_douglas', 'welfare, greedy')}",
-        f"greedily, other arms: right moves {others('right, greedy', True)}; welfare {others('welfare, greedy')}; sampled, welfare {mean('start', 'welfare')} → {mean('cobb_douglas', 'welfare')}, right moves {mean('start', 'right', True)} → {mean('cobb_douglas', 'right', True)}",
+        welfare[0],
+        f"{welfare[1]}; greedily, other arms: moves right {arms.each(right, *left_out)}; "
+        f"welfare {', '.join(others)}",
         "python -m benchmarks.assistance",
         results["date"],
-        moves,
+        f"{percent(arms.mean(start, right))} → {arms.share(ours, right)}",
         f"{what}: right moves, greedy",
     )
-
-
-def column_of(rows: Sequence[Mapping[str, float]], column: str) -> list[float]:
-    """A column of an arm's rows, one a seed."""
-    return [row[column] for row in rows]
 
 
 def kuhn(results: Results) -> Row:

