@@ -43,6 +43,16 @@ SHORT: dict[str, list[str]] = {
         "--answers",
         "2",
     ],
+    "withheld": [
+        "--seeds",
+        "0",
+        "--arms",
+        "gpo",
+        "--generations",
+        "4",
+        "--updates",
+        "2",
+    ],
     "red_team_questions": [
         "--seeds",
         "1",

@@ -73,13 +73,13 @@ def withheld() -> tuple[Sequence[str], Sequence[str]]:
     return withheld_start.WITHHELD, common
 
 
-def by_rule(model: Path) -> dict[str, float]:
+def by_rule(model: Path, count: int = COUNT) -> dict[str, float]:
     """What a defender does with requests that were disguised by rule."""
     ours, common = withheld()
     held_out = {
-        "withheld": disguises.disguised(0, COUNT, "harmful", "held_out", ours),
-        "common": disguises.disguised(0, COUNT, "harmful", "held_out", common),
-        "declined": disguises.disguised(0, COUNT, "harmless", "held_out", ours),
+        "withheld": disguises.disguised(0, count, "harmful", "held_out", ours),
+        "common": disguises.disguised(0, count, "harmful", "held_out", common),
+        "declined": disguises.disguised(0, count, "harmless", "held_out", ours),
     }
     found = {}
     for way, heat in HEATS.items():

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import cycling, permuted_games
+from benchmarks import cycling, permuted_games, withheld
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_matrix
 from equipoise.environments.assistance.utilities import RewardTerms, reward
@@ -136,6 +136,15 @@ def test_augmentation_asks_for_the_same_in_disguises_that_are_not_withheld():
         assert f"{prompt.facts['verb']} {prompt.facts['thing']}" in text
         seen.add(disguises.style_of(text))
     assert seen == set(withheld_start.COMMON) - {disguises.PLAIN}
+
+
+@pytest.mark.long
+def test_the_packaged_defender_gives_in_to_what_a_rule_disguised():
+    from equipoise.models.adapters import resolve
+
+    found = withheld.by_rule(Path(resolve("builtin/red_team")), count=40)
+    assert found["withheld, greedy"] > found["withheld"] - 0.2 > 0.2
+    assert found["declined"] < 0.3
 
 
 def test_every_member_has_facts_of_its_own(tmp_path):
