@@ -18,12 +18,15 @@ import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.running import write_results
 from equipoise.payoffs.diversity import MeanCosine, SelfBleu
 from equipoise.payoffs.hashing import hashed
 
@@ -99,7 +102,7 @@ def memory(stored: SelfBleu | MeanCosine, texts: Sequence[str]) -> float:
     return taken
 
 
-def bleu(references: Sequence[str], batch: Sequence[str], hypotheses: int) -> list[str]:
+def bleu(references: Sequence[str], batch: Sequence[str], hypotheses: int) -> Timing:
     """The figures of self-BLEU."""
     mebi = memory(SelfBleu(ORDERS), references)
     stored = SelfBleu(ORDERS)
@@ -110,18 +113,18 @@ def bleu(references: Sequence[str], batch: Sequence[str], hypotheses: int) -> li
         lambda: np.array([direct_bleu(text, counted) for text in batch[:hypotheses]]), 1
     )
     direct *= len(batch) / hypotheses
-    return figures(
+    return Timing(
         "self-BLEU",
         len(references),
         direct,
         ours,
-        np.abs(direct_H - ours_B[:hypotheses]),
+        float(np.abs(direct_H - ours_B[:hypotheses]).max()),
         mebi,
         filling,
     )
 
 
-def cosine(references: Sequence[str], batch: Sequence[str]) -> list[str]:
+def cosine(references: Sequence[str], batch: Sequence[str]) -> Timing:
     """The figures of the mean cosine, the vectors being known."""
     vector_ND = np.concatenate(
         [
@@ -139,37 +142,45 @@ def cosine(references: Sequence[str], batch: Sequence[str]) -> list[str]:
     _, filling = timed(lambda: add(stored, references), 1)
     ours_B, ours = timed(lambda: stored.score(batch))
     direct_B, direct = timed(lambda: (vector_BD @ vector_ND.T).mean(1))
-    return figures(
+    return Timing(
         "cosine",
         len(references),
         direct,
         ours,
-        np.abs(direct_B - ours_B),
+        float(np.abs(direct_B - ours_B).max()),
         mebi,
         filling,
     )
 
 
-def figures(
-    name: str,
-    stored: int,
-    direct: float,
-    ours: float,
-    difference: np.ndarray,
-    mebi: float,
-    filling: float,
-) -> list[str]:
-    """A row of the table."""
-    return [
-        name,
-        f"{stored:,}",
-        f"{direct:.2g}",
-        f"{ours:.2g}",
-        f"{direct / ours:,.0f}",
-        f"{difference.max():.0e}",
-        f"{mebi:.1f}",
-        f"{filling / stored * 1e6:.1f}",
-    ]
+@dataclass(frozen=True)
+class Timing:
+    """What scoring a batch against stored texts costs, directly and by ours.
+
+    Seconds; `differ` is the largest difference of a score, `mebi` the MiB of what is stored
+    beside the texts, `filling` the seconds of storing them.
+    """
+
+    name: str
+    stored: int
+    direct: float
+    ours: float
+    differ: float
+    mebi: float
+    filling: float
+
+    def cells(self) -> list[str]:
+        """A row of the table."""
+        return [
+            self.name,
+            f"{self.stored:,}",
+            f"{self.direct:.2g}",
+            f"{self.ours:.2g}",
+            f"{self.direct / self.ours:,.0f}",
+            f"{self.differ:.0e}",
+            f"{self.mebi:.1f}",
+            f"{self.filling / self.stored * 1e6:.1f}",
+        ]
 
 
 def main() -> None:
@@ -183,14 +194,20 @@ def main() -> None:
     parser.add_argument(
         "--hypotheses", type=int, default=2, help="texts that direct BLEU is timed on"
     )
+    parser.add_argument("--json", type=Path, help="write the figures here")
     arguments = parser.parse_args()
     batch, texts = sentences(BATCH, 1), sentences(max(arguments.stored), 0)
     table = Table(
         "", "stored", "direct s", "ours s", "ratio", "differ", "MiB", "µs to add"
     )
+    every: list[Timing] = []
     for stored in arguments.stored:
-        table.add_row(*cosine(texts[:stored], batch))
-        table.add_row(*bleu(texts[:stored], batch, arguments.hypotheses))
+        every.append(cosine(texts[:stored], batch))
+        every.append(bleu(texts[:stored], batch, arguments.hypotheses))
+    for timing in every:
+        table.add_row(*timing.cells())
+    if arguments.json:
+        write_results(arguments.json, [asdict(timing) for timing in every])
     console = Console()
     console.print(
         f"a batch of {BATCH} texts against all stored; direct BLEU is scaled from "

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.running import equipoise
+from benchmarks.running import equipoise, write_results
 from equipoise.run import recipes
 from equipoise.run.directory import RunDirectory
 from equipoise.types import (
@@ -123,7 +123,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--records", type=int, default=200_000)
-    records = parser.parse_args().records
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    options = parser.parse_args()
+    records = options.records
     console = Console()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
@@ -133,6 +135,9 @@ def main() -> None:
             counts = run.ledger.counts()
         status = seconds_of("status", str(path), "--json")
     total = counts["matches"] + counts["judgements"]
+    if options.json:
+        figures = {"ours": ours, "bare": bare, "status": status, "total": total}
+        write_results(options.json, figures, records=records)
     console.print(
         f"ledger          {ours:,.0f} records/s ({ours / bare:.2f} of bare SQLite "
         "with ready-made rows)"

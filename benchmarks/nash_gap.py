@@ -23,11 +23,13 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.running import write_results
 from equipoise import seeds
 from equipoise.payoffs.intervals import fitted_exponent, over_seeds
 from equipoise.solvers.gpo import gaps, step_sizes
@@ -115,6 +117,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--rounds", type=int, default=14, metavar="K", help="T goes from 2^6 to 2^K"
     )
+    parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args(argv)
     if options.games < 2 or options.rounds < 8:
         parser.error(
@@ -132,6 +135,13 @@ def main(argv: Sequence[str] | None = None) -> None:
             list(pool.map(measured, *zip(*runs, strict=True), chunksize=len(rounds_R)))
         )
     gap_GRV2 = gap_GRV2.reshape(options.games, len(rounds_R), len(VARIANTS), 2)
+    if options.json:
+        figures = {
+            "variants": [label for label, _, _ in VARIANTS],
+            "rounds": rounds_R,
+            "gap_GRV2": gap_GRV2.tolist(),
+        }
+        write_results(options.json, figures, games=options.games)
     console = Console(width=max(140, Console().width))
     console.print(gap_table(gap_GRV2, rounds_R))
     console.print(exponent_table(gap_GRV2, rounds_R))

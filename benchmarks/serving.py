@@ -28,12 +28,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import cycle
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.running import write_results
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.types import Move, View, user
@@ -66,6 +68,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         default=20_000,
         help="distinct (sum, seed) pairs; they start over when used up",
     )
+    parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args(argv)
     questions = sums(options.questions)
     started = time.perf_counter()
@@ -84,6 +87,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         sum(move.tokens for move in moves) / alone,
         len(moves) / alone,
     )
+    if options.json:
+        figures = {
+            "answered": tally.answered,
+            "dropped": len(tally.dropped),
+            "different": len(tally.different),
+            "first": tally.first,
+            "whole": tally.whole,
+            "seconds": seconds,
+        }
+        write_results(options.json, figures, clients=options.clients)
     if tally.dropped or tally.different:
         sys.exit(f"{len(tally.dropped)} dropped, {len(tally.different)} different")
 

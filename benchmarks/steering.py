@@ -31,6 +31,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from benchmarks.running import write_results
 from equipoise import seeds
 from equipoise.environments.assistance.payoff_matrix import ACTIONS
 from equipoise.environments.assistance.response_action import response_action
@@ -331,7 +332,12 @@ def main() -> None:
             name: {"said": shares(replies.responses), "chosen": shares(replies.cells)}
             for name, replies in by_arm.items()
         }
-        arguments.json.write_text(json.dumps(figures, indent=2))
+        settings = {
+            name: value
+            for name, value in vars(arguments).items()
+            if name not in ("json", "arms")
+        }
+        write_results(arguments.json, figures, **settings)
 
 
 if __name__ == "__main__":

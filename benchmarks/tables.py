@@ -25,6 +25,7 @@ import numpy as np
 
 from benchmarks.comparing import bounded, paired
 from benchmarks.kuhn_table import COLUMNS, kuhn_claim, kuhn_rows
+from equipoise.payoffs.intervals import fitted_exponent, over_seeds
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -344,6 +345,128 @@ def assistance(results: Results) -> Row:
     )
 
 
+def nash_gap(results: Results) -> Row:
+    """The fitted exponents of the plain algorithm's averages, both players at once."""
+    figures = results["figures"]
+    gap_GR = np.array(figures["gap_GRV2"])[:, :, 0, 0]
+    fits = [fitted_exponent(figures["rounds"], gap_R) for gap_R in gap_GR]
+    exponent = over_seeds([slope for slope, *_ in fits])
+    return Row(
+        f"duality gap of GPO's averaged policies against T, {len(gap_GR)} random games",
+        f"exponent {exponent.text()}",
+        "exact games, nothing is learned from samples",
+        "python -m benchmarks.nash_gap",
+        results["date"],
+    )
+
+
+def steering(results: Results) -> Row:
+    """Clarifying questions, steered and not."""
+    figures = results["figures"]
+    asked = {arm: percent(said["said"]["CQ"]) for arm, said in figures.items()}
+    return Row(
+        f"steering what is served, {results['arguments']['prompts']} questions",
+        f"clarifying questions {asked['per_token']} where the user pays per token, "
+        f"{asked['user_effort']} where being asked costs the user",
+        f"the matrix as written: {asked['none']}; unsteered {asked['unsteered']}",
+        "python -m benchmarks.steering",
+        results["date"],
+    )
+
+
+def serving(results: Results) -> Row:
+    """Replies under load."""
+    figures = results["figures"]
+    clients, seconds = results["arguments"]["clients"], figures["seconds"]
+    return Row(
+        f"{clients} clients for {seconds:.0f} s at `equipoise serve`, two cores shared "
+        "with them",
+        f"{figures['answered']:,} replies, {figures['dropped']} dropped, "
+        f"{figures['different']} mixed up; first byte within "
+        f"{np.median(figures['first']):.2f} s for half of them",
+        "each reply beside what the same model answers alone",
+        "python -m benchmarks.serving",
+        results["date"],
+    )
+
+
+def diversity(results: Results) -> Row:
+    """The most texts that were stored."""
+    most = max(timing["stored"] for timing in results["figures"])
+    last = {t["name"]: t for t in results["figures"] if t["stored"] == most}
+    ratios = [
+        f"{name} {timing['direct'] / timing['ours']:,.0f} ×"
+        for name, timing in last.items()
+    ]
+    differ = max(timing["differ"] for timing in last.values())
+    return Row(
+        f"64 attacks against {most:,} stored texts, beside the direct computation",
+        ", ".join(ratios),
+        f"equal to {differ:.0e}",
+        "python -m benchmarks.diversity",
+        results["date"],
+    )
+
+
+def ledger(results: Results) -> Row:
+    """Writing, and `status` on a long run."""
+    figures = results["figures"]
+    return Row(
+        f"ledger; `status` on {figures['total']:,} records",
+        f"{figures['ours']:,.0f} records/s; {figures['status']:.1f} s",
+        f"{figures['ours'] / figures['bare']:.2f} of bare SQLite",
+        f"python -m benchmarks.ledger --records {results['arguments']['records']}",
+        results["date"],
+    )
+
+
+def policy_gradient(results: Results) -> Row:
+    """GRPO beside trl's, at two shapes."""
+    figures = results["figures"]
+    return Row(
+        "policy gradients beside trl 1.16's `GRPOTrainer`, CPU, the built-in model (0.7 M "
+        "parameters)",
+        f"{figures['speed_ratio']:.1f} × the samples per second, "
+        f"{figures['memory_ratio']:.2f} × the memory",
+        f"at SmolLM2's shape: {at_smollm2('policy_gradient')}",
+        "python -m benchmarks.policy_gradient speed",
+        results["date"],
+    )
+
+
+def preference_training(results: Results) -> Row:
+    """DPO beside trl's, at two shapes."""
+    figures = results["figures"]
+    parameters = figures["runs"]["ours"][0]["parameters"] / 1e6
+    ratios = f"{figures['speed_ratio']:.1f} ×", f"{figures['memory_ratio']:.2f} ×"
+    other = at_smollm2("preference_training")
+    what = "preference training beside trl's `DPOTrainer`, CPU"
+    return Row(
+        f"{what}, {parameters:.1f} M parameters of which most are a vocabulary of 32 k",
+        f"{ratios[0]} the tokens per second, {ratios[1]} the memory",
+        "a vocabulary this large beside so few layers makes the logits dear, which is where "
+        f"the difference lies. At SmolLM2's shape: {other}",
+        "python -m benchmarks.preference_training",
+        results["date"],
+        f"tokens/s {ratios[0]}, memory {ratios[1]} at {parameters:.1f} M parameters; "
+        f"{other} at SmolLM2's shape",
+        what,
+    )
+
+
+def sampling(results: Results) -> Row:
+    """Sampling beside raw `generate`, at two shapes."""
+    ratios = [_median(ways) for ways in results["figures"].values()]
+    return Row(
+        "sampling beside raw `generate`, CPU, a toy shape",
+        f"{min(ratios):.1f} to {max(ratios):.1f} ×",
+        "a toy's head and choice of tokens weigh more than a pretrained model's. At "
+        f"SmolLM2's shape: {at_smollm2('sampling')}",
+        "python -m benchmarks.sampling",
+        results["date"],
+    )
+
+
 def kuhn(results: Results) -> Row:
     """NashConv of the last policies and of the averages, by whom they met."""
     return Row(*kuhn_claim(results), "python -m benchmarks.kuhn", results["date"])
@@ -378,6 +501,14 @@ MADE: dict[str, Callable[[Results], Row]] = {
     "pool": pool,
     "red_team": red_team,
     "assistance": assistance,
+    "nash_gap": nash_gap,
+    "steering": steering,
+    "serving": serving,
+    "diversity": diversity,
+    "ledger": ledger,
+    "policy_gradient": policy_gradient,
+    "preference_training": preference_training,
+    "sampling": sampling,
 }
 
 
@@ -392,12 +523,12 @@ def at_smollm2(name: str) -> str:
     figures = results["figures"]
     if "speed_ratio" in figures:
         return f"{figures['speed_ratio']:.1f} ×, {figures['memory_ratio']:.2f} ×"
-    return "; ".join(f"{what}: {_median(ways)}" for what, ways in figures.items())
+    return "; ".join(f"{what}: {_median(ways):.2f} ×" for what, ways in figures.items())
 
 
-def _median(ways: Mapping[str, Sequence[float]]) -> str:
+def _median(ways: Mapping[str, Sequence[float]]) -> float:
     pairs = zip(ways["ours"], ways["generate"], strict=True)
-    return f"{np.median([ours / theirs for ours, theirs in pairs]):.2f} ×"
+    return float(np.median([ours / theirs for ours, theirs in pairs]))
 
 
 def all_rows() -> list[Row]:
@@ -411,12 +542,7 @@ def all_rows() -> list[Row]:
         name = told.pop("name")
         file = RESULTS / f"{name}.json"
         if not file.is_file():
-            control = told["control"]
-            if ratios := at_smollm2(name):
-                control += f". At SmolLM2's shape: {ratios}"
-                if told.get("short"):
-                    told["short"] += f"; {ratios} at SmolLM2's shape"
-            rows.append(Row(**told | {"control": control}))
+            rows.append(Row(**told))
         elif name in MADE:
             rows.append(MADE[name](json.loads(file.read_text())))
         else:
