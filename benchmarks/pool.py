@@ -15,28 +15,19 @@ compared like with like, best with best and mean with mean, paired over the seed
 
 from __future__ import annotations
 
-import argparse
-import json
-import subprocess
-import sys
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 from scipy.stats import spearmanr
 
+from benchmarks import arms
+from benchmarks.arms import Row
 from benchmarks.comparing import bounded, paired
 from benchmarks.controls import Decoded, decoded
-from benchmarks.running import (
-    recorded,
-    share_of_cores,
-    with_settings,
-    write_results,
-)
+from benchmarks.running import recorded
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.run.directory import RunDirectory
 from equipoise.types import PlayerId
@@ -82,37 +73,35 @@ def runs(arm: str) -> dict[str, list[str]]:
     }
 
 
-def sizes(scale: float) -> list[str]:
+def sizes(scale: float, generations: int) -> list[str]:
     """The settings that every run has; `scale` is that of its prompts."""
     counts = {name: max(8, round(count * scale)) for name, count in PROMPTS.items()}
-    counts["count"] = max(counts["count"], 3 * counts["per_generation"])
+    counts["count"] = max(counts["count"], generations * counts["per_generation"])
     prompts = [f"prompts.{name}={count}" for name, count in counts.items()]
-    return ["generations=3", "evaluate.samples=2", *prompts]
+    return [f"generations={generations}", "evaluate.samples=2", *prompts]
 
 
-def play(overrides: list[str], seed: int, folder: Path, jobs: int) -> dict:
-    """A run in its own process: every member's held-out score by generation, the test,
-    the reputations.
-    """
-    command = [
-        sys.executable,
-        "-m",
-        "equipoise",
-        "run",
-        "sparta_clerks",
-        "--out",
-        str(folder),
-        "--json",
-        *with_settings([*overrides, f"seed={seed}"]),
-    ]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        env=share_of_cores(jobs),
-    )
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
+def folders(arm: str, seed: int, place: Path) -> dict[str, Path]:
+    """Run -> its folder, of those that make an arm."""
+    several = len(runs(arm)) > 1
+    return {
+        name: place / arms.name_of(f"{arm} {name}" if several else arm, seed)
+        for name in runs(arm)
+    }
+
+
+def play(
+    seed: int, chosen: list[str], place: Path, scale: float, generations: int
+) -> None:
+    """Every arm of a seed, where it has not been played yet."""
+    for arm in chosen:
+        for name, folder in folders(arm, seed, place).items():
+            settings = [*sizes(scale, generations), *runs(arm)[name]]
+            arms.played("sparta_clerks", folder, seed, settings)
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    """Every member's held-out score by generation, the test, the reputations."""
     with RunDirectory.read(folder) as run:
         measured = [facts["scores"] for facts in recorded(run, "measure")]
         rated = [facts["ratings"] for facts in recorded(run, "rate")]
@@ -132,7 +121,6 @@ def play(overrides: list[str], seed: int, folder: Path, jobs: int) -> dict:
         "chosen": selected["chosen"],
         "start": selected["start"],
         "unjudged": max(stage.facts["unjudged_share"] for stage in judged),
-        "minutes": json.loads(done.stdout)["seconds"] / 60,
     }
 
 
@@ -202,7 +190,6 @@ def figures(parts: list[dict]) -> dict[str, float]:
         "first spearman": correlations[0] if correlations else float("nan"),
         "spearman": float(np.mean(correlations)) if correlations else float("nan"),
         "unjudged": max(part["unjudged"] for part in parts),
-        "minutes": sum(part["minutes"] for part in parts),
     }
 
 
@@ -222,68 +209,44 @@ def _spearman(part: dict) -> list[float]:
     return correlations
 
 
+def seed_rows(seed: int, chosen: list[str], place: Path) -> Mapping[str, Row]:
+    """Every arm of a seed, with its greedy columns."""
+    rows: dict[str, dict[str, float]] = {}
+    for arm in chosen:
+        homes = folders(arm, seed, place)
+        rows[arm] = figures([outcome(folder) for folder in homes.values()])
+        rows[arm] |= greedy_figures(homes, place, seed)
+    return rows
+
+
+def text(row: Row) -> str:
+    """A seed's line of an arm."""
+    return (
+        f"pool {row['mean before']:.1%} → {row['mean after']:.1%}, best (test) "
+        f"{row['best before']:.1%} → {row['best after']:.1%}, greedy "
+        f"{row[f'mean before{GREEDY}']:.1%} → {row[f'mean after{GREEDY}']:.1%}, "
+        f"Spearman {row['spearman']:.2f}"
+    )
+
+
 def main() -> None:
-    """Print the table, and write the figures behind it as JSON with --json."""
-    names = [*ARMS, "pools of two"]
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--arms", nargs="+", default=names, choices=names)
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=1,
-        help="runs played side by side, each on its share of the cores",
-    )
+    """Print the tables, and write the figures behind them as JSON with --json."""
+    every = [*ARMS, "pools of two"]
+    parser = arms.parser(__doc__, every, seeds=[0, 1, 2], generations=3)
     parser.add_argument("--scale", type=float, default=1.0, help="of the prompts")
-    parser.add_argument("--json", type=Path, help="write every run's figures here")
-    options = parser.parse_args()
-    console = Console()
-    by_arm: dict[str, list[dict[str, float]]] = {arm: [] for arm in options.arms}
-    with (
-        tempfile.TemporaryDirectory(prefix="pool-") as spare,
-        ThreadPoolExecutor(options.jobs) as workers,
-    ):
-        place = Path(spare)
-        tasks = {
-            (arm, seed, name): workers.submit(
-                play,
-                [*sizes(options.scale), *overrides],
-                seed,
-                place / f"{arm}-{seed}-{name}",
-                options.jobs,
-            )
-            for seed in options.seeds
-            for arm in options.arms
-            for name, overrides in runs(arm).items()
-        }
-        for seed in options.seeds:
-            for arm in options.arms:
-                row = figures([tasks[arm, seed, name].result() for name in runs(arm)])
-                folders = {name: place / f"{arm}-{seed}-{name}" for name in runs(arm)}
-                row |= greedy_figures(folders, place, seed)
-                by_arm[arm].append(row)
-                console.print(
-                    f"seed {seed}  {arm:15}  pool {row['mean before']:.1%} → "
-                    f"{row['mean after']:.1%}, best (test) "
-                    f"{row['best before']:.1%} → {row['best after']:.1%}, greedy "
-                    f"{row[f'mean before{GREEDY}']:.1%} → "
-                    f"{row[f'mean after{GREEDY}']:.1%}, Spearman "
-                    f"{row['spearman']:.2f} "
-                    f"in {row['minutes']:.1f} min"
-                )
-                if options.json:
-                    write_results(
-                        options.json, by_arm, seeds=options.seeds, scale=options.scale
-                    )
-    console.print(table(by_arm))
-    console.print(greedy_table(by_arm))
-    for line in differences(by_arm):
-        console.print(line, highlight=False)
+    o = parser.parse_args()
+    by_arm = arms.over_seeds(
+        o,
+        lambda seed, place: play(seed, o.arms, place, o.scale, o.generations),
+        lambda seed, place, played: seed_rows(seed, o.arms, place),
+        text,
+        scale=o.scale,
+    )
+    arms.show(table(by_arm), [])
+    arms.show(greedy_table(by_arm), differences(by_arm))
 
 
-def table(by_arm: dict[str, list[dict[str, float]]]) -> Table:
+def table(by_arm: Mapping[str, list[Row]]) -> Table:
     """A row for each arm: mean over seeds with its interval."""
     seeds = len(next(iter(by_arm.values())))
     shown = Table(
@@ -299,15 +262,16 @@ def table(by_arm: dict[str, list[dict[str, float]]]) -> Table:
         "best after",
         "gain",
         "Spearman",
-        "minutes",
     ):
         shown.add_column(column, justify="left" if not column else "right")
     for arm, rows in by_arm.items():
-        shown.add_row(arm, *_share(rows, "mean"), *_share(rows, "best"), *_rest(rows))
+        shown.add_row(
+            arm, *_share(rows, "mean"), *_share(rows, "best"), _spearmans(rows)
+        )
     return shown
 
 
-def greedy_table(by_arm: dict[str, list[dict[str, float]]]) -> Table:
+def greedy_table(by_arm: Mapping[str, list[Row]]) -> Table:
     """The same, decoded greedily, beside the base without adapters."""
     shown = Table(title="the same, decoded greedily")
     for column in ("", "pool before", "pool after", "gain"):
@@ -321,7 +285,7 @@ def greedy_table(by_arm: dict[str, list[dict[str, float]]]) -> Table:
     return shown
 
 
-def differences(by_arm: dict[str, list[dict[str, float]]]) -> list[str]:
+def differences(by_arm: Mapping[str, list[Row]]) -> list[str]:
     """By how much the whole method ends above every other arm, like with like."""
     whole = by_arm.get("sparta", [])
     lines = []
@@ -338,7 +302,7 @@ def differences(by_arm: dict[str, list[dict[str, float]]]) -> list[str]:
     return lines
 
 
-def _share(rows: list[dict[str, float]], score: str, suffix: str = "") -> list[str]:
+def _share(rows: list[Row], score: str, suffix: str = "") -> list[str]:
     before, after = (
         [row[f"{score} {when}{suffix}"] for row in rows] for when in ("before", "after")
     )
@@ -350,13 +314,12 @@ def _percent(interval: Interval) -> str:
     return f"{interval.mean:.1%} ({interval.low:.1%} to {interval.high:.1%})"
 
 
-def _rest(rows: list[dict[str, float]]) -> list[str]:
+def _spearmans(rows: list[Row]) -> str:
     correlations = [row["spearman"] for row in rows]
-    text = "–"
-    if not np.isnan(correlations).any():
-        interval = over_seeds(correlations)
-        text = f"{interval.mean:.2f} ({interval.low:.2f} to {interval.high:.2f})"
-    return [text, f"{np.mean([row['minutes'] for row in rows]):.1f}"]
+    if np.isnan(correlations).any():
+        return "–"
+    interval = over_seeds(correlations)
+    return f"{interval.mean:.2f} ({interval.low:.2f} to {interval.high:.2f})"
 
 
 if __name__ == "__main__":
