@@ -173,7 +173,8 @@ def table(by_row: Mapping[str, list[arms.Row]]) -> Table:
 def differences(by_row: Mapping[str, list[arms.Row]]) -> list[str]:
     """By how much every arm is exploited more than iterated DPO, and than the start."""
     lines = []
-    columns = {"dpo": COLUMNS[:2], START: COLUMNS[:1], UNIFORM: COLUMNS[:2]}
+    columns = {arm: COLUMNS[:2] for arm in ("dpo", "dpo, small steps", UNIFORM)}
+    columns[START] = COLUMNS[:1]
     for other in columns:
         for name in by_row:
             if name in (other, START, UNIFORM) or other not in by_row:

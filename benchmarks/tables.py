@@ -291,9 +291,6 @@ def pool(results: Results) -> Row:
         f"{arms.share('sparta', 'mean after')} and {arms.share('alone', 'mean after')}",
         "python -m benchmarks.pool",
         results["date"],
-        f"pool's mean {start} → {arms.share('sparta', mean)}, each alone "
-        f"{arms.share('alone', mean)}; base without adapters {base}",
-        f"{what}: right answers, greedy",
     )
 
 
