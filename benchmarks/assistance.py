@@ -5,7 +5,8 @@ Every arm starts from the same tiny model after its cold start and makes the sam
 of updates. `no blocks` is rewarded in the same way for the answer alone: its start is
 that model trained, on its own answers, to leave the other blocks out; it cannot earn
 the rewards for the blocks themselves (format, matrix). `answer only` writes the blocks and is
-not paid for them either: the same reward, with and without. `PPO` has the published constants
+not paid for them either: the same reward, with and without. Where there are no blocks an output of
+the length that is paid is filler, so one more arm is paid for a response's length instead. `PPO` has the published constants
 but for its rates; the others are GRPO's.
 
     python -m benchmarks.assistance [--seeds 0 1 2] [--arms cobb_douglas …] [--jobs 2]
@@ -45,10 +46,13 @@ BEGINNER = "builtin/assistant_beginner"
 RECIPE, START, PLAIN_START = "gtalign_clerks", "start", "start, no blocks"
 WELFARES = ("cobb_douglas", "utilitarian", "egalitarian", "user_only", "llm_only")
 PLAIN, UNPAID, PPO = "no blocks", "answer only", "PPO"
+PLAIN_WINDOW = "no blocks, own window"
+BARE = {PLAIN, PLAIN_WINDOW}
 PAID = ("llm_format", "llm_matrix")  # terms that pay for the blocks themselves
 ARMS: dict[str, list[str]] = {
     **{welfare: [f"judge.welfare={welfare}"] for welfare in WELFARES},
     PLAIN: ["game.blocks=false"],
+    PLAIN_WINDOW: ["game.blocks=false", "judge.terms.output_words=[1, 20]"],
     UNPAID: [f"judge.terms.{term}=0" for term in PAID],
     PPO: [
         "learner.critic=head",
@@ -135,7 +139,7 @@ def seed_runs(
     """Every arm of a seed."""
     by_arm: dict[str, dict[str, float]] = {}
     for arm in chosen:
-        plain = arm == PLAIN
+        plain = arm in BARE
         own = [*ARMS[arm]]
         if plain:
             own.append(f"players.assistant.model={place / 'plain'}")
@@ -178,7 +182,8 @@ def with_greedy(
 ) -> dict[str, dict[str, float]]:
     """A seed's rows with their greedy columns; the starts are decoded once."""
     learned = [arm for arm in by_arm if arm not in (START, PLAIN_START)]
-    starts = {START: [arm for arm in learned if arm != PLAIN], PLAIN_START: [PLAIN]}
+    bare = [arm for arm in learned if arm in BARE]
+    starts = {START: [arm for arm in learned if arm not in bare], PLAIN_START: bare}
     for arm in learned:
         by_arm[arm] |= greedy(place / arms.name_of(arm, seed), "end", place)
     for start, its_arms in starts.items():
@@ -200,7 +205,7 @@ def main() -> None:
         lambda seed, place: seed_runs(seed, o.arms, place, o.generations, o.recipe),
         lambda seed, place, played: with_greedy(played, seed, place),
         lambda row: "  ".join(f"{name} {row[name]:.3f}" for name in COLUMNS),
-        begin=plain_start if PLAIN in o.arms else lambda place: None,
+        begin=plain_start if BARE & set(o.arms) else lambda place: None,
         recipe=o.recipe,
     )
     arms.show(table(by_arm), verdicts(by_arm))

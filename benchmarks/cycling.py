@@ -173,7 +173,7 @@ def table(by_row: Mapping[str, list[arms.Row]]) -> Table:
 def differences(by_row: Mapping[str, list[arms.Row]]) -> list[str]:
     """By how much every arm is exploited more than iterated DPO, and than the start."""
     lines = []
-    columns = {arm: COLUMNS[:2] for arm in ("dpo", "dpo, small steps", UNIFORM)}
+    columns = dict.fromkeys(("dpo", "dpo, small steps", UNIFORM), COLUMNS[:2])
     columns[START] = COLUMNS[:1]
     for other in columns:
         for name in by_row:
