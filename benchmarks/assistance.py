@@ -6,8 +6,8 @@ of updates. `no blocks` is rewarded in the same way for the answer alone: its st
 that model trained, on its own answers, to leave the other blocks out; it cannot earn
 the rewards for the blocks themselves (format, matrix). `answer only` writes the blocks and is
 not paid for them either: the same reward, with and without. Where there are no blocks an output of
-the length that is paid is filler, so one more arm is paid for a response's length instead. `PPO` has the published constants
-but for its rates; the others are GRPO's.
+the length that is paid is filler, so one more arm is paid for a response's length instead.
+`PPO` has the published constants but for its rates; the others are GRPO's.
 
     python -m benchmarks.assistance [--seeds 0 1 2] [--arms cobb_douglas …] [--jobs 2]
         [--recipe examples/claims/apart.yaml]
@@ -47,6 +47,7 @@ RECIPE, START, PLAIN_START = "gtalign_clerks", "start", "start, no blocks"
 WELFARES = ("cobb_douglas", "utilitarian", "egalitarian", "user_only", "llm_only")
 PLAIN, UNPAID, PPO = "no blocks", "answer only", "PPO"
 PLAIN_WINDOW = "no blocks, own window"
+TERMS = RewardTerms.model_validate({})
 BARE = {PLAIN, PLAIN_WINDOW}
 PAID = ("llm_format", "llm_matrix")  # terms that pay for the blocks themselves
 ARMS: dict[str, list[str]] = {
@@ -162,7 +163,7 @@ def as_all_are_paid(
     """The end of a run that was not paid for its blocks, measured by the pay that the others
     have.
     """
-    settings = {f"judge.terms.{name}": getattr(RewardTerms(), name) for name in PAID}
+    settings = {f"judge.terms.{name}": getattr(TERMS, name) for name in PAID}
     out = place / f"paid-{temperature:g}-{folder.name}"
     again = decoded(folder, "end", out, temperature=temperature, settings=settings)
     return figures(again, 0)
