@@ -68,6 +68,7 @@ def handed_over(player: Local, weights, **play) -> HandOver:
     return compare(weights, before, plays.open(weights, Resources()))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("precision", "lora"),
     [

@@ -397,6 +397,7 @@ def test_equal_steps_however_they_are_divided():
         assert step == sorted(step, reverse=True) and len(set(step)) > 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind", ["preference", pytest.param("sft", marks=pytest.mark.slow)]
 )  # sft: the same trainer with another objective

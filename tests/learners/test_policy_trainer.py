@@ -598,6 +598,7 @@ def test_an_update_after_loading_is_the_uninterrupted_one_bit_for_bit(
 # -- its parts
 
 
+@pytest.mark.long
 def test_the_entropy_bonus_raises_entropy(make):
     for weight in (0.0, 0.1):
         policy_trainer = make(estimator="batch", kl=0, entropy=weight)
@@ -733,6 +734,7 @@ def test_nothing_to_learn_from_is_said(make):
         learn(make(estimator="batch"), ([], []))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("estimator", "rate"),
     [

@@ -41,6 +41,7 @@ def likelihoods(
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "family",
     [

@@ -110,6 +110,7 @@ def test_no_texts_have_no_vectors(bert):
     assert opened(kind="hashed")([]).shape == (0, 512)
 
 
+@pytest.mark.long
 def test_a_long_text_is_cut_and_a_prefix_counts(bert):
     short = opened(kind="encoder", model=str(bert), max_length=4)
     np.testing.assert_allclose(

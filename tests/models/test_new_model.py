@@ -96,6 +96,7 @@ def test_a_small_corpus_shrinks_the_vocabulary_where_that_is_asked_for():
     assert len(fit_tokenizer(TEXTS, 400, 64, shrink=True)) == 400
 
 
+@pytest.mark.long
 def test_equal_seeds_give_equal_files(tmp_path):
     def digests(name: str, seed: int) -> dict[str, str]:
         new_model(TEXTS, tmp_path / name, vocabulary=400, size=SMALL, seed=seed)

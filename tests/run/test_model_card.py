@@ -45,6 +45,7 @@ def test_a_card_names_nothing_of_the_machine(adapter_run, tmp_path_factory):
         assert place not in text
 
 
+@pytest.mark.long
 def test_a_resumed_run_has_the_same_cards(adapter_copy):
     path = adapter_copy / "players" / "policy" / "1" / "README.md"
     whole = path.read_text()

@@ -12,6 +12,7 @@ from equipoise.judges.read_verdict import LONGEST, Unread, read_score
 MATRIX = dict.fromkeys(CELLS, Cell(1.0, 2.0))
 
 
+@pytest.mark.long
 def test_fuzzed_texts_raise_only_the_parsers_own_errors():
     broken = parsers.faults(400)
     assert broken == []
@@ -40,6 +41,7 @@ def test_what_took_the_square_of_its_length_is_read_at_once():
     assert len(even_width("a" + "\u0301\u0316" * many)) <= MARKS + 1
 
 
+@pytest.mark.long
 def test_the_verdict_of_a_long_reply_is_its_last():
     junk = '{"score": 3, "note": [' * LONGEST
     assert read_score(f'{junk} {{"score": 7}}', 1, 10) == 7
