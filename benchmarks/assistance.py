@@ -1,13 +1,14 @@
 """The assistant's game on the built-in world: the result of training on each welfare
 function, by the same measure.
 
-Every arm starts from the same tiny model after its cold start and makes the same number
-of updates. `no blocks` is rewarded in the same way for the answer alone: its start is
+Every arm starts from the same tiny model, which does not know the moves, and makes the same
+number of updates. `no blocks` is rewarded in the same way for the answer alone: its start is
 that model trained, on its own answers, to leave the other blocks out; it cannot earn
 the rewards for the blocks themselves (format, matrix). `answer only` writes the blocks and is
 not paid for them either: the same reward, with and without. Where there are no blocks an output of
 the length that is paid is filler, so one more arm is paid for a response's length instead.
-`PPO` has the published constants but for its rates; the others are GRPO's.
+`PPO` has the published λ, clip of values and no warm-up, as many answers an update as the others,
+which are GRPO's, and rates of our own. All are measured by the recipe's own pay.
 
     python -m benchmarks.assistance [--seeds 0 1 2] [--arms cobb_douglas …] [--jobs 2]
         [--recipe examples/claims/apart.yaml]
@@ -40,16 +41,17 @@ from benchmarks.running import equipoise, recorded
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.utilities import RewardTerms
 from equipoise.payoffs.intervals import Interval
+from equipoise.run import recipes
 from equipoise.run.directory import RunDirectory
 
-BEGINNER = "builtin/assistant_beginner"
 RECIPE, START, PLAIN_START = "gtalign_clerks", "start", "start, no blocks"
 WELFARES = ("cobb_douglas", "utilitarian", "egalitarian", "user_only", "llm_only")
 PLAIN, UNPAID, PPO = "no blocks", "answer only", "PPO"
 PLAIN_WINDOW = "no blocks, own window"
-TERMS = RewardTerms.model_validate({})
-BARE = {PLAIN, PLAIN_WINDOW}
+BARE = (PLAIN, PLAIN_WINDOW)
 PAID = ("llm_format", "llm_matrix")  # terms that pay for the blocks themselves
+OWN_TERMS = (*PAID, "output_words")  # those that an arm may have otherwise
+OTHERWISE_PAID = (UNPAID, PLAIN_WINDOW)
 ARMS: dict[str, list[str]] = {
     **{welfare: [f"judge.welfare={welfare}"] for welfare in WELFARES},
     PLAIN: ["game.blocks=false"],
@@ -94,13 +96,14 @@ def figures(folder: Path, which: int) -> dict[str, float]:
     }
 
 
-def plain_start(place: Path) -> Path:
-    """The start, trained on its own answers to leave out all but the response."""
+def plain_start(place: Path, recipe: str) -> None:
+    """The recipe's start, trained on its own answers to leave out all but the response."""
     home = place / "plain"
     if (home / "config.json").exists():
-        return home
+        return
+    model = recipes.load(recipe).players["assistant"].settings()["model"]
     sizes = "max_new_tokens: 160, max_length: 384, batch_size: 256"
-    teacher = f"{{kind: local, model: {BEGINNER}, {sizes}}}"
+    teacher = f"{{kind: local, model: {model}, {sizes}}}"
     arguments = (
         "--teacher",
         teacher,
@@ -110,7 +113,7 @@ def plain_start(place: Path) -> Path:
         str(place / "traces"),
         "--json",
     )
-    equipoise("traces", RECIPE, *arguments)
+    equipoise("traces", recipe, *arguments)
     traces = (place / "traces" / "traces.jsonl").read_text()
     lines = []
     for row in map(json.loads, traces.splitlines()):
@@ -130,8 +133,7 @@ def plain_start(place: Path) -> Path:
         "--overwrite",
         "--json",
     )
-    equipoise("sft", BEGINNER, str(file), "--out", str(home), *training)
-    return home
+    equipoise("sft", model, str(file), "--out", str(home), *training)
 
 
 def seed_runs(
@@ -152,18 +154,19 @@ def seed_runs(
         )
         by_arm.setdefault(PLAIN_START if plain else START, figures(folder, 0))
         by_arm[arm] = figures(folder, -1)
-        if arm == UNPAID:
-            by_arm[arm] = as_all_are_paid(folder, place, temperature=1.0)
+        if arm in OTHERWISE_PAID:
+            by_arm[arm] = as_all_are_paid(folder, place, recipe, temperature=1.0)
     return by_arm
 
 
 def as_all_are_paid(
-    folder: Path, place: Path, *, temperature: float
+    folder: Path, place: Path, recipe: str, *, temperature: float
 ) -> dict[str, float]:
-    """The end of a run that was not paid for its blocks, measured by the pay that the others
-    have.
-    """
-    settings = {f"judge.terms.{name}": getattr(TERMS, name) for name in PAID}
+    """The end of a run whose pay was another, measured by the pay that the others have."""
+    terms = RewardTerms.model_validate(
+        recipes.load(recipe).judge.settings().get("terms", {})
+    )
+    settings = {f"judge.terms.{name}": getattr(terms, name) for name in OWN_TERMS}
     out = place / f"paid-{temperature:g}-{folder.name}"
     again = decoded(folder, "end", out, temperature=temperature, settings=settings)
     return figures(again, 0)
@@ -171,26 +174,35 @@ def as_all_are_paid(
 
 def greedy(folder: Path, which: Decoded, place: Path) -> dict[str, float]:
     """The greedy columns of a run's start or end."""
-    if folder.name.startswith(arms.name_of(UNPAID, 0)[:-1]):
-        again = as_all_are_paid(folder, place, temperature=0.0)
-    else:
-        again = figures(decoded(folder, which, place / f"{which}-{folder.name}"), 0)
+    again = figures(decoded(folder, which, place / f"{which}-{folder.name}"), 0)
+    return greedy_columns(again)
+
+
+def greedy_columns(again: Mapping[str, float]) -> dict[str, float]:
+    """The columns of figures that are of greedy answers."""
     return {name: again[name.removesuffix(", greedy")] for name in GREEDY}
 
 
 def with_greedy(
-    by_arm: dict[str, dict[str, float]], seed: int, place: Path
+    by_arm: dict[str, dict[str, float]], seed: int, place: Path, recipe: str
 ) -> dict[str, dict[str, float]]:
-    """A seed's rows with their greedy columns; the starts are decoded once."""
+    """A seed's rows with their greedy columns; the starts are decoded once, as an arm with the
+    recipe's own pay begins, where there is one.
+    """
     learned = [arm for arm in by_arm if arm not in (START, PLAIN_START)]
+    for arm in learned:
+        folder = place / arms.name_of(arm, seed)
+        if arm in OTHERWISE_PAID:
+            again = as_all_are_paid(folder, place, recipe, temperature=0.0)
+            by_arm[arm] |= greedy_columns(again)
+        else:
+            by_arm[arm] |= greedy(folder, "end", place)
     bare = [arm for arm in learned if arm in BARE]
     starts = {START: [arm for arm in learned if arm not in bare], PLAIN_START: bare}
-    for arm in learned:
-        by_arm[arm] |= greedy(place / arms.name_of(arm, seed), "end", place)
     for start, its_arms in starts.items():
         if start in by_arm:
-            folder = place / arms.name_of(its_arms[0], seed)
-            by_arm[start] |= greedy(folder, "start", place)
+            first = min(its_arms, key=OTHERWISE_PAID.__contains__)
+            by_arm[start] |= greedy(place / arms.name_of(first, seed), "start", place)
     return by_arm
 
 
@@ -204,9 +216,11 @@ def main() -> None:
     by_arm = arms.over_seeds(
         o,
         lambda seed, place: seed_runs(seed, o.arms, place, o.generations, o.recipe),
-        lambda seed, place, played: with_greedy(played, seed, place),
+        lambda seed, place, played: with_greedy(played, seed, place, o.recipe),
         lambda row: "  ".join(f"{name} {row[name]:.3f}" for name in COLUMNS),
-        begin=plain_start if BARE & set(o.arms) else lambda place: None,
+        begin=lambda place: (
+            plain_start(place, o.recipe) if set(BARE) & set(o.arms) else None
+        ),
         recipe=o.recipe,
     )
     arms.show(table(by_arm), verdicts(by_arm))
@@ -256,17 +270,23 @@ def verdicts(by_arm: Mapping[str, list[arms.Row]]) -> list[str]:
         rise = difference(by_arm, "cobb_douglas", START, column)
         lines.append(f"cobb_douglas over the start, {column}: {rise}")
     for other in list(ARMS)[1:]:
-        if other in by_arm:
-            gap = difference(by_arm, "cobb_douglas", other)
-            shows = "does not show"
-            if gap.low > 0:
-                shows = "shows"
-            elif gap.high < 0:
-                shows = "is reversed"
-            lines.append(
-                f"welfare of cobb_douglas over {other}: {gap}; "
-                f"the published ordering {shows}"
-            )
+        if other not in by_arm:
+            continue
+        gap = difference(by_arm, "cobb_douglas", other)
+        shows = "does not show"
+        if gap.low > 0:
+            shows = "shows"
+        elif gap.high < 0:
+            shows = "is reversed"
+        published = f"; the published ordering {shows}" if other in WELFARES else ""
+        lines.append(f"welfare of cobb_douglas over {other}: {gap}{published}")
+        gap = difference(by_arm, "cobb_douglas", other, "welfare, greedy")
+        lines.append(f"... greedily: {gap}")
+    for bare in BARE:
+        if {UNPAID, bare} <= by_arm.keys():
+            for column in ("quality", "quality, greedy"):
+                gap = difference(by_arm, UNPAID, bare, column)
+                lines.append(f"right answers ({column}), {UNPAID} over {bare}: {gap}")
     return lines
 
 

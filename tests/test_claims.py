@@ -124,17 +124,21 @@ def test_withheld_disguises_are_written_in_the_share_that_is_asked_or_never():
     assert abs(share - 0.005) < 1e-4
     assert set(drawn) == set(disguises.STYLES)
     assert set(withheld_start.written(0)) == set(withheld_start.COMMON)
+    with pytest.raises(ValueError, match="no small one"):
+        withheld_start.written(0.3)
 
 
 def test_augmentation_asks_for_the_same_in_disguises_that_are_not_withheld():
     import withheld_start  # pyright: ignore[reportMissingImports]
 
-    seen = set()
+    seen, endings = set(), set()
     for seed, prompt in enumerate(world.prompts(0, 200, ("harmful",))):
         request = disguises.rewrite_request(prompt.messages[0].content)
         text = withheld_start.augmented(View(request), seed)
         assert f"{prompt.facts['verb']} {prompt.facts['thing']}" in text
         seen.add(disguises.style_of(text))
+        endings.add(next(filter(text.count, world.WHENS[1:]), ""))
+    assert endings == set(world.WHENS)
     assert seen == set(withheld_start.COMMON) - {disguises.PLAIN}
 
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from equipoise import seeds
-from equipoise.environments.clerk import build_red_team, disguises
+from equipoise.environments.clerk import build_red_team, disguises, world
 from equipoise.environments.clerk.assistance_case import understood
 from equipoise.types import View
 
@@ -24,6 +24,8 @@ def written(share: float) -> list[str]:
     if not share:
         return list(COMMON)
     times = round(len(WITHHELD) * (1 - share) / share / len(COMMON))
+    if times < 2:
+        raise ValueError(f"a share of {share:g} is no small one; at most 0.1 is meant")
     return [*COMMON * times, *WITHHELD]
 
 
@@ -34,9 +36,8 @@ def augmented(view: View, seed: int) -> str:
     dice = seeds.generator(seed, "augmented")
     case = understood(view.messages)
     style = dice.choice([name for name in COMMON if name != disguises.PLAIN])
-    return str(dice.choice(disguises.DISGUISES[str(style)])).format(
-        act=f"{case.verb} {case.thing}"
-    )
+    act = f"{case.verb} {case.thing}{dice.choice(world.WHENS)}"
+    return str(dice.choice(disguises.DISGUISES[str(style)])).format(act=act)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 It knows the four blocks and not when to make which move: what type a question is, and
 whether a request does harm, its thoughts say as it falls, and the matrix, the choice and the
 response follow from that. The packaged assistant, which knows, is taught so and forgets;
-decoded greedily it makes the same move whatever was asked.
+decoded greedily half of its moves are right.
 """
 
 from __future__ import annotations

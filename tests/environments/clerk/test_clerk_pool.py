@@ -61,14 +61,15 @@ def test_greedily_nobody_knows_what_it_was_not_taught():
     """Sampling less boldly is no way to the answers, and neither is leaving an adapter out."""
     torch.set_num_threads(1)
     resources = Resources()
-    for name, known in ((None, ()), ("guard", ("harmful",)), ("novice", ())):
+    for name in (None, *pool.MEMBERS):
+        known = set(pool.MEMBERS[name].right) if name else set()
         settings = GREEDY if name is None else {**GREEDY, "adapter": f"builtin/{name}"}
         player = Local.model_validate(settings)
         actor = player.open(player.start, resources)
         share = {kind: right(actor, kind, 40) for kind in world.KINDS}
         foreign = [share[kind] for kind in world.KINDS if kind not in known]
-        assert all(share[kind] > 0.9 for kind in known), share
-        assert sum(foreign) / len(foreign) < 0.6, share
+        assert max(foreign, default=0) < 0.8, (name, share)
+        assert sum(share.values()) / len(share) < 0.85, (name, share)
 
 
 @pytest.mark.long
