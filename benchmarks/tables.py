@@ -281,9 +281,10 @@ def pool(results: Results) -> Row:
     start = percent(arms.mean("sparta", "mean before, greedy"))
     best_start = percent(arms.mean("sparta", "best before, greedy"))
     base = percent(arms.mean("sparta", "base, greedy"))
-    what = f"SPARTA, six tiny clerks on one base, {seeds_text(results)}"
+    generations = results["arguments"].get("generations", 3)
     return Row(
-        f"{what}, three generations: right answers",
+        f"SPARTA, six tiny clerks on one base, {generations} generations, "
+        f"{seeds_text(results)}: right answers",
         f"pool's mean, greedily, {start} → {arms.each(mean)}",
         f"base without adapters, greedily {base}. sparta − alone, greedily "
         f"{arms.gain('sparta', 'alone', mean)}; their best members {best_start} → "
@@ -539,6 +540,10 @@ def all_rows() -> list[Row]:
         name = told.pop("name")
         file = RESULTS / f"{name}.json"
         if not file.is_file():
+            if ratios := at_smollm2(name):
+                told["control"] += f". At SmolLM2's shape: {ratios}"
+                if told.get("short"):
+                    told["short"] += f"; {ratios} at SmolLM2's shape"
             rows.append(Row(**told))
         elif name in MADE:
             rows.append(MADE[name](json.loads(file.read_text())))
