@@ -265,8 +265,13 @@ class Arms:
         return bounded(self.column(arm, name), high=np.inf).text()
 
     def each(self, name: str, *left_out: str) -> str:
-        """The shares of all arms but some."""
-        arms = [arm for arm in self.rows if arm not in left_out]
+        """The shares of all arms but some, and but those that a seed lacks."""
+        seeds = max(map(len, self.rows.values()))
+        arms = [
+            arm
+            for arm, rows in self.rows.items()
+            if arm not in left_out and len(rows) == seeds
+        ]
         return ", ".join(f"`{arm}` {self.share(arm, name)}" for arm in arms)
 
     def gain(self, first: str, second: str, name: str) -> str:
