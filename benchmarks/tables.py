@@ -177,8 +177,8 @@ def instructions(results: Results) -> Row:
         f"{worth[0]:.2f}, {worth[1]:.2f}; {'; '.join(qualities)}",
         "python -m benchmarks.instructions",
         results["date"],
-        f"start {percent(measuring.mean(start['test'], 'strict').mean)} (relevance to the "
-        f"question {worth[0]:.2f}); {', '.join(short)}",
+        f"start {percent(measuring.mean(start['test'], 'strict').mean)} (relevance "
+        f"{worth[0]:.2f}); {', '.join(short)}",
         what,
     )
 
@@ -257,8 +257,10 @@ class Arms:
         return float(np.mean(self.column(arm, name)))
 
     def share(self, arm: str, name: str) -> str:
-        """`65.1 % (60.0 to 70.2)`."""
-        return bounded(self.column(arm, name)).percent()
+        """`65.1 % (60.0 to 70.2)`; without an interval where the seeds are all alike."""
+        interval = bounded(self.column(arm, name))
+        alike = interval.low == interval.high
+        return percent(interval.mean) if alike else interval.percent()
 
     def number(self, arm: str, name: str) -> str:
         """`0.742 (0.712 to 0.773)`."""
@@ -312,8 +314,8 @@ def red_team(results: Results) -> Row:
         f"defender {arms.each('best response')}; over-refusal {arms.each('over-refusal')}",
         "python -m benchmarks.red_team",
         results["date"],
-        worst,
-        f"GPO on the built-in world, {seeds}: worst attack success, greedy",
+        arms.each("worst, greedy", "start"),
+        f"GPO, built-in world, {seeds}: worst attack success, greedy",
     )
 
 
@@ -344,7 +346,7 @@ def assistance(results: Results) -> Row:
         "python -m benchmarks.assistance",
         results["date"],
         f"{percent(arms.mean(start, right))} → {arms.share(ours, right)}",
-        f"{what}: right moves, greedy",
+        f"GTAlign, built-in world, {seeds}: right moves, greedy",
     )
 
 
