@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.comparing import bounded, paired
 from benchmarks.kuhn_table import COLUMNS, kuhn_claim, kuhn_rows
-from equipoise.payoffs.intervals import fitted_exponent, over_seeds
+from equipoise.payoffs.intervals import Interval, fitted_exponent, over_seeds
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -153,7 +153,9 @@ def instructions(results: Results) -> Row:
             before = measuring.mean(start[name], "strict")
             after = measuring.mean(every, "strict")
             gain = measuring.difference(by_seed, start[name], "strict")
-            set_name = "" if name == "test" else f"{name} "
+            runs = "one seed" if len(by_seed) == 1 else f"{len(by_seed)} seeds"
+            where = f"{name} ({runs}, {len(start[name])} prompts) "
+            set_name = "" if name == "test" else where
             change = f"{set_name}{percent(before.mean)} → {percent(after.mean)}"
             texts.append(f"{change}, {gain} points")
             if name == "test":
@@ -353,13 +355,17 @@ def assistance(results: Results) -> Row:
 def nash_gap(results: Results) -> Row:
     """The fitted exponents of the plain algorithm's averages, both players at once."""
     figures = results["figures"]
-    gap_GR = np.array(figures["gap_GRV2"])[:, :, 0, 0]
-    fits = [fitted_exponent(figures["rounds"], gap_R) for gap_R in gap_GR]
-    exponent = over_seeds([slope for slope, *_ in fits])
+    gap_GR2 = np.array(figures["gap_GRV2"])[:, :, 0]
+
+    def exponents(which: int) -> Interval:
+        fits = [fitted_exponent(figures["rounds"], g[:, which]) for g in gap_GR2]
+        return over_seeds([slope for slope, *_ in fits])
+
     return Row(
-        f"duality gap of GPO's averaged policies against T, {len(gap_GR)} random games",
-        f"exponent {exponent.text()}",
-        "exact games, nothing is learned from samples",
+        f"duality gap of GPO's averaged policies against T, {len(gap_GR2)} random games",
+        f"exponent {exponents(0).text()}",
+        "exact games, nothing is learned from samples; of the last policies "
+        f"{exponents(1).text()}",
         "python -m benchmarks.nash_gap",
         results["date"],
     )
@@ -373,7 +379,8 @@ def steering(results: Results) -> Row:
         f"steering what is served, {results['arguments']['prompts']} questions",
         f"clarifying questions {asked['per_token']} where the user pays per token, "
         f"{asked['user_effort']} where being asked costs the user",
-        f"the matrix as written: {asked['none']}; unsteered {asked['unsteered']}",
+        f"the matrix as written: {asked['none']}; with costs that are the same for every "
+        f"action {asked['constant llm −2']}",
         "python -m benchmarks.steering",
         results["date"],
     )
