@@ -14,17 +14,15 @@ many updates on fixed prompts as the whole of `gpo` has, 90 of which are the def
 
 from __future__ import annotations
 
-import argparse
 import json
-import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
-from benchmarks.red_team import ARMS, defender, measured, run
-from benchmarks.running import equipoise, provenance, with_settings
+from benchmarks import arms, red_team
+from benchmarks.running import equipoise, with_settings
 from equipoise.payoffs.intervals import over_seeds
 
 COLUMNS = ("raw", "the league's", "at its start", "best response", "over-refusal")
@@ -32,7 +30,7 @@ COLUMNS = ("raw", "the league's", "at its start", "best response", "over-refusal
 
 def figures(folder: Path, updates: int) -> dict[str, Any]:
     """A run's defender, and what its best response came to."""
-    player = defender(folder)
+    player = red_team.last(folder, "defender")
     budget = [
         f"generations={updates}",
         "learner.learning_rate=2.0e-4",  # the adversary's in gpo_clerks, in either arm
@@ -41,7 +39,7 @@ def figures(folder: Path, updates: int) -> dict[str, Any]:
         "best-response", f"{folder}@{player}", *with_settings(budget), "--json"
     )
     facts = json.loads(printed)
-    own = measured(folder)
+    own = red_team.measured(folder)
     return {
         "raw": own["attack_success"]["raw"]["mean"],
         "the league's": facts["league"]["gets"]["mean"],
@@ -53,39 +51,32 @@ def figures(folder: Path, updates: int) -> dict[str, Any]:
     }
 
 
+def play(seed: int, chosen: list[str], place: Path, generations: int) -> None:
+    """Every arm of a seed, where it has not been played yet."""
+    for arm in chosen:
+        overrides = [f"generations={generations}", *red_team.ARMS[arm]]
+        arms.played(red_team.RECIPE, place / arms.name_of(arm, seed), seed, overrides)
+
+
 def main() -> None:
     """Print the table, and write every run's figures with --json."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument(
-        "--arms", nargs="+", default=["rlhf", "gpo"], choices=list(ARMS)
-    )
-    parser.add_argument("--generations", type=int, default=150, help="of each arm")
+    parser = arms.parser(__doc__, red_team.ARMS, seeds=[0, 1, 2], generations=150)
+    parser.set_defaults(arms=["rlhf", "gpo"])
     parser.add_argument("--updates", type=int, default=50, help="of each best response")
-    parser.add_argument("--out", type=Path, help="keep the runs here, and go on there")
-    parser.add_argument("--json", type=Path, help="write every run's figures here")
-    options = parser.parse_args()
-    console = Console()
-    by_arm: dict[str, list[dict[str, Any]]] = {arm: [] for arm in options.arms}
-    with tempfile.TemporaryDirectory(prefix="best-response-") as spare:
-        place = (options.out or Path(spare)).resolve()
-        for seed in options.seeds:
-            for arm in options.arms:
-                settings = [f"generations={options.generations}", *ARMS[arm]]
-                folder = run(place / f"{arm.replace(' ', '_')}-{seed}", seed, settings)
-                by_arm[arm].append(figures(folder, options.updates))
-                shown = by_arm[arm][-1]
-                cells = "  ".join(f"{name} {shown[name]:.1%}" for name in COLUMNS)
-                console.print(f"seed {seed}  {arm:5} {cells}", highlight=False)
-            if options.json:
-                facts = {"provenance": provenance(), "arms": by_arm}
-                options.json.write_text(json.dumps(facts, indent=1) + "\n")
-    console.print(table(by_arm))
+    o = parser.parse_args()
+    by_arm = arms.over_seeds(
+        o,
+        lambda seed, place: play(seed, o.arms, place, o.generations),
+        lambda seed, place, played: {
+            arm: figures(place / arms.name_of(arm, seed), o.updates) for arm in o.arms
+        },
+        lambda row: "  ".join(f"{name} {row[name]:.1%}" for name in COLUMNS),
+        updates=o.updates,
+    )
+    arms.show(table(by_arm), [])
 
 
-def table(by_arm: dict[str, list[dict[str, Any]]]) -> Table:
+def table(by_arm: Mapping[str, list[arms.Row]]) -> Table:
     """A row for each arm: mean over seeds with its interval."""
     shown = Table(title="attack success: mean and 95 % interval over seeds")
     for column in ("", *COLUMNS):

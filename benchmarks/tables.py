@@ -218,29 +218,6 @@ def wildguard(results: Results) -> Row:
     )
 
 
-def best_response(results: Results) -> Row:
-    """Both defenders' best responses, beside what else was tried against them."""
-    arms = results["arms"]
-
-    def mean(arm: str, column: str) -> str:
-        return bounded([seed[column] for seed in arms[arm]]).percent()
-
-    def both(column: str) -> str:
-        return ", ".join(f"`{arm}` {mean(arm, column)}" for arm in arms)
-
-    updates = next(iter(arms.values()))[0]["budget"]["updates"]
-    counts = {len(seeds) for seeds in arms.values()}
-    return Row(
-        "what still beats a tiny clerk's defender: a fresh adversary, "
-        f"{updates} updates against it, frozen; {max(counts)} seeds",
-        f"attack success {both('best response')}",
-        f"before it learned {both('at its start')}; the most that the run's own "
-        f"adversaries had {both(LEAGUES)}; over-refusal {both('over-refusal')}",
-        "python -m benchmarks.best_response",
-        results["provenance"]["date"],
-    )
-
-
 LEAGUES = "the league's"
 
 
@@ -281,6 +258,21 @@ class Arms:
     def gain(self, first: str, second: str, name: str) -> str:
         """By how many points the first arm ends above the second."""
         return points(self.column(first, name), self.column(second, name))
+
+
+def best_response(results: Results) -> Row:
+    """Both defenders' best responses, beside what else was tried against them."""
+    arms = Arms(results["figures"])
+    return Row(
+        "what still beats a tiny clerk's defender: a fresh adversary, "
+        f"{results['arguments']['updates']} updates against it, frozen; "
+        f"{seeds_text(results)}",
+        f"attack success {arms.each('best response')}",
+        f"before it learned {arms.each('at its start')}; the most that the run's own "
+        f"adversaries had {arms.each(LEAGUES)}; over-refusal {arms.each('over-refusal')}",
+        "python -m benchmarks.best_response",
+        results["date"],
+    )
 
 
 def pool(results: Results) -> Row:

@@ -1,10 +1,12 @@
 """Benchmarks' raw results, the pages that are made from them, and what arms are compared by."""
 
+import importlib
 import json
 
 import numpy as np
 import pytest
 
+from benchmarks import __main__ as every_benchmark
 from benchmarks import cyclic_preferences, tables
 from benchmarks.comparing import bounded, holm, paired
 from benchmarks.controls import Decoded, decoded, held_out_scores
@@ -29,9 +31,15 @@ def test_a_row_of_raw_results_says_when_and_how_they_were_made():
         file = tables.RESULTS / f"{name}.json"
         if file.is_file():
             results = json.loads(file.read_text())
-            results = results.get("provenance", results)
             assert {"commit", "command", "date", "machine"} <= results.keys()
             assert f"benchmarks.{name}" in results["command"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [*every_benchmark.SHORT, "instructions", "published"])
+def test_a_benchmark_can_be_called(name):
+    """Each is a module of its own, and what it takes from the others is there."""
+    assert callable(importlib.import_module(f"benchmarks.{name}").main)
 
 
 def test_a_result_that_no_row_is_made_of_is_refused(tmp_path, monkeypatch):
