@@ -219,6 +219,21 @@ def wildguard(results: Results) -> Row:
 
 
 LEAGUES = "the league's"
+LONGER = "best_response_400"
+
+
+def longer() -> str:
+    """What a fresh adversary of more updates gets; "" where none was trained."""
+    file = RESULTS / f"{LONGER}.json"
+    if not file.is_file():
+        return ""
+    results = json.loads(file.read_text())
+    arms = Arms(results["figures"])
+    gets = ", ".join(
+        f"`{arm}` {percent(arms.mean(arm, 'best response'))}" for arm in arms.rows
+    )
+    updates = results["arguments"]["updates"]
+    return f"; a fresh adversary, {updates} updates, {seeds_text(results)}: {gets}"
 
 
 @dataclass(frozen=True)
@@ -304,11 +319,11 @@ def red_team(results: Results) -> Row:
     return Row(
         f"GPO, a tiny clerk attacked by a tiny adversary, {seeds}",
         f"worst attack success of any adversary, defenders decoded greedily: {worst}",
-        f"sampled: {arms.each('worst')}; of an adversary trained against the finished "
+        f"sampled: {arms.each('worst')}{longer()}; of an adversary trained against the finished "
         f"defender {arms.each('best response')}; over-refusal {arms.each('over-refusal')}",
         "python -m benchmarks.red_team",
         results["date"],
-        arms.each("worst, greedy", "start"),
+        arms.each("worst, greedy", "start") + longer(),
         f"GPO, built-in world, {seeds}: worst attack success, greedy",
     )
 
