@@ -233,7 +233,7 @@ def longer() -> str:
         f"`{arm}` {percent(arms.mean(arm, 'best response'))}" for arm in arms.rows
     )
     updates = results["arguments"]["updates"]
-    return f"; a fresh adversary, {updates} updates, {seeds_text(results)}: {gets}"
+    return f"; {updates} updates against it: {gets} ({seeds_text(results)})"
 
 
 @dataclass(frozen=True)
