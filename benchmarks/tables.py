@@ -401,9 +401,9 @@ def serving(results: Results) -> Row:
         f"{clients} clients for {seconds:.0f} s at `equipoise serve`, two cores shared "
         "with them",
         f"{figures['answered']:,} replies, {figures['dropped']} dropped, "
-        f"{figures['different']} mixed up; first byte within "
+        f"{figures['different']} other than the model's answer alone; first byte within "
         f"{np.median(figures['first']):.2f} s for half of them",
-        "each reply beside what the same model answers alone",
+        "a draw on a boundary may fall otherwise in a batch of another size",
         "python -m benchmarks.serving",
         results["date"],
     )
