@@ -403,7 +403,7 @@ def serving(results: Results) -> Row:
         f"{figures['answered']:,} replies, {figures['dropped']} dropped, "
         f"{figures['different']} other than the model's answer alone; first byte within "
         f"{np.median(figures['first']):.2f} s for half of them",
-        "a draw on a boundary may fall otherwise in a batch of another size",
+        "every reply beside what the model answers alone at the same seed",
         "python -m benchmarks.serving",
         results["date"],
     )
