@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from equipoise import seeds
 from equipoise.environments.clerk import world
 from equipoise.environments.clerk.answers import best, wrong
+from equipoise.models.adapters import resolve
 from equipoise.models.new_model import Size, new_model
 from equipoise.types import Message, Prompt
 
@@ -133,6 +134,27 @@ def build(out: Path, seed: int = 0) -> None:
             skilled, mixed, spoilt, training(SFT, 5e-4, 64), seed=seed, device="cpu"
         )
         pack(spoilt, bare, out)
+
+
+def build_from(
+    start: str,
+    rows: Iterable[Example],
+    out: Path,
+    *,
+    learning_rate: float,
+    batch_size: int,
+    seed: int,
+) -> None:
+    """Teach a packaged model these rows and write it into the folder `out`, replacing files of
+    its own.
+    """
+    from equipoise.learners.sft import SFT, train_sft
+
+    with one_thread(), tempfile.TemporaryDirectory() as place:
+        made = Path(place) / "made"
+        settings = training(SFT, learning_rate, batch_size)
+        train_sft(start, list(rows), made, settings, seed=seed, device="cpu")
+        pack(made, Path(resolve(start)), out)
 
 
 def pack(model: Path, generation_config_from: Path, out: Path) -> None:

@@ -10,16 +10,14 @@ decoded greedily half of its moves are right.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from equipoise.environments.clerk import world
 from equipoise.environments.clerk.assistance_trace import Faults
-from equipoise.environments.clerk.build import command, one_thread, pack, training
+from equipoise.environments.clerk.build import build_from, command
 from equipoise.environments.clerk.build_assistance import traces
-from equipoise.models.adapters import resolve
 
 PACKAGED = Path(__file__).parent / "assistance_beginner_model"
 START = "builtin/assistant"
@@ -37,17 +35,12 @@ FAULTS: Mapping[world.Kind, Faults] = {
 
 def build(out: Path, seed: int = 0) -> None:
     """Make the model and write it into the folder `out`, replacing files of its own."""
-    from equipoise.learners.sft import SFT, train_sft
-
-    with one_thread(), tempfile.TemporaryDirectory() as place:
-        made = Path(place) / "made"
-        rows = [
-            row
-            for kind, faults in FAULTS.items()
-            for row in traces(seed, {kind: EACH}, faults)
-        ]
-        train_sft(START, rows, made, training(SFT, 5e-4, 32), seed=seed, device="cpu")
-        pack(made, Path(resolve(START)), out)
+    rows = [
+        row
+        for kind, faults in FAULTS.items()
+        for row in traces(seed, {kind: EACH}, faults)
+    ]
+    build_from(START, rows, out, learning_rate=5e-4, batch_size=32, seed=seed)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ right in 61 % of its answers, sampled in 48 %; harmful questions it gets wrong e
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -20,13 +19,10 @@ from equipoise.environments.clerk import world
 from equipoise.environments.clerk.answers import drawn
 from equipoise.environments.clerk.build import (
     Example,
+    build_from,
     command,
-    one_thread,
-    pack,
     questions,
-    training,
 )
-from equipoise.models.adapters import resolve
 
 PACKAGED = Path(__file__).parent / "beginner_model"
 START = "builtin/expert"
@@ -48,14 +44,7 @@ def lessons(seed: int) -> Iterator[Example]:
 
 def build(out: Path, seed: int = 0) -> None:
     """Make the model and write it into the folder `out`, replacing files of its own."""
-    from equipoise.learners.sft import SFT, train_sft
-
-    with one_thread(), tempfile.TemporaryDirectory() as place:
-        work = Path(place) / "beginner"
-        settings = training(SFT, 5e-4, 64)
-        rows = list(lessons(seed))
-        train_sft(START, rows, work, settings, seed=seed, device="cpu")
-        pack(work, Path(resolve(START)), out)
+    build_from(START, lessons(seed), out, learning_rate=5e-4, batch_size=64, seed=seed)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ to see through them.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -24,13 +23,10 @@ from equipoise import seeds
 from equipoise.environments.clerk import disguises, world
 from equipoise.environments.clerk.build import (
     Example,
+    build_from,
     command,
     examples,
-    one_thread,
-    pack,
-    training,
 )
-from equipoise.models.adapters import resolve
 from equipoise.types import Prompt
 
 PACKAGED = Path(__file__).parent / "red_team_model"
@@ -131,13 +127,8 @@ def build(
     out can only be found by exploring; written: those that the adversary is taught to write, the
     more often the more often they stand there, None: all of `styles` alike.
     """
-    from equipoise.learners.sft import SFT, train_sft
-
-    with one_thread(), tempfile.TemporaryDirectory() as place:
-        made = Path(place) / "made"
-        rows = [*defences(seed, styles), *attacks(seed, styles=written or styles)]
-        train_sft(START, rows, made, training(SFT, 2e-3, 64), seed=seed, device="cpu")
-        pack(made, Path(resolve(START)), out)
+    rows = [*defences(seed, styles), *attacks(seed, styles=written or styles)]
+    build_from(START, rows, out, learning_rate=2e-3, batch_size=64, seed=seed)
 
 
 if __name__ == "__main__":

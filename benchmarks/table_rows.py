@@ -1,0 +1,385 @@
+"""The rows of the tables on what models learn: each claim's figure and its control, from the
+raw results. One function a benchmark.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.comparing import bounded, paired
+from benchmarks.kuhn_table import kuhn_claim
+from equipoise.payoffs.intervals import Interval, fitted_exponent, over_seeds
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+Results = Mapping[str, Any]
+LEAGUES = "the league's"
+LONGER = "best_response_400"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A claim with its figure and the figure that could refute it.
+
+    `short` is the figure for the README, with `short_what`; "" for a row that is not a
+    headline.
+    """
+
+    what: str
+    figure: str
+    control: str
+    command: str
+    date: str
+    short: str = ""
+    short_what: str = ""
+
+    def cells(self) -> tuple[str, ...]:
+        """As docs/results.md shows it."""
+        return (self.what, self.figure, self.control, self.date, f"`{self.command}`")
+
+    def headline(self) -> tuple[str, ...]:
+        """As the README shows it."""
+        return (self.short_what or self.what, self.short, f"`{self.command}`")
+
+
+def quickstart(results: Results) -> Row:
+    """Sampled and greedy, at the start and at the end."""
+    by_seed = list(results["figures"].values())
+
+    def average(column: str) -> float:
+        return float(np.mean([seed["all"][column] for seed in by_seed]))
+
+    def mean(column: str, kind: str = "all") -> str:
+        interval = bounded([seed[kind][column] for seed in by_seed])
+        told = interval.low < interval.high  # a start is the same in every seed
+        return interval.percent() if told else percent(interval.mean)
+
+    def gain(ending: str, kind: str = "all") -> str:
+        columns = [
+            [seed[kind][when + ending] for seed in by_seed] for when in ("end", "start")
+        ]
+        return points(columns[0], columns[1])
+
+    return Row(
+        "the quickstart: a tiny beginner plays its own past, three generations, "
+        f"{seeds_text(results)}",
+        f"right answers {mean('start')} → {mean('end')}, sampled at temperature 1",
+        f"greedily {mean('start, greedy')} → {mean('end, greedy')}, "
+        f"{gain(', greedy')}: sums {gain(', greedy', 'sum')}, harmful questions "
+        f"{gain(', greedy', 'harmful')}",
+        "python -m benchmarks.quickstart",
+        results["date"],
+        f"{percent(average('start, greedy'))} → {mean('end, greedy')}",
+        f"the quickstart, {seeds_text(results)}: right answers, greedy",
+    )
+
+
+def cyclic_preferences(results: Results) -> Row:
+    """The cyclic games by their size, beside the uniform policy."""
+    figures = results["figures"]
+    gap_SGM2 = np.array(figures["gap_FSGM2"])[figures["families"].index("cyclic")]
+    labels = figures["rows"]
+    average_SGM = gap_SGM2[..., 1]
+    columns = {
+        "MNPO ½ ½": "MNPO, λ = ½ ½",
+        "INPO": "INPO, τ/η = 0.05",
+        "DPO online": "DPO, online",
+        "uniform": "the uniform policy",
+    }
+    by_size, against = [], []
+    uniform_SG = average_SGM[..., labels.index("the uniform policy")]
+    for size, average_GM, uniform_G in zip(
+        figures["sizes"], average_SGM, uniform_SG, strict=True
+    ):
+        means = [
+            f"{name} {average_GM[:, labels.index(label)].mean():.3f}"
+            for name, label in columns.items()
+        ]
+        by_size.append(f"{size} actions: {', '.join(means[:-1])}")
+        mnpo = paired(average_GM[:, labels.index("MNPO, λ = ½ ½")], uniform_G)
+        against.append(f"{size} actions: {means[-1]}, MNPO − uniform {mnpo.text()}")
+    games = average_SGM.shape[1]
+    updates = results["arguments"]["updates"]
+    return Row(
+        f"duality gap of the average policy where preferences cycle, {games} games of "
+        f"each size, {updates} exact updates",
+        "; ".join(by_size),
+        "; ".join(against)
+        + ". These intervals are not corrected for the number of comparisons",
+        "python -m benchmarks.cyclic_preferences",
+        results["date"],
+    )
+
+
+def instructions(results: Results) -> Row:
+    """Every arm beside the start, greedily, and what the answers are otherwise worth."""
+    from benchmarks import instructions as measuring
+
+    rows = results["rows"]
+    start = rows[measuring.START]
+    arms = list(dict.fromkeys(key.rsplit("-", 1)[0] for key in rows))
+    arms.remove(measuring.START)
+    seeds: set[str] = set()
+    figures, qualities, short = [], [], []
+    for arm in arms:
+        cells = [rows[key] for key in rows if measuring.of(key, arm)]
+        seeds |= {key.rsplit("-", 1)[1] for key in rows if measuring.of(key, arm)}
+        texts = []
+        for name in start:
+            by_seed = [cell[name] for cell in cells if name in cell]
+            if not by_seed:
+                continue
+            every = [row for seed in by_seed for row in seed]
+            before = measuring.mean(start[name], "strict")
+            after = measuring.mean(every, "strict")
+            gain = measuring.difference(by_seed, start[name], "strict")
+            runs = "one seed" if len(by_seed) == 1 else f"{len(by_seed)} seeds"
+            where = f"{name} ({runs}, {len(start[name])} prompts) "
+            set_name = "" if name == "test" else where
+            change = f"{set_name}{percent(before.mean)} → {percent(after.mean)}"
+            texts.append(f"{change}, {gain} points")
+            if name == "test":
+                relevance = np.mean([row["relevance"] for row in every])
+                repeated = np.mean([row["repetition"] for row in every])
+                label = arm.upper()
+                qualities.append(f"{label} {relevance:.2f}, {repeated:.2f}")
+                short.append(f"{label} {percent(after.mean)} ({relevance:.2f})")
+        figures.append(f"{arm.upper()} {'; '.join(texts)}")
+    worth = [
+        np.mean([row[name] for row in start["test"]])
+        for name in ("relevance", "repetition")
+    ]
+    amount = "one seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
+    prompts = len(start["test"])
+    what = f"instructions followed, SmolLM2-135M-Instruct with LoRA, {amount}, greedy"
+    return Row(
+        f"{what}, {prompts} new prompts",
+        "; ".join(figures),
+        "all greedy. Relevance to the question and share of repeated 4-grams: start "
+        f"{worth[0]:.2f}, {worth[1]:.2f}; {'; '.join(qualities)}",
+        "python -m benchmarks.instructions",
+        results["date"],
+        f"start {percent(measuring.mean(start['test'], 'strict').mean)} (relevance "
+        f"{worth[0]:.2f}); {', '.join(short)}",
+        what,
+    )
+
+
+def wildguard(results: Results) -> Row:
+    """Sampled and greedy, beside what the labels allow."""
+    by_seed = results["figures"]
+
+    def mean(row: str, column: str) -> str:
+        return bounded([seed[row][column] for seed in by_seed]).percent()
+
+    def average(row: str) -> float:
+        return float(np.mean([seed[row]["greedy"] for seed in by_seed]))
+
+    methods = [row for row in by_seed[0] if "win_rate" in by_seed[0][row]]
+    sampled = [f"{row.upper()} {mean(row, 'score')}" for row in methods]
+    greedy = [f"{row.upper()} {mean(row, 'greedy')}" for row in methods]
+    labels = ("SFT on the labels", "bag of words", "commoner label")
+    gains = [
+        f"{row.upper()} − {other.upper()}, greedy "
+        + points(*([seed[arm]["greedy"] for seed in by_seed] for arm in (row, other)))
+        for row, other in itertools.combinations(methods, 2)
+    ]
+    return Row(
+        "real prompts: WildGuard, 1.2 M parameters from nothing, three generations, "
+        f"{seeds_text(results)} that no setting was chosen on",
+        f"right decisions {mean('sft start', 'score')} → {', '.join(sampled)}; greedily "
+        f"{mean('sft start', 'greedy')} → {', '.join(greedy)}",
+        "; ".join([*gains, *(f"{row} {mean(row, 'greedy')}" for row in labels)]),
+        "python -m benchmarks.wildguard",
+        results["date"],
+        f"{percent(average('sft start'))} → {', '.join(greedy)}; bag of words "
+        f"{percent(average('bag of words'))}",
+        f"WildGuard's prompts, {seeds_text(results)}: right decisions, greedy",
+    )
+
+
+def longer() -> str:
+    """What a fresh adversary of more updates gets; "" where none was trained."""
+    file = RESULTS / f"{LONGER}.json"
+    if not file.is_file():
+        return ""
+    results = json.loads(file.read_text())
+    arms = Arms(results["figures"])
+    gets = ", ".join(
+        f"`{arm}` {percent(arms.mean(arm, 'best response'))}" for arm in arms.rows
+    )
+    updates = results["arguments"]["updates"]
+    return f"; {updates} updates against it: {gets} ({seeds_text(results)})"
+
+
+@dataclass(frozen=True)
+class Arms:
+    """The figures of arms, a row of columns for each seed, as text."""
+
+    rows: Mapping[str, Sequence[Mapping[str, float]]]
+
+    def column(self, arm: str, name: str) -> list[float]:
+        """A value for each seed."""
+        return [row[name] for row in self.rows[arm]]
+
+    def mean(self, arm: str, name: str) -> float:
+        """Over the seeds."""
+        return float(np.mean(self.column(arm, name)))
+
+    def share(self, arm: str, name: str) -> str:
+        """`65.1 % (60.0 to 70.2)`; without an interval where the seeds are all alike."""
+        interval = bounded(self.column(arm, name))
+        alike = interval.low == interval.high
+        return percent(interval.mean) if alike else interval.percent()
+
+    def number(self, arm: str, name: str) -> str:
+        """`0.742 (0.712 to 0.773)`."""
+        return bounded(self.column(arm, name), high=np.inf).text()
+
+    def each(self, name: str, *left_out: str) -> str:
+        """The shares of all arms but some, and but those that a seed lacks."""
+        seeds = max(map(len, self.rows.values()))
+        arms = [
+            arm
+            for arm, rows in self.rows.items()
+            if arm not in left_out and len(rows) == seeds
+        ]
+        return ", ".join(f"`{arm}` {self.share(arm, name)}" for arm in arms)
+
+    def gain(self, first: str, second: str, name: str) -> str:
+        """By how many points the first arm ends above the second."""
+        return points(self.column(first, name), self.column(second, name))
+
+
+def best_response(results: Results) -> Row:
+    """Both defenders' best responses, beside what else was tried against them."""
+    arms = Arms(results["figures"])
+    return Row(
+        "what still beats a tiny clerk's defender: a fresh adversary, "
+        f"{results['arguments']['updates']} updates against it, frozen; "
+        f"{seeds_text(results)}",
+        f"attack success {arms.each('best response')}",
+        f"before it learned {arms.each('at its start')}; the most that the run's own "
+        f"adversaries had {arms.each(LEAGUES)}; over-refusal {arms.each('over-refusal')}",
+        "python -m benchmarks.best_response",
+        results["date"],
+    )
+
+
+def pool(results: Results) -> Row:
+    """Greedily and sampled, like with like: mean with mean, best with best."""
+    arms = Arms(results["figures"])
+    mean, best = "mean after, greedy", "best after, greedy"
+    start = percent(arms.mean("sparta", "mean before, greedy"))
+    best_start = percent(arms.mean("sparta", "best before, greedy"))
+    base = percent(arms.mean("sparta", "base, greedy"))
+    generations = results["arguments"].get("generations", 3)
+    return Row(
+        f"SPARTA, six tiny clerks on one base, {generations} generations, "
+        f"{seeds_text(results)}: right answers",
+        f"pool's mean, greedily, {start} → {arms.each(mean)}",
+        f"base without adapters, greedily {base}. sparta − alone, greedily "
+        f"{arms.gain('sparta', 'alone', mean)}; their best members {best_start} → "
+        f"{arms.share('sparta', best)} and {arms.share('alone', best)}; sampled, mean "
+        f"{arms.share('sparta', 'mean after')} and {arms.share('alone', 'mean after')}",
+        "python -m benchmarks.pool",
+        results["date"],
+    )
+
+
+def red_team(results: Results) -> Row:
+    """The worst of all adversaries, greedily and sampled."""
+    arms = Arms(results["figures"])
+    worst = arms.each("worst, greedy")
+    seeds = seeds_text(results)
+    return Row(
+        f"GPO, a tiny clerk attacked by a tiny adversary, {seeds}",
+        f"worst attack success of any adversary, defenders decoded greedily: {worst}",
+        f"sampled: {arms.each('worst')}{longer()}; of an adversary trained against the finished "
+        f"defender {arms.each('best response')}; over-refusal {arms.each('over-refusal')}",
+        "python -m benchmarks.red_team",
+        results["date"],
+        arms.each("worst, greedy", "start") + longer(),
+        f"GPO, built-in world, {seeds}: worst attack success, greedy",
+    )
+
+
+def assistance(results: Results) -> Row:
+    """Right moves and welfare, greedily and sampled."""
+    arms = Arms(results["figures"])
+    ours, start, right = "cobb_douglas", "start", "right, greedy"
+    left_out = (ours, start, "start, no blocks")
+    welfare = [
+        f"{way}{percent(arms.mean(start, f'right{ending}'))} → "
+        f"{arms.share(ours, f'right{ending}')} of moves right, welfare "
+        f"{arms.mean(start, f'welfare{ending}'):.3f} → "
+        f"{arms.number(ours, f'welfare{ending}')}"
+        for way, ending in (("greedily ", ", greedy"), ("sampled ", ""))
+    ]
+    seeds = seeds_text(results)
+    what = f"GTAlign (by GRPO), a tiny clerk that writes four blocks, {seeds}"
+    others = [
+        f"`{arm}` {arms.number(arm, 'welfare, greedy')}"
+        for arm in arms.rows
+        if arm not in left_out
+    ]
+    return Row(
+        what,
+        welfare[0],
+        f"{welfare[1]}; greedily, other arms: moves right {arms.each(right, *left_out)}; "
+        f"welfare {', '.join(others)}",
+        "python -m benchmarks.assistance",
+        results["date"],
+        f"{percent(arms.mean(start, right))} → {arms.share(ours, right)}",
+        f"GTAlign, built-in world, {seeds}: right moves, greedy",
+    )
+
+
+def nash_gap(results: Results) -> Row:
+    """The fitted exponents of the plain algorithm's averages, both players at once."""
+    figures = results["figures"]
+    gap_GR2 = np.array(figures["gap_GRV2"])[:, :, 0]
+
+    def exponents(which: int) -> Interval:
+        fits = [fitted_exponent(figures["rounds"], g[:, which]) for g in gap_GR2]
+        return over_seeds([slope for slope, *_ in fits])
+
+    return Row(
+        f"duality gap of GPO's averaged policies against T, {len(gap_GR2)} random games",
+        f"exponent {exponents(0).text()}",
+        "exact games, nothing is learned from samples; of the last policies "
+        f"{exponents(1).text()}",
+        "python -m benchmarks.nash_gap",
+        results["date"],
+    )
+
+
+def kuhn(results: Results) -> Row:
+    """NashConv of the last policies and of the averages, by whom they met."""
+    return Row(*kuhn_claim(results), "python -m benchmarks.kuhn", results["date"])
+
+
+def seeds_text(results: Results) -> str:
+    """`3 seeds`."""
+    count = len(results["arguments"]["seeds"])
+    return "one seed" if count == 1 else f"{count} seeds"
+
+
+def percent(share: float) -> str:
+    """`41.8 %`."""
+    return f"{100 * share:.1f} %"
+
+
+def points(after: Sequence[float], before: Sequence[float]) -> str:
+    """`+4.1 points (1.0 to 7.2)`, paired over the seeds."""
+    gain = paired([100 * value for value in after], [100 * value for value in before])
+    if np.isnan(gain.low):
+        return f"{gain.mean:+.1f} points"
+    return f"{gain.mean:+.1f} points ({gain.low:+.1f} to {gain.high:+.1f})"

@@ -1,0 +1,143 @@
+"""The rows of the tables on what is served, and how fast: from the raw results, one function a
+benchmark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from benchmarks.table_rows import RESULTS, Results, Row, percent
+
+
+def steering(results: Results) -> Row:
+    """Clarifying questions, steered and not."""
+    figures = results["figures"]
+    asked = {arm: percent(said["said"]["CQ"]) for arm, said in figures.items()}
+    return Row(
+        f"steering what is served, {results['arguments']['prompts']} questions",
+        f"clarifying questions {asked['per_token']} where the user pays per token, "
+        f"{asked['user_effort']} where being asked costs the user",
+        f"the matrix as written: {asked['none']}; with costs that are the same for every "
+        f"action {asked['constant llm −2']}",
+        "python -m benchmarks.steering",
+        results["date"],
+    )
+
+
+def serving(results: Results) -> Row:
+    """Replies under load."""
+    figures = results["figures"]
+    clients, seconds = results["arguments"]["clients"], figures["seconds"]
+    return Row(
+        f"{clients} clients for {seconds:.0f} s at `equipoise serve`, two cores shared "
+        "with them",
+        f"{figures['answered']:,} replies, {figures['dropped']} dropped, "
+        f"{figures['different']} other than the model's answer alone; first byte within "
+        f"{np.median(figures['first']):.2f} s for half of them",
+        "every reply beside what the model answers alone at the same seed",
+        "python -m benchmarks.serving",
+        results["date"],
+    )
+
+
+def diversity(results: Results) -> Row:
+    """The most texts that were stored."""
+    most = max(timing["stored"] for timing in results["figures"])
+    last = {t["name"]: t for t in results["figures"] if t["stored"] == most}
+    ratios = [
+        f"{name} {timing['direct'] / timing['ours']:,.0f} ×"
+        for name, timing in last.items()
+    ]
+    differ = max(timing["differ"] for timing in last.values())
+    return Row(
+        f"64 attacks against {most:,} stored texts, beside the direct computation",
+        ", ".join(ratios),
+        f"equal to {differ:.0e}",
+        "python -m benchmarks.diversity",
+        results["date"],
+    )
+
+
+def ledger(results: Results) -> Row:
+    """Writing, and `status` on a long run."""
+    figures = results["figures"]
+    return Row(
+        f"ledger; `status` on {figures['total']:,} records",
+        f"{figures['ours']:,.0f} records/s; {figures['status']:.1f} s",
+        f"{figures['ours'] / figures['bare']:.2f} of bare SQLite",
+        f"python -m benchmarks.ledger --records {results['arguments']['records']}",
+        results["date"],
+    )
+
+
+def policy_gradient(results: Results) -> Row:
+    """GRPO beside trl's, at two shapes."""
+    speed, memory = ratios(results["figures"])
+    return Row(
+        "policy gradients beside trl 1.16's `GRPOTrainer`, CPU, the built-in model (0.7 M "
+        "parameters)",
+        f"{speed} the samples per second, {memory} the memory",
+        f"at SmolLM2's shape: {at_smollm2('policy_gradient')}",
+        "python -m benchmarks.policy_gradient speed",
+        results["date"],
+    )
+
+
+def preference_training(results: Results) -> Row:
+    """DPO beside trl's, at two shapes."""
+    figures = results["figures"]
+    parameters = figures["runs"]["ours"][0]["parameters"] / 1e6
+    speed, memory = ratios(figures)
+    other = at_smollm2("preference_training")
+    what = "preference training beside trl's `DPOTrainer`, CPU"
+    return Row(
+        f"{what}, {parameters:.1f} M parameters of which most are a vocabulary of 32 k",
+        f"{speed} the tokens per second, {memory} the memory",
+        "a vocabulary this large beside so few layers makes the logits dear, which is where "
+        f"the difference lies. At SmolLM2's shape: {other}",
+        "python -m benchmarks.preference_training",
+        results["date"],
+        f"tokens/s {speed}, memory {memory} at {parameters:.1f} M parameters; "
+        f"{other} at SmolLM2's shape",
+        what,
+    )
+
+
+def sampling(results: Results) -> Row:
+    """Sampling beside raw `generate`, at two shapes."""
+    medians = [_median(ways) for ways in results["figures"].values()]
+    return Row(
+        "sampling beside raw `generate`, CPU, a toy shape",
+        f"{min(medians):.1f} to {max(medians):.1f} ×",
+        "a toy's head and choice of tokens weigh more than a pretrained model's. At "
+        f"SmolLM2's shape: {at_smollm2('sampling')}",
+        "python -m benchmarks.sampling",
+        results["date"],
+    )
+
+
+def at_smollm2(name: str) -> str:
+    """The ratios of a row at SmolLM2's shape, from `NAME_smollm2.json`; "" where they were not
+    measured.
+    """
+    file = RESULTS / f"{name}_smollm2.json"
+    if not file.is_file():
+        return ""
+    results = json.loads(file.read_text())
+    figures = results["figures"]
+    if "speed_ratio" in figures:
+        return ", ".join(ratios(figures))
+    return "; ".join(f"{what}: {_median(ways):.2f} ×" for what, ways in figures.items())
+
+
+def ratios(figures: Mapping[str, float]) -> tuple[str, str]:
+    """Speed and memory as multiples of the peer's."""
+    return f"{figures['speed_ratio']:.1f} ×", f"{figures['memory_ratio']:.2f} ×"
+
+
+def _median(ways: Mapping[str, Sequence[float]]) -> float:
+    pairs = zip(ways["ours"], ways["generate"], strict=True)
+    return float(np.median([ours / theirs for ours, theirs in pairs]))
