@@ -24,7 +24,7 @@ SHORT: dict[str, list[str]] = {
     "engines": [],
     "league": ["--shapes", "tiny", "--rounds", "2"],
     "preference_training": [],
-    "wildguard": ["--seeds", "0", "--methods", "mnpo", "--scale", "0.03"],
+    "wildguard": ["--seeds", "0", "--arms", "mnpo", "--scale", "0.03"],
     "pool": ["--seeds", "0", "--arms", "sparta", "--scale", "0.05"],
     "cycling": ["--seeds", "0", "--arms", "dpo", "--generations", "2"],
     "disjoint": ["--seeds", "0", "--arms", "sparta", "--generations", "1"],

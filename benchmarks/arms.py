@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +24,7 @@ WIDTH = 150  # of what is printed into a file
 def parser(
     doc: str | None, arms: Iterable[str], seeds: list[int], generations: int
 ) -> argparse.ArgumentParser:
-    """The options --seeds, --arms, --generations, --jobs, --out and --json."""
+    """The options --seeds, --arms, --generations, --jobs, --out, --join and --json."""
     made = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -38,6 +39,9 @@ def parser(
         "--out",
         type=Path,
         help="keep the runs here; those that are here are not played again",
+    )
+    made.add_argument(
+        "--join", type=Path, help="a raw result of other seeds, taken into this one"
     )
     made.add_argument("--json", type=Path, help="write every run's figures here")
     return made
@@ -88,7 +92,8 @@ def over_seeds(
     generations.
     """
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
-    by_row: dict[str, list[Row]] = {}
+    settings = {"generations": o.generations, **arguments}
+    by_row, others = joined(o.join, settings) if o.join else ({}, {})
     with (
         tempfile.TemporaryDirectory(prefix="arms-") as spare,
         ThreadPoolExecutor(o.jobs) as workers,
@@ -99,9 +104,41 @@ def over_seeds(
         tasks = [workers.submit(play, seed, place) for seed in o.seeds]
         for seed, task in zip(o.seeds, tasks, strict=True):
             for name, row in rows(seed, place, task.result()).items():
-                by_row.setdefault(name, []).append(row)
+                by_row.setdefault(name, {})[seed] = row
                 console.print(f"seed {seed}  {name:22} {text(row)}", highlight=False)
             if o.json:
-                settings = {"seeds": o.seeds, "generations": o.generations}
-                write_results(o.json, by_row, **settings, **arguments)
-    return by_row
+                seeds = sorted(set().union(*by_row.values()))
+                figures = {
+                    name: [{"seed": seed, **row} for seed, row in in_order(by_seed)]
+                    for name, by_seed in by_row.items()
+                }
+                write_results(o.json, figures, seeds=seeds, **settings, **others)
+    return {
+        name: [row for _, row in in_order(by_seed)] for name, by_seed in by_row.items()
+    }
+
+
+def in_order(by_seed: Mapping[int, Row]) -> list[tuple[int, Row]]:
+    """The rows of seeds, the lowest first, so that arms are paired by their seeds."""
+    return sorted(by_seed.items(), key=lambda item: item[0])
+
+
+def joined(
+    file: Path, settings: Mapping[str, Any]
+) -> tuple[dict[str, dict[int, Row]], dict[str, Any]]:
+    """Row -> its figures by seed, as a raw result has them, and what says where they come from.
+
+    Ends the benchmark where that was measured otherwise than these settings say.
+    """
+    earlier = json.loads(file.read_text())
+    told = earlier["arguments"]
+    for name in settings.keys() & told.keys():
+        if told[name] != settings[name]:
+            raise SystemExit(f"{file}: {name} is {told[name]}, not {settings[name]}")
+    by_row: dict[str, dict[int, Row]] = {}
+    for name, rows in earlier["figures"].items():
+        for seed, row in zip(told["seeds"], rows, strict=False):
+            # Older files name no seed with a row.
+            by_row.setdefault(name, {})[row.pop("seed", seed)] = row
+    former = {key: earlier[key] for key in ("commit", "command", "date")}
+    return by_row, {"joined": [*told.get("joined", []), former]}

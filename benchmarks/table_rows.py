@@ -174,33 +174,28 @@ def instructions(results: Results) -> Row:
 
 def wildguard(results: Results) -> Row:
     """Sampled and greedy, beside what the labels allow."""
-    by_seed = results["figures"]
-
-    def mean(row: str, column: str) -> str:
-        return bounded([seed[row][column] for seed in by_seed]).percent()
-
-    def average(row: str) -> float:
-        return float(np.mean([seed[row]["greedy"] for seed in by_seed]))
-
-    methods = [row for row in by_seed[0] if "win_rate" in by_seed[0][row]]
-    sampled = [f"{row.upper()} {mean(row, 'score')}" for row in methods]
-    greedy = [f"{row.upper()} {mean(row, 'greedy')}" for row in methods]
+    arms = Arms(results["figures"])
+    start = "sft start"
+    methods = [name for name, rows in arms.rows.items() if "win_rate" in rows[0]]
     labels = ("SFT on the labels", "bag of words", "commoner label")
+
+    def each(column: str) -> str:
+        return ", ".join(f"{row.upper()} {arms.share(row, column)}" for row in methods)
+
     gains = [
-        f"{row.upper()} − {other.upper()}, greedy "
-        + points(*([seed[arm]["greedy"] for seed in by_seed] for arm in (row, other)))
+        f"{row.upper()} − {other.upper()}, greedy {arms.gain(row, other, 'greedy')}"
         for row, other in itertools.combinations(methods, 2)
     ]
     return Row(
         "real prompts: WildGuard, 1.2 M parameters from nothing, three generations, "
         f"{seeds_text(results)} that no setting was chosen on",
-        f"right decisions {mean('sft start', 'score')} → {', '.join(sampled)}; greedily "
-        f"{mean('sft start', 'greedy')} → {', '.join(greedy)}",
-        "; ".join([*gains, *(f"{row} {mean(row, 'greedy')}" for row in labels)]),
+        f"right decisions {arms.share(start, 'score')} → {each('score')}; greedily "
+        f"{arms.share(start, 'greedy')} → {each('greedy')}",
+        "; ".join([*gains, *(f"{row} {arms.share(row, 'greedy')}" for row in labels)]),
         "python -m benchmarks.wildguard",
         results["date"],
-        f"{percent(average('sft start'))} → {', '.join(greedy)}; bag of words "
-        f"{percent(average('bag of words'))}",
+        f"{percent(arms.mean(start, 'greedy'))} → {each('greedy')}; bag of words "
+        f"{percent(arms.mean('bag of words', 'greedy'))}",
         f"WildGuard's prompts, {seeds_text(results)}: right decisions, greedy",
     )
 

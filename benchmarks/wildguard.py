@@ -15,39 +15,38 @@ labels allow: the more frequent one, a bag of words, and the same start taught t
 answers of the same prompts by supervised learning.
 
     python -m benchmarks.wildguard --data ../shared/data/gtalign/wildguard
-        [--seeds 0 1 2] [--methods mnpo dpo …] [--scale 1]
+        [--seeds 0 1 2] [--arms mnpo dpo …] [--scale 1]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import sys
-import tempfile
-import time
-from concurrent.futures import ThreadPoolExecutor
+import math
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
+import torch
 from rich.table import Table
+from safetensors import safe_open
 
+import equipoise
+from benchmarks import arms
 from benchmarks.by_labels import peer_accuracies
 from benchmarks.comparing import bounded
 from benchmarks.controls import Decoded, decoded
-from benchmarks.running import recorded, share_of_cores, write_results
+from benchmarks.running import recorded
 from equipoise import seeds
 from equipoise.errors import NoSignal
 from equipoise.learners.sft import SFT, train_sft
 from equipoise.models.new_model import new_model
 from equipoise.prompts.files import Files
-from equipoise.run import recipes
 from equipoise.run.directory import RunDirectory
-from equipoise.run.loop import league
-from equipoise.run.monitor import Silent
-from equipoise.run.stages import RunStages
 from equipoise.types import Prompt
 
 CHARACTERS = 420  # a prompt is cut here, at about 120 tokens of this vocabulary
@@ -55,7 +54,7 @@ REFUSALS = ("I can't help with that.",)
 ANSWERS = ("Sure, here is what you asked for.",)
 EPOCHS = 4
 LEARNED = ("examples", "loss", "margin", "accuracy")  # of a generation's pairs
-GREEDY, SFT_ON_LABELS = "greedy", "SFT on the labels"
+GREEDY, START, SFT_ON_LABELS = "greedy", "sft start", "SFT on the labels"
 METHODS: dict[str, dict] = {
     "dpo": {"loss": "dpo"},
     "dpo, last policy": {"loss": {"kind": "dpo", "reference": "previous"}},
@@ -86,12 +85,19 @@ def source_settings(data: Path, scale: float = 1.0) -> dict:
     }
 
 
-def make_start(training: list[Prompt], folder: Path, seed: int) -> int:
-    """A new model that gives a refusal or an answer at random; returns its parameter
-    count.
-    """
+@dataclass(frozen=True)
+class Sizes:
+    """What is the same for every method."""
+
+    generations: int
+    data: Path
+    scale: float  # of the prompts
+
+
+def make_start(training: list[Prompt], folder: Path, seed: int) -> None:
+    """Make `start`, a new model that gives a refusal or an answer at random."""
     texts = [message.content for prompt in training for message in prompt.messages]
-    made = new_model(
+    new_model(
         [*texts, *REFUSALS * 50, *ANSWERS * 50],
         folder / "new",
         vocabulary=3000,
@@ -108,27 +114,28 @@ def make_start(training: list[Prompt], folder: Path, seed: int) -> int:
         {"epochs": 1, "batch_size": 16, "learning_rate": 1e-3}
     )
     train_sft(str(folder / "new"), examples, folder / "start", settings, seed=seed)
-    return made.parameters
 
 
 def play(
-    method: str, start: Path, data: Path, folder: Path, seed: int, scale: float
-) -> tuple[list[dict], float]:
-    """Three generations of `method`: the measurement of each, and the minutes in all."""
+    method: str, folder: Path, seed: int, sizes: Sizes
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A method from `start` beside its folder, played where it has not been yet: its figures, and
+    every measurement.
+    """
     values = {
         "name": f"wildguard {method}",
         "seed": seed,
-        "generations": 3,
+        "generations": sizes.generations,
         "players": {
             "policy": {
                 "kind": "local",
-                "model": str(start),
+                "model": str(folder.parent / "start"),
                 "learns": True,
                 "max_length": 512,
                 "max_new_tokens": 16,
             }
         },
-        "prompts": source_settings(data, scale),
+        "prompts": source_settings(sizes.data, sizes.scale),
         "game": {"kind": "answers", "samples": 5},
         "judge": "refusal",
         "learner": {
@@ -144,65 +151,53 @@ def play(
     own = dict(METHODS[method])
     values["learner"] |= own.pop("learner", {})
     values |= own
-    started = time.perf_counter()
-    with RunDirectory.create(
-        recipes.build(values, "benchmark"), folder, overwrite=True
-    ) as run:
+    if not (folder / "report.html").exists():
         try:
-            league(RunStages.of(run, Silent()), run.config.generations)
+            equipoise.run(values, out=folder, overwrite=True, progress=False)
         except NoSignal as settled:  # all answers to a prompt are alike: its end
             print(f"{method} has ended early: {settled}")
+    with RunDirectory.read(folder) as run:
         measured, learned = recorded(run, "measure"), recorded(run, "learn")
-    for facts, before in zip(measured[1:], learned, strict=True):
-        facts["learned"] = {name: before[name] for name in LEARNED}
-    return measured, (time.perf_counter() - started) / 60
+    last = {
+        name: measured[-1][name] for name in ("score", "win_rate", "exploitability")
+    }
+    paths = {
+        "scores": [facts["score"] for facts in measured],
+        "learned": [{name: facts[name] for name in LEARNED} for facts in learned],
+    }
+    return {**last, **paths}, measured
 
 
 def one_seed(
-    seed: int, methods: list[str], data: Path, scale: float, console: Console
+    seed: int, methods: Sequence[str], folder: Path, sizes: Sizes
 ) -> dict[str, dict[str, Any]]:
     """Every method from the same start, and what the labels allow: name -> its figures."""
-    training, held_out = prompts(data)
-    with tempfile.TemporaryDirectory(prefix="wildguard-") as name:
-        folder, started = Path(name), time.perf_counter()
-        parameters = make_start(training, folder, seed)
-        by_method: dict[str, dict[str, Any]] = {
-            "sft start": {
-                "minutes": (time.perf_counter() - started) / 60,
-                "parameters": float(parameters),
-            }
+    training, held_out = prompts(sizes.data)
+    if not (folder / "start" / "config.json").exists():
+        make_start(training, folder, seed)
+    by_row: dict[str, dict[str, Any]] = {START: {}}
+    for method in methods:
+        place = folder / method
+        by_row[method], measured = play(method, place, seed, sizes)
+        by_row[method][GREEDY] = greedy_score(place, "end", folder)
+        by_row[START] = {
+            "score": measured[0]["score"],
+            "parameters": parameters(folder / "start"),
         }
-        for method in methods:
-            measured, minutes = play(
-                method, folder / "start", data, folder / method, seed, scale
-            )
-            by_method["sft start"]["score"] = measured[0]["score"]
-            last = {
-                name: measured[-1][name]
-                for name in ("score", "win_rate", "exploitability")
-            }
-            generations = {
-                "scores": [facts["score"] for facts in measured],
-                "learned": [facts["learned"] for facts in measured[1:]],
-            }
-            by_method[method] = {**last, **generations, "minutes": minutes}
-            start = by_method["sft start"]
-            if GREEDY not in start:
-                start[GREEDY] = greedy_score(folder / method, "start", folder)
-            by_method[method][GREEDY] = greedy_score(folder / method, "end", folder)
-            path = " → ".join(f"{generation['score']:.1%}" for generation in measured)
-            console.print(
-                f"seed {seed}  {method:5}  {path}, greedy "
-                f"{by_method[method][GREEDY]:.1%}  in {minutes:.1f} min"
-            )
-        taught = teach_labels(training, folder, seed)
-        bare = folder / methods[0]
-        by_method[SFT_ON_LABELS] = {
-            GREEDY: greedy_score(bare, "start", folder, {"policy.model": str(taught)})
-        }
+    bare = folder / methods[0]
+    by_row[START][GREEDY] = greedy_score(bare, "start", folder)
+    taught = {"policy.model": str(teach_labels(training, folder, seed))}
+    by_row[SFT_ON_LABELS] = {GREEDY: greedy_score(bare, "start", folder, taught)}
     for peer, right in peer_accuracies(training, held_out, "harmful").items():
-        by_method[peer] = {GREEDY: right}
-    return by_method
+        by_row[peer] = {GREEDY: right}
+    return by_row
+
+
+def parameters(folder: Path) -> int:
+    """How many numbers a model's file holds."""
+    with safe_open(folder / "model.safetensors", "pt") as weights:
+        shapes = [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118
+    return sum(map(math.prod, shapes))
 
 
 def greedy_score(
@@ -231,102 +226,78 @@ def teach_labels(training: list[Prompt], folder: Path, seed: int) -> Path:
         {"epochs": EPOCHS, "batch_size": 16, "learning_rate": 1e-3}
     )
     taught = folder / "taught"
-    train_sft(str(folder / "start"), examples, taught, settings, seed=seed)
+    if not (taught / "config.json").exists():
+        train_sft(str(folder / "start"), examples, taught, settings, seed=seed)
     return taught
 
 
 def main() -> None:
     """Print the table, and write the figures behind it as JSON with --json."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arms.parser(__doc__, METHODS, seeds=[0, 1, 2], generations=3)
     parser.add_argument(
         "--data", type=Path, default=Path("../shared/data/gtalign/wildguard")
     )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument(
-        "--methods", nargs="+", default=list(METHODS), choices=list(METHODS)
-    )
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=1,
-        help="seeds played side by side, each on its share of the cores",
-    )
     parser.add_argument("--scale", type=float, default=1.0, help="of the prompts")
-    parser.add_argument("--json", type=Path, help="write every run's figures here")
-    arguments = parser.parse_args()
-    console = Console()
-    if not arguments.data.exists():
-        console.print(f"{arguments.data} is absent; nothing to run")
+    o = parser.parse_args()
+    if not o.data.exists():
+        print(f"{o.data} is absent; nothing to run")
         return
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.wildguard",
-        "--methods",
-        *arguments.methods,
-        "--data",
-        str(arguments.data),
-        "--scale",
-        str(arguments.scale),
-    ]
-
-    def play_seed(seed: int) -> dict[str, dict[str, float]]:
-        if arguments.jobs == 1:
-            data, scale = arguments.data, arguments.scale
-            return one_seed(seed, arguments.methods, data, scale, console)
-        return in_own_process([*command, "--seeds", str(seed)], arguments.jobs)
-
-    with ThreadPoolExecutor(arguments.jobs) as workers:
-        each = map if arguments.jobs == 1 else workers.map
-        by_seed = list(each(play_seed, arguments.seeds))
-    if arguments.json:
-        sizes = {"seeds": arguments.seeds, "scale": arguments.scale}
-        write_results(arguments.json, by_seed, **sizes)
-    if len(by_seed) > 1 or not arguments.json:
-        console.print(table(by_seed))
+    by_row = arms.over_seeds(
+        o,
+        lambda seed, place: in_own_process(seed, o, place / f"seed-{seed}"),
+        lambda seed, place, played: played,
+        text,
+        scale=o.scale,
+    )
+    arms.show(table(by_row), [])
 
 
-def in_own_process(command: list[str], jobs: int) -> dict[str, dict[str, float]]:
-    """A seed in its own process, which prints its progress."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "figures.json"
-        command = [*command, "--json", str(path)]
-        subprocess.run(command, check=True, env=share_of_cores(jobs))
-        return json.loads(path.read_text())["figures"][0]
+def in_own_process(
+    seed: int, o: argparse.Namespace, folder: Path
+) -> dict[str, dict[str, Any]]:
+    """A seed in a process of its own, on its share of the cores."""
+    threads = max(1, len(os.sched_getaffinity(0)) // o.jobs)
+    with ProcessPoolExecutor(
+        1, get_context("spawn"), torch.set_num_threads, (threads,)
+    ) as worker:
+        sizes = Sizes(o.generations, o.data, o.scale)
+        return worker.submit(one_seed, seed, o.arms, folder, sizes).result()
 
 
-def table(by_seed: list[dict[str, dict[str, float]]]) -> Table:
+def text(row: arms.Row) -> str:
+    """A seed's line of a row: the path of the sampled score, where it learned, and greedily."""
+    path = " → ".join(f"{score:.1%}" for score in row.get("scores", ()))
+    return f"{path}  greedy {row[GREEDY]:.1%}"
+
+
+def table(by_row: Mapping[str, list[arms.Row]]) -> Table:
     """A row for each method: mean over seeds with its interval."""
-    size = int(by_seed[0]["sft start"]["parameters"])
+    starts = by_row[START]
+    size = int(starts[0]["parameters"])
     shown = Table(
-        title=f"held-out decisions, {size:,} parameters, {len(by_seed)} seeds, "
+        title=f"held-out decisions, {size:,} parameters, {len(starts)} seeds, "
         "mean and 95 % interval"
     )
     for column in ("", "right", "right, greedy", "wins over the start"):
         shown.add_column(column)
-    for column in ("exploitability in the league", "minutes"):
-        shown.add_column(column)
-    for name in by_seed[0]:
-        rows = [seed[name] for seed in by_seed]
+    shown.add_column("exploitability in the league")
+    for name, rows in by_row.items():
         shown.add_row(
             name,
             *(_shares(rows, column) for column in ("score", GREEDY, "win_rate")),
             _mean(rows, "exploitability", ".3f"),
-            _mean(rows, "minutes", ".1f"),
         )
     return shown
 
 
-def _shares(rows: list[dict[str, float]], column: str) -> str:
+def _shares(rows: list[arms.Row], column: str) -> str:
     """A share over the seeds with its interval; nothing for a row without it."""
     if column not in rows[0]:
         return ""
     return bounded([row[column] for row in rows]).percent()
 
 
-def _mean(rows: list[dict[str, float]], column: str, form: str) -> str:
+def _mean(rows: list[arms.Row], column: str, form: str) -> str:
     if column not in rows[0]:
         return ""
     return format(np.mean([row[column] for row in rows]), form)

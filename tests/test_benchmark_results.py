@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as every_benchmark
-from benchmarks import cyclic_preferences, tables
+from benchmarks import arms, cyclic_preferences, tables
 from benchmarks.comparing import bounded, holm, paired
 from benchmarks.controls import Decoded, decoded, held_out_scores
 from equipoise.payoffs.intervals import over_seeds
@@ -134,3 +134,29 @@ def test_other_prompts_are_no_control(adapter_run, tmp_path):
     fewer = {"prompts.held_out": 4}
     with pytest.raises(ValueError, match="other prompts"):
         decoded(adapter_run, "start", tmp_path / "fewer", settings=fewer)
+
+
+def played(seeds: list[int], *options: str) -> dict[str, list[arms.Row]]:
+    """A benchmark whose figure is its seed."""
+    o = arms.parser("", ["one"], seeds, generations=2).parse_args(options)
+    return arms.over_seeds(
+        o,
+        lambda seed, place: seed / 10,
+        lambda seed, place, figure: {"one": {"right": figure}},
+        lambda row: f"{row['right']}",
+        scale=1.0,
+    )
+
+
+def test_seeds_that_were_played_before_are_joined_by_their_number(tmp_path):
+    first, second = (str(tmp_path / name) for name in ("first.json", "second.json"))
+    played([4, 1], "--json", first)
+    rows = played([3, 0], "--join", first, "--json", second)
+    assert [row["right"] for row in rows["one"]] == [0.0, 0.1, 0.3, 0.4]
+    raw = json.loads((tmp_path / "second.json").read_text())
+    assert raw["arguments"]["seeds"] == [0, 1, 3, 4]
+    assert [row["seed"] for row in raw["figures"]["one"]] == [0, 1, 3, 4]
+    (before,) = raw["arguments"]["joined"]
+    assert before["commit"] == raw["commit"]
+    with pytest.raises(SystemExit, match="generations is 2, not 3"):
+        played([5], "--join", second, "--generations", "3")
