@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,7 +29,7 @@ def parser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     every = list(arms)
-    made.add_argument("--seeds", type=int, nargs="+", default=seeds)
+    made.add_argument("--seeds", type=int, nargs="*", default=seeds)
     made.add_argument("--arms", nargs="+", default=every, choices=every)
     made.add_argument(
         "--generations", type=int, default=generations, help="of each arm's run"
@@ -41,7 +41,11 @@ def parser(
         help="keep the runs here; those that are here are not played again",
     )
     made.add_argument(
-        "--join", type=Path, help="a raw result of other seeds, taken into this one"
+        "--join",
+        type=Path,
+        nargs="+",
+        default=[],
+        help="raw results of other seeds, taken into this one",
     )
     made.add_argument("--json", type=Path, help="write every run's figures here")
     return made
@@ -93,7 +97,17 @@ def over_seeds(
     """
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     settings = {"generations": o.generations, **arguments}
-    by_row, others = joined(o.join, settings) if o.join else ({}, {})
+    by_row, others = joined(o.join, settings)
+
+    def save() -> None:
+        if o.json:
+            seeds = sorted(set().union(*by_row.values()))
+            figures = {
+                name: [{"seed": seed, **row} for seed, row in in_order(by_seed)]
+                for name, by_seed in by_row.items()
+            }
+            write_results(o.json, figures, seeds=seeds, **settings, **others)
+
     with (
         tempfile.TemporaryDirectory(prefix="arms-") as spare,
         ThreadPoolExecutor(o.jobs) as workers,
@@ -106,13 +120,8 @@ def over_seeds(
             for name, row in rows(seed, place, task.result()).items():
                 by_row.setdefault(name, {})[seed] = row
                 console.print(f"seed {seed}  {name:22} {text(row)}", highlight=False)
-            if o.json:
-                seeds = sorted(set().union(*by_row.values()))
-                figures = {
-                    name: [{"seed": seed, **row} for seed, row in in_order(by_seed)]
-                    for name, by_seed in by_row.items()
-                }
-                write_results(o.json, figures, seeds=seeds, **settings, **others)
+            save()
+    save()
     return {
         name: [row for _, row in in_order(by_seed)] for name, by_seed in by_row.items()
     }
@@ -124,21 +133,26 @@ def in_order(by_seed: Mapping[int, Row]) -> list[tuple[int, Row]]:
 
 
 def joined(
-    file: Path, settings: Mapping[str, Any]
+    files: Sequence[Path], settings: Mapping[str, Any]
 ) -> tuple[dict[str, dict[int, Row]], dict[str, Any]]:
-    """Row -> its figures by seed, as a raw result has them, and what says where they come from.
+    """Row -> its figures by seed, as raw results have them, and what says where they come from.
 
-    Ends the benchmark where that was measured otherwise than these settings say.
+    Ends the benchmark where one was measured otherwise than these settings say.
     """
-    earlier = json.loads(file.read_text())
-    told = earlier["arguments"]
-    for name in settings.keys() & told.keys():
-        if told[name] != settings[name]:
-            raise SystemExit(f"{file}: {name} is {told[name]}, not {settings[name]}")
     by_row: dict[str, dict[int, Row]] = {}
-    for name, rows in earlier["figures"].items():
-        for seed, row in zip(told["seeds"], rows, strict=False):
-            # Older files name no seed with a row.
-            by_row.setdefault(name, {})[row.pop("seed", seed)] = row
-    former = {key: earlier[key] for key in ("commit", "command", "date")}
-    return by_row, {"joined": [*told.get("joined", []), former]}
+    former = []
+    for file in files:
+        earlier = json.loads(file.read_text())
+        told = earlier["arguments"]
+        for name in settings.keys() & told.keys():
+            if told[name] != settings[name]:
+                raise SystemExit(
+                    f"{file}: {name} is {told[name]}, not {settings[name]}"
+                )
+        for name, rows in earlier["figures"].items():
+            for seed, row in zip(told["seeds"], rows, strict=False):
+                # Older files name no seed with a row.
+                by_row.setdefault(name, {})[row.pop("seed", seed)] = row
+        own = {key: earlier[key] for key in ("commit", "command", "date")}
+        former += [*told.get("joined", []), own]
+    return by_row, {"joined": former} if former else {}

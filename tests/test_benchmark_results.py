@@ -158,5 +158,6 @@ def test_seeds_that_were_played_before_are_joined_by_their_number(tmp_path):
     assert [row["seed"] for row in raw["figures"]["one"]] == [0, 1, 3, 4]
     (before,) = raw["arguments"]["joined"]
     assert before["commit"] == raw["commit"]
+    assert played([], "--join", first, second) == rows
     with pytest.raises(SystemExit, match="generations is 2, not 3"):
         played([5], "--join", second, "--generations", "3")
