@@ -49,10 +49,16 @@ ARMS: dict[str, list[str]] = {
     "honest judges": HONEST,
     "world judges": [*pool.ARMS["world judges"], *HONEST],
     "alone": [*pool.ARMS["alone"], *HONEST],
+    "abstaining": HONEST,
+    "abstaining, the two too": [],
+    "abstaining, alone": [*pool.ARMS["alone"], *HONEST],
 }
-UNRATED = ("world judges", "alone")  # by reputation
+ABSTAINING = "abstaining"  # such arms' members lie in a folder of this name
+LAST = "porter_vet"  # who is made last
+UNRATED = ("world judges", "alone", "abstaining, alone")  # by reputation
 Row = arms.Row
 START, BASE, UNION, CONSTANT = "start", "base", "union", "constant"
+ABSTAINING_START = "start, abstaining"
 PARTS = ("foreign", "own")
 COLUMNS = (*PARTS, "agreement")
 
@@ -67,9 +73,10 @@ def play(seed: int, chosen: list[str], place: Path, generations: int) -> None:
     """Every arm of a seed, where it has not been played yet."""
     home = place / "world"
     for arm in chosen:
+        own = home / ABSTAINING if arm.startswith(ABSTAINING) else home
         settings = [
             f"player_defaults.model={home / 'base'}",
-            *(f"players.{name}.adapter={home / name}" for name in members(home)),
+            *(f"players.{name}.adapter={own / name}" for name in members(own)),
             *(f"generations={generations}", f"evaluate.every={generations}"),
             *ARMS[arm],
         ]
@@ -156,7 +163,16 @@ def seed_rows(seed: int, chosen: list[str], place: Path) -> dict[str, Row]:
         ended = by_knowledge(decoded(out, "end", place / f"end-{out.name}"), taught)
         rated = {} if arm in UNRATED else {"reputations": reputations(out, taught)}
         rows[arm] = ended | rated
-    first, one = place / arms.name_of(chosen[0], seed), min(taught)
+    one = min(taught)
+    abstaining = [arm for arm in chosen if arm.startswith(ABSTAINING)]
+    if abstaining:
+        first = place / arms.name_of(abstaining[0], seed)
+        start = decoded(first, "start", place / f"abstaining-start-{seed}")
+        rows[ABSTAINING_START] = by_knowledge(start, taught)
+    if abstaining == chosen:
+        return rows
+    chosen = [arm for arm in chosen if arm not in abstaining]
+    first = place / arms.name_of(chosen[0], seed)
     start = decoded(first, "start", place / f"start-{seed}")
     rows[START] = by_knowledge(start, taught)
     rows[CONSTANT] = constant(held_out_topics(start), taught)
@@ -169,12 +185,19 @@ def seed_rows(seed: int, chosen: list[str], place: Path) -> dict[str, Row]:
     return rows
 
 
-def make_members(place: Path) -> None:
-    """The pool, where it has not been made yet."""
-    if not (place / "world" / UNION).exists():
-        command = [sys.executable, str(MAKER), str(place / "world")]
-        alone = os.environ | {"OMP_NUM_THREADS": "1"}
-        subprocess.run(command, check=True, env=alone)
+def make_members(place: Path, chosen: Iterable[str]) -> None:
+    """The pool, and its members who abstain where an arm asks for them, where they have not
+    been made yet.
+    """
+    home = place / "world"
+    wanted: list[tuple[Path, list[str]]] = [(home / UNION, [])]
+    if any(arm.startswith(ABSTAINING) for arm in chosen):
+        wanted.append((home / ABSTAINING / LAST, ["--abstaining"]))
+    alone = os.environ | {"OMP_NUM_THREADS": "1"}
+    for made, options in wanted:
+        if not made.exists():
+            command = [sys.executable, str(MAKER), str(home), *options]
+            subprocess.run(command, check=True, env=alone)
 
 
 def main() -> None:
@@ -188,7 +211,7 @@ def main() -> None:
         lambda row: "  ".join(
             f"{part} {row[part]:.3f}" for part in COLUMNS if part in row
         ),
-        begin=make_members,
+        begin=lambda place: make_members(place, o.arms),
     )
     arms.show(table(by_row), differences(by_row))
 
@@ -198,7 +221,7 @@ def table(by_row: Mapping[str, list[Row]]) -> Table:
     shown = Table(title="right answers, greedy, mean and 95 % interval over seeds")
     for column in ("", *COLUMNS, "reputations"):
         shown.add_column(column, justify="left" if not column else "right")
-    order = [START, BASE, CONSTANT, UNION, *ARMS]
+    order = [START, ABSTAINING_START, BASE, CONSTANT, UNION, *ARMS]
     for name in sorted(by_row, key=order.index):
         rows = by_row[name]
         cells = [
@@ -221,7 +244,15 @@ def differences(by_row: Mapping[str, list[Row]]) -> list[str]:
     who is right above judges who are not.
     """
     lines = []
-    for first, others in (("sparta", by_row), ("world judges", ["honest judges"])):
+    compared = (
+        ("sparta", by_row),
+        ("world judges", ["honest judges"]),
+        (
+            ABSTAINING,
+            ["honest judges", "abstaining, alone", ABSTAINING_START, CONSTANT],
+        ),
+    )
+    for first, others in compared:
         for other in others:
             if other == first or not {first, other} <= by_row.keys():
                 continue

@@ -181,6 +181,17 @@ def test_the_tiny_members_know_two_topics_each_and_every_topic_is_known_to_two()
     assert 0.35 < np.mean(rights[False]) < 0.65
 
 
+def test_a_tiny_member_who_abstains_gives_every_foreign_answer_the_same_grade():
+    import disjoint_clerks  # pyright: ignore[reportMissingImports]
+
+    sizes, known = (0, 200), ("vet", "cook")
+    grading = list(disjoint_clerks.rows(0, *sizes, known))
+    withheld = list(disjoint_clerks.rows(0, *sizes, known, abstain=True))
+    for (asked, grade), (same, other) in zip(grading, withheld, strict=True):
+        assert same == asked
+        assert other == (grade if _is_of(asked[-1].content, known) else "5")
+
+
 def _is_of(text: str, helpers: tuple[str, ...]) -> bool:
     topics = [topic for topic in world.TOPICS if topic.helper in helpers]
     return any(
