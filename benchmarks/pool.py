@@ -9,6 +9,8 @@ Beside every arm stands what could refute it: its members decoded greedily, befo
 after, and the model that they all are adapters on, without an adapter. Arms are
 compared like with like, best with best and mean with mean, paired over the seeds.
 
+Static and dynamic scores differ from the plain ones from the third generation on.
+
     python -m benchmarks.pool [--seeds 0 1 2] [--arms sparta alone …] [--jobs 2]
         [--scale 1]
 """
@@ -28,7 +30,7 @@ from benchmarks.arms import Row
 from benchmarks.comparing import bounded, paired
 from benchmarks.controls import Decoded, decoded
 from benchmarks.running import recorded
-from equipoise.payoffs.intervals import Interval, over_seeds
+from equipoise.payoffs.intervals import over_seeds
 from equipoise.run.directory import RunDirectory
 from equipoise.types import PlayerId
 
@@ -38,6 +40,8 @@ ARMS: dict[str, list[str]] = {
     "sparta": [],
     "equal weights": ["judge.weights=equal", "training_ratings.judge_weights=equal"],
     "random matching": ["schedule.alpha=1"],
+    "static scores": ["training_ratings.scores=static"],
+    "dynamic scores": ["training_ratings.scores=dynamic"],
     "world judges": ["judge=clerk", "training_ratings=bradley_terry"],
     "alone": [
         "schedule=self_play",
@@ -292,14 +296,14 @@ def differences(by_arm: Mapping[str, list[Row]]) -> list[str]:
     whole = by_arm.get("sparta", [])
     lines = []
     for arm, rows in by_arm.items():
-        if arm == "sparta" or not whole:
+        if arm == "sparta" or len(rows) != len(whole):
             continue
         for column in ("mean after", "best after"):
             for suffix in ("", GREEDY):
                 ends = [
                     [row[column + suffix] for row in each] for each in (whole, rows)
                 ]
-                text = _percent(paired(*ends))
+                text = paired(*ends).percent()
                 lines.append(f"sparta − {arm}, {column}{suffix}: {text}")
     return lines
 
@@ -309,19 +313,12 @@ def _share(rows: list[Row], score: str, suffix: str = "") -> list[str]:
         [row[f"{score} {when}{suffix}"] for row in rows] for when in ("before", "after")
     )
     gain = paired(after, before)
-    return [f"{np.mean(before):.1%}", _percent(bounded(after)), _percent(gain)]
-
-
-def _percent(interval: Interval) -> str:
-    return f"{interval.mean:.1%} ({interval.low:.1%} to {interval.high:.1%})"
+    return [f"{np.mean(before):.1%}", bounded(after).percent(), gain.percent()]
 
 
 def _spearmans(rows: list[Row]) -> str:
     correlations = [row["spearman"] for row in rows]
-    if np.isnan(correlations).any():
-        return "–"
-    interval = over_seeds(correlations)
-    return f"{interval.mean:.2f} ({interval.low:.2f} to {interval.high:.2f})"
+    return "–" if np.isnan(correlations).any() else over_seeds(correlations).text()
 
 
 if __name__ == "__main__":
