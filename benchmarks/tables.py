@@ -4,9 +4,8 @@ from the raw results.
     python -m benchmarks.tables            write them
     python -m benchmarks.tables --check    exit with 1 where a page differs
 
-A row comes from the file of its benchmark in `benchmarks/results/`. Where the raw
-figures were not kept it is what `earlier.json` says was printed, with that day's date
-and with what is known of its control. The order is that of `earlier.json`.
+A row comes from the file of its benchmark in `benchmarks/results/`; what has no raw result
+there has no row.
 """
 
 from __future__ import annotations
@@ -29,45 +28,34 @@ MARKS = re.compile(
 )
 
 
-# Benchmark -> what makes a row of its raw results.
+# Benchmark -> what makes a row of its raw results, in the order of the rows.
 MADE: dict[str, Callable[[Results], Row]] = {
-    "quickstart": table_rows.quickstart,
-    "cyclic_preferences": table_rows.cyclic_preferences,
     "instructions": table_rows.instructions,
-    "best_response": table_rows.best_response,
-    "kuhn": table_rows.kuhn,
+    "quickstart": table_rows.quickstart,
     "wildguard": table_rows.wildguard,
     "pool": table_rows.pool,
     "red_team": table_rows.red_team,
+    "best_response": table_rows.best_response,
     "assistance": table_rows.assistance,
+    "cyclic_preferences": table_rows.cyclic_preferences,
+    "kuhn": table_rows.kuhn,
     "nash_gap": table_rows.nash_gap,
     "steering": table_speeds.steering,
     "serving": table_speeds.serving,
-    "diversity": table_speeds.diversity,
-    "ledger": table_speeds.ledger,
     "policy_gradient": table_speeds.policy_gradient,
+    "diversity": table_speeds.diversity,
     "preference_training": table_speeds.preference_training,
     "sampling": table_speeds.sampling,
+    "ledger": table_speeds.ledger,
 }
 
 
 def all_rows() -> list[Row]:
-    """Every claim in the order of `earlier.json`.
-
-    Raises ValueError for a raw result that no row is made of.
-    """
-    earlier = json.loads((RESULTS / "earlier.json").read_text())
-    rows = []
-    for told in earlier["rows"]:
-        name = told.pop("name")
-        file = RESULTS / f"{name}.json"
-        if not file.is_file():
-            rows.append(Row(**told))
-        elif name in MADE:
-            rows.append(MADE[name](json.loads(file.read_text())))
-        else:
-            raise ValueError(f"{file.name}: benchmarks/tables.py makes no row of it")
-    return rows
+    """Every claim."""
+    return [
+        make(json.loads((RESULTS / f"{name}.json").read_text()))
+        for name, make in MADE.items()
+    ]
 
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -28,11 +28,9 @@ def test_the_readme_has_six_rows_at_most():
 
 def test_a_row_of_raw_results_says_when_and_how_they_were_made():
     for name in tables.MADE:
-        file = tables.RESULTS / f"{name}.json"
-        if file.is_file():
-            results = json.loads(file.read_text())
-            assert {"commit", "command", "date", "machine"} <= results.keys()
-            assert f"benchmarks.{name}" in results["command"]
+        results = json.loads((tables.RESULTS / f"{name}.json").read_text())
+        assert {"commit", "command", "date", "machine"} <= results.keys()
+        assert f"benchmarks.{name}" in results["command"]
 
 
 @pytest.mark.long
@@ -40,15 +38,6 @@ def test_a_row_of_raw_results_says_when_and_how_they_were_made():
 def test_a_benchmark_can_be_called(name):
     """Each is a module of its own, and what it takes from the others is there."""
     assert callable(importlib.import_module(f"benchmarks.{name}").main)
-
-
-def test_a_result_that_no_row_is_made_of_is_refused(tmp_path, monkeypatch):
-    earlier = {"rows": [{"name": "new"}]}
-    (tmp_path / "earlier.json").write_text(json.dumps(earlier))
-    (tmp_path / "new.json").write_text("{}")
-    monkeypatch.setattr(tables, "RESULTS", tmp_path)
-    with pytest.raises(ValueError, match=r"new\.json: .* makes no row"):
-        tables.all_rows()
 
 
 def test_few_bounded_values_have_students_interval_cut_to_the_bounds():
