@@ -26,6 +26,7 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -171,8 +172,8 @@ def play(
 def one_seed(
     seed: int, methods: Sequence[str], folder: Path, sizes: Sizes
 ) -> dict[str, dict[str, Any]]:
-    """Every method from the same start, and what the labels allow: name -> its figures."""
-    training, held_out = prompts(sizes.data)
+    """Every method from the same start, and what the labels teach it: name -> its figures."""
+    training, _ = prompts(sizes.data)
     if not (folder / "start" / "config.json").exists():
         make_start(training, folder, seed)
     by_row: dict[str, dict[str, Any]] = {START: {}}
@@ -188,9 +189,14 @@ def one_seed(
     by_row[START][GREEDY] = greedy_score(bare, "start", folder)
     taught = {"policy.model": str(teach_labels(training, folder, seed))}
     by_row[SFT_ON_LABELS] = {GREEDY: greedy_score(bare, "start", folder, taught)}
-    for peer, right in peer_accuracies(training, held_out, "harmful").items():
-        by_row[peer] = {GREEDY: right}
     return by_row
+
+
+@cache
+def peers(data: Path) -> dict[str, dict[str, Any]]:
+    """What the labels alone allow, in every seed."""
+    accuracies = peer_accuracies(*prompts(data), "harmful")
+    return {name: {GREEDY: right} for name, right in accuracies.items()}
 
 
 def parameters(folder: Path) -> int:
@@ -245,7 +251,7 @@ def main() -> None:
     by_row = arms.over_seeds(
         o,
         lambda seed, place: in_own_process(seed, o, place / f"seed-{seed}"),
-        lambda seed, place, played: played,
+        lambda seed, place, played: played | peers(o.data),
         text,
         scale=o.scale,
     )
