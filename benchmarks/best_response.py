@@ -22,8 +22,8 @@ from typing import Any
 from rich.table import Table
 
 from benchmarks import arms, red_team
+from benchmarks.comparing import bounded
 from benchmarks.running import equipoise, with_settings
-from equipoise.payoffs.intervals import over_seeds
 
 COLUMNS = ("raw", "the league's", "at its start", "best response", "over-refusal")
 
@@ -82,7 +82,7 @@ def table(by_arm: Mapping[str, list[arms.Row]]) -> Table:
     for column in ("", *COLUMNS):
         shown.add_column(column, justify="left" if not column else "right")
     for arm, rows in by_arm.items():
-        cells = [over_seeds([row[name] for row in rows]) for name in COLUMNS]
+        cells = [bounded([row[name] for row in rows]) for name in COLUMNS]
         shown.add_row(arm, *(cell.text("%") for cell in cells))
     return shown
 

@@ -207,11 +207,9 @@ def longer() -> str:
         return ""
     results = json.loads(file.read_text())
     arms = Arms(results["figures"])
-    gets = ", ".join(
-        f"`{arm}` {percent(arms.mean(arm, 'best response'))}" for arm in arms.rows
-    )
+    gets = arms.each("best response")
     updates = results["arguments"]["updates"]
-    return f"; {updates} updates against it: {gets} ({seeds_text(results)})"
+    return f"; {updates} updates against it: {gets}"
 
 
 @dataclass(frozen=True)
