@@ -209,7 +209,7 @@ async def ask(
             choice = whole.choices[0]
             text, finish = choice.message.content, choice.finish_reason
     except OpenAIError as error:
-        tally.dropped.append(f"{type(error).__name__}: {error}")
+        tally.dropped.append(f"{type(error).__name__}: {error} ({error.__cause__!r})")
         return
     if finish is None:
         tally.dropped.append("the answer has no end")
