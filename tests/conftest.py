@@ -20,7 +20,8 @@ os.environ.setdefault(
     "OMP_NUM_THREADS", "1"
 )  # the tests run side by side; threads that spin would slow all of them
 # What a user agreed to is remembered in their home; not what tests agree to.
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="equipoise-tests.")
+STATE = tempfile.TemporaryDirectory(prefix="equipoise-tests.")
+os.environ["XDG_STATE_HOME"] = STATE.name
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks a hub, or waits for one
 # Compiled modules are kept: otherwise each worker, and each command that a test starts,
 # would compile the package and rewrite all assertions anew.

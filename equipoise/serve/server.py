@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import socket
@@ -86,6 +87,9 @@ def bounded(app: Starlette, limits: Limits, grace: int) -> uvicorn.Config:
         log_level="warning",
         access_log=False,
         server_header=False,
+        # As long as for a first request's headers: a busy loop closes an idle connection
+        # late, just as its client sends the next request, which is lost.
+        timeout_keep_alive=math.ceil(limits.header_seconds),
         timeout_graceful_shutdown=grace,
     )
 

@@ -5,8 +5,10 @@ leave no traceback.
 import json
 import logging
 import socket
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from http.client import HTTPConnection
 
 import httpx
 import pytest
@@ -70,6 +72,21 @@ def test_headers_must_come_in_time(serving, fake_engine, fake_catalogue, errors)
         assert received(silent) == received(slow) == b""
         assert received(second).startswith(b"HTTP/1.1 200")
         assert address.post(ASK).status_code == 200
+
+
+@pytest.mark.long
+def test_an_answered_connection_waits_as_long_as_a_new_one(
+    serving, fake_engine, fake_catalogue
+):
+    """uvicorn's own bound, five seconds, does not come first."""
+    with serving(fake_catalogue({"talker": fake_engine()})) as address:
+        host = address.url.removeprefix("http://").removesuffix("/v1")
+        with closing(HTTPConnection(host, timeout=20)) as client:
+            for idle in (5.5, 0):
+                client.request("GET", "/health")
+                response = client.getresponse()
+                assert response.status == 200 and response.read()
+                time.sleep(idle)
 
 
 def test_idle_connections_make_room(serving, fake_engine, fake_catalogue, until):
