@@ -10,6 +10,8 @@ of play and learning. Everybody is decoded greedily on the same held-out questio
     foreign        right answers on topics that the member was not taught, mean of the pool
     own            on those that it was
     agreement      the share of all answers that name the helper whom most of them name
+    tells …        by how many grades the members, as judges of the first generation, put right
+                   answers above wrong ones, on topics that they know (own) and others (foreign)
     reputations    at the end: mean of the members, the liar, who grades backwards; a
                    reputation follows what its owner answers, not how it grades
 
@@ -35,7 +37,9 @@ from benchmarks.comparing import bounded, paired
 from benchmarks.controls import decoded, held_out_scores
 from benchmarks.running import importable, recorded
 from equipoise.environments.clerk import world
+from equipoise.payoffs.intervals import over_seeds
 from equipoise.run.directory import RunDirectory
+from equipoise.types import PlayerId
 
 HOME = Path(__file__).parents[1] / "examples" / "claims"
 RECIPE, MAKER = HOME / "disjoint_clerks.yaml", HOME / "disjoint_clerks.py"
@@ -60,7 +64,8 @@ Row = arms.Row
 START, BASE, UNION, CONSTANT = "start", "base", "union", "constant"
 ABSTAINING_START = "start, abstaining"
 PARTS = ("foreign", "own")
-COLUMNS = (*PARTS, "agreement")
+TELLS = {part: f"tells {part}" for part in PARTS}
+COLUMNS = (*PARTS, "agreement", *TELLS.values())
 
 
 def members(home: Path) -> dict[str, tuple[str, ...]]:
@@ -98,6 +103,27 @@ def by_knowledge(
             shares[part].append(fmean(values))
     found = {part: fmean(values) for part, values in shares.items() if values}
     return found | {"agreement": agreement(folder, taught)}
+
+
+def told_apart(folder: Path, taught: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
+    """By how many grades the members put right answers above wrong ones in the first generation."""
+    grades: dict[tuple[str, bool], list[float]] = {}
+    with RunDirectory.read(folder) as run:
+        prompts = {prompt.id: prompt for prompt in run.ledger.prompts("train", 0)}
+        matches = list(run.ledger.matches("train", 0))
+        judgements = run.ledger.judgements_of(match.id for match in matches)
+    for match in matches:
+        helper = prompts[match.prompt].facts["helper"]
+        right = {turn.seat: helper in turn.move.text for turn in match.turns}
+        for vote in judgements[match.id].votes:
+            judge = PlayerId.parse(vote.by).name
+            if judge in taught and vote.value is not None:
+                part = "own" if helper in taught[judge] else "foreign"
+                grades.setdefault((part, right[vote.seat]), []).append(vote.value)
+    return {
+        name: fmean(grades[part, True]) - fmean(grades[part, False])
+        for part, name in TELLS.items()
+    }
 
 
 def held_out_topics(folder: Path) -> dict[str, str]:
@@ -161,8 +187,12 @@ def seed_rows(seed: int, chosen: list[str], place: Path) -> dict[str, Row]:
     for arm in chosen:
         out = place / arms.name_of(arm, seed)
         ended = by_knowledge(decoded(out, "end", place / f"end-{out.name}"), taught)
-        rated = {} if arm in UNRATED else {"reputations": reputations(out, taught)}
-        rows[arm] = ended | rated
+        judged = (
+            {}
+            if arm in UNRATED
+            else told_apart(out, taught) | {"reputations": reputations(out, taught)}
+        )
+        rows[arm] = ended | judged
     one = min(taught)
     abstaining = [arm for arm in chosen if arm.startswith(ABSTAINING)]
     if abstaining:
@@ -224,10 +254,7 @@ def table(by_row: Mapping[str, list[Row]]) -> Table:
     order = [START, ABSTAINING_START, BASE, CONSTANT, UNION, *ARMS]
     for name in sorted(by_row, key=order.index):
         rows = by_row[name]
-        cells = [
-            bounded([row[part] for row in rows]).text("%") if part in rows[0] else "–"
-            for part in COLUMNS
-        ]
+        cells = [cell(rows, column) for column in COLUMNS]
         rated = [row["reputations"] for row in rows if "reputations" in row]
         means = (
             {key: fmean(each[key] for each in rated) for key in rated[0]}
@@ -237,6 +264,15 @@ def table(by_row: Mapping[str, list[Row]]) -> Table:
         text = ", ".join(f"{key} {value:.0f}" for key, value in means.items())
         shown.add_row(name, *cells, text or "–")
     return shown
+
+
+def cell(rows: list[Row], column: str) -> str:
+    """Mean over seeds; grades, unlike shares, are points."""
+    if column not in rows[0]:
+        return "–"
+    values = [row[column] for row in rows]
+    in_grades = column in TELLS.values()
+    return over_seeds(values).text() if in_grades else bounded(values).percent()
 
 
 def differences(by_row: Mapping[str, list[Row]]) -> list[str]:
