@@ -56,6 +56,7 @@ ARMS: dict[str, list[str]] = {
     "abstaining": HONEST,
     "abstaining, the two too": [],
     "abstaining, alone": [*pool.ARMS["alone"], *HONEST],
+    "abstaining, wide margins": [*HONEST, "pairs={kind: margin, min_margin: 0.5}"],
 }
 ABSTAINING = "abstaining"  # such arms' members lie in a folder of this name
 LAST = "porter_vet"  # who is made last
