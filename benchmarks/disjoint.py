@@ -291,10 +291,11 @@ def differences(by_row: Mapping[str, list[Row]]) -> list[str]:
     )
     for first, others in compared:
         for other in others:
-            if other == first or not {first, other} <= by_row.keys():
+            sides = [by_row.get(name, []) for name in (first, other)]
+            if other == first or not sides[0] or len(sides[0]) != len(sides[1]):
                 continue
-            arms_of = [[row["foreign"] for row in by_row[n]] for n in (first, other)]
-            lines.append(f"{first} − {other}, foreign: {paired(*arms_of).percent()}")
+            foreign = [[row["foreign"] for row in rows] for rows in sides]
+            lines.append(f"{first} − {other}, foreign: {paired(*foreign).percent()}")
     return lines
 
 
