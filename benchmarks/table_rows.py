@@ -209,7 +209,7 @@ def longer() -> str:
     arms = Arms(results["figures"])
     gets = arms.each("best response")
     updates = results["arguments"]["updates"]
-    return f"; {updates} updates against it: {gets}"
+    return f"; {updates} updates against it, sampled: {gets}"
 
 
 @dataclass(frozen=True)
