@@ -26,7 +26,6 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -47,6 +46,7 @@ from equipoise.errors import NoSignal
 from equipoise.learners.sft import SFT, train_sft
 from equipoise.models.new_model import new_model
 from equipoise.prompts.files import Files
+from equipoise.prompts.split import load_split
 from equipoise.run.directory import RunDirectory
 from equipoise.types import Prompt
 
@@ -73,15 +73,27 @@ def prompts(data: Path) -> tuple[list[Prompt], list[Prompt]]:
     return source.training, source.held_out or []
 
 
-def source_settings(data: Path, scale: float = 1.0) -> dict:
-    """The settings of the prompts; `scale` is that of their number."""
+def divided(seed: int, sizes: Sizes) -> tuple[list[Prompt], list[Prompt]]:
+    """What a seed's runs train on, and what they hold out."""
+    if not sizes.dev:
+        return prompts(sizes.data)
+    files = Files.model_validate(source_settings(sizes.data, sizes.scale, dev=True))
+    split = load_split(files, sizes.generations, seed)
+    return [prompt for part in split.parts for prompt in part], list(split.held_out)
+
+
+def source_settings(data: Path, scale: float = 1.0, *, dev: bool = False) -> dict:
+    """The settings of the prompts; `scale` is that of their number. With `dev` the requests that
+    are held out are cut from the training file.
+    """
+    tests = {} if dev else {"held_out_path": str(data / "test.parquet")}
     return {
         "kind": "files",
         "path": str(data / "train.parquet"),
-        "held_out_path": str(data / "test.parquet"),
+        **tests,
         "text": "single",
         "cut_at": CHARACTERS,
-        "per_generation": round(770 * scale),
+        "per_generation": round((670 if dev else 770) * scale),
         "held_out": round(300 * scale),
     }
 
@@ -93,6 +105,8 @@ class Sizes:
     generations: int
     data: Path
     scale: float  # of the prompts
+    dev: bool
+    learning_rate: float
 
 
 def make_start(training: list[Prompt], folder: Path, seed: int) -> None:
@@ -136,13 +150,13 @@ def play(
                 "max_new_tokens": 16,
             }
         },
-        "prompts": source_settings(sizes.data, sizes.scale),
+        "prompts": source_settings(sizes.data, sizes.scale, dev=sizes.dev),
         "game": {"kind": "answers", "samples": 5},
         "judge": "refusal",
         "learner": {
             "kind": "preference",
             "batch_size": 16,
-            "learning_rate": 1e-3,
+            "learning_rate": sizes.learning_rate,
             "epochs": EPOCHS,
             "log_steps": 5,
             "save_steps": 0,
@@ -173,7 +187,7 @@ def one_seed(
     seed: int, methods: Sequence[str], folder: Path, sizes: Sizes
 ) -> dict[str, dict[str, Any]]:
     """Every method from the same start, and what the labels teach it: name -> its figures."""
-    training, _ = prompts(sizes.data)
+    training, held_out = divided(seed, sizes)
     if not (folder / "start" / "config.json").exists():
         make_start(training, folder, seed)
     by_row: dict[str, dict[str, Any]] = {START: {}}
@@ -189,14 +203,9 @@ def one_seed(
     by_row[START][GREEDY] = greedy_score(bare, "start", folder)
     taught = {"policy.model": str(teach_labels(training, folder, seed))}
     by_row[SFT_ON_LABELS] = {GREEDY: greedy_score(bare, "start", folder, taught)}
+    for peer, right in peer_accuracies(training, held_out, "harmful").items():
+        by_row[peer] = {GREEDY: right}
     return by_row
-
-
-@cache
-def peers(data: Path) -> dict[str, dict[str, Any]]:
-    """What the labels alone allow, in every seed."""
-    accuracies = peer_accuracies(*prompts(data), "harmful")
-    return {name: {GREEDY: right} for name, right in accuracies.items()}
 
 
 def parameters(folder: Path) -> int:
@@ -244,6 +253,12 @@ def main() -> None:
         "--data", type=Path, default=Path("../shared/data/gtalign/wildguard")
     )
     parser.add_argument("--scale", type=float, default=1.0, help="of the prompts")
+    parser.add_argument("--learning-rate", type=float, default=1e-3)
+    parser.add_argument(
+        "--dev",
+        action="store_true",
+        help="hold out training rows, to choose settings without the test rows",
+    )
     o = parser.parse_args()
     if not o.data.exists():
         print(f"{o.data} is absent; nothing to run")
@@ -251,9 +266,11 @@ def main() -> None:
     by_row = arms.over_seeds(
         o,
         lambda seed, place: in_own_process(seed, o, place / f"seed-{seed}"),
-        lambda seed, place, played: played | peers(o.data),
+        lambda seed, place, played: played,
         text,
         scale=o.scale,
+        dev=o.dev,
+        learning_rate=o.learning_rate,
     )
     arms.show(table(by_row), [])
 
@@ -266,7 +283,7 @@ def in_own_process(
     with ProcessPoolExecutor(
         1, get_context("spawn"), torch.set_num_threads, (threads,)
     ) as worker:
-        sizes = Sizes(o.generations, o.data, o.scale)
+        sizes = Sizes(o.generations, o.data, o.scale, o.dev, o.learning_rate)
         return worker.submit(one_seed, seed, o.arms, folder, sizes).result()
 
 
