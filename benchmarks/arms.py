@@ -14,7 +14,9 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.comparing import paired
 from benchmarks.running import equipoise, with_settings, write_results
+from equipoise.payoffs.intervals import Interval
 
 Row = Mapping[str, Any]
 Played = TypeVar("Played")
@@ -92,7 +94,7 @@ def over_seeds(
 
     Args: play: (seed, folder for the runs) plays a seed, in processes, --jobs seeds side by
     side; rows: what it played -> the seed's rows, one seed after the other in this thread;
-    begin: what is done once before; arguments: what decides the figures besides seeds and
+    begin: what is done once before any is played; arguments: what decides the figures besides seeds and
     generations.
     """
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
@@ -114,17 +116,29 @@ def over_seeds(
     ):
         place = (o.out or Path(spare)).resolve()
         place.mkdir(parents=True, exist_ok=True)
-        begin(place)
+        if o.seeds:
+            begin(place)
         tasks = [workers.submit(play, seed, place) for seed in o.seeds]
         for seed, task in zip(o.seeds, tasks, strict=True):
             for name, row in rows(seed, place, task.result()).items():
                 by_row.setdefault(name, {})[seed] = row
                 console.print(f"seed {seed}  {name:22} {text(row)}", highlight=False)
             save()
-    save()
+    if not o.seeds:
+        save()
     return {
         name: [row for _, row in in_order(by_seed)] for name, by_seed in by_row.items()
     }
+
+
+def difference(
+    by_row: Mapping[str, Sequence[Row]], first: str, second: str, column: str
+) -> Interval:
+    """By how much the first row's column exceeds the second's, paired over the seeds.
+
+    Raises ValueError where the rows have not the same number of seeds.
+    """
+    return paired(*([row[column] for row in by_row[name]] for name in (first, second)))
 
 
 def in_order(by_seed: Mapping[int, Row]) -> list[tuple[int, Row]]:

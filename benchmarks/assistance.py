@@ -35,12 +35,11 @@ import numpy as np
 from rich.table import Table
 
 from benchmarks import arms
-from benchmarks.comparing import bounded, paired
+from benchmarks.comparing import bounded
 from benchmarks.controls import Decoded, decoded
 from benchmarks.running import equipoise, recorded
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.utilities import RewardTerms
-from equipoise.payoffs.intervals import Interval
 from equipoise.run import recipes
 from equipoise.run.directory import RunDirectory
 
@@ -247,32 +246,21 @@ def interval_of(values: list[float], column: str) -> str:
     return bounded(values, high=highest).text("%" if column in SHARES else "")
 
 
-def difference(
-    by_arm: Mapping[str, list[arms.Row]],
-    first: str,
-    second: str,
-    column: str = "welfare",
-) -> Interval:
-    """The excess of `first` over `second`, over the seeds."""
-    ends = ([row[column] for row in by_arm[arm]] for arm in (first, second))
-    return paired(*ends)
-
-
 def verdicts(by_arm: Mapping[str, list[arms.Row]]) -> list[str]:
     """Whether Cobb–Douglas raises welfare over the start, and which published orderings
     show.
     """
     if "cobb_douglas" not in by_arm:
         return []
-    rise = difference(by_arm, "cobb_douglas", START)
+    rise = arms.difference(by_arm, "cobb_douglas", START, "welfare")
     lines = [f"cobb_douglas raises welfare over the start by {rise}"]
     for column in GREEDY:
-        rise = difference(by_arm, "cobb_douglas", START, column)
+        rise = arms.difference(by_arm, "cobb_douglas", START, column)
         lines.append(f"cobb_douglas over the start, {column}: {rise}")
     for other in list(ARMS)[1:]:
         if other not in by_arm:
             continue
-        gap = difference(by_arm, "cobb_douglas", other)
+        gap = arms.difference(by_arm, "cobb_douglas", other, "welfare")
         shows = "does not show"
         if gap.low > 0:
             shows = "shows"
@@ -280,12 +268,12 @@ def verdicts(by_arm: Mapping[str, list[arms.Row]]) -> list[str]:
             shows = "is reversed"
         published = f"; the published ordering {shows}" if other in WELFARES else ""
         lines.append(f"welfare of cobb_douglas over {other}: {gap}{published}")
-        gap = difference(by_arm, "cobb_douglas", other, "welfare, greedy")
+        gap = arms.difference(by_arm, "cobb_douglas", other, "welfare, greedy")
         lines.append(f"... greedily: {gap}")
     for bare in BARE:
         if {UNPAID, bare} <= by_arm.keys():
             for column in ("quality", "quality, greedy"):
-                gap = difference(by_arm, UNPAID, bare, column)
+                gap = arms.difference(by_arm, UNPAID, bare, column)
                 lines.append(f"right answers ({column}), {UNPAID} over {bare}: {gap}")
     return lines
 

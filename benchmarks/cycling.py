@@ -26,7 +26,7 @@ import numpy as np
 from rich.table import Table
 
 from benchmarks import arms
-from benchmarks.comparing import bounded, paired
+from benchmarks.comparing import bounded
 from benchmarks.running import importable
 from equipoise.environments.clerk.answers import action
 from equipoise.run.directory import RunDirectory
@@ -183,8 +183,8 @@ def differences(by_row: Mapping[str, list[arms.Row]]) -> list[str]:
             if name in (other, START, UNIFORM) or other not in by_row:
                 continue
             for column in columns[other]:  # a start has no average of generations
-                ends = [[row[column] for row in by_row[arm]] for arm in (name, other)]
-                lines.append(f"{name} − {other}, {column}: {paired(*ends)}")
+                gap = arms.difference(by_row, name, other, column)
+                lines.append(f"{name} − {other}, {column}: {gap}")
     return lines
 
 

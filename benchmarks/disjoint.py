@@ -33,7 +33,7 @@ from statistics import fmean
 from rich.table import Table
 
 from benchmarks import arms, pool
-from benchmarks.comparing import bounded, paired
+from benchmarks.comparing import bounded
 from benchmarks.controls import decoded, held_out_scores
 from benchmarks.running import importable, recorded
 from equipoise.environments.clerk import world
@@ -294,8 +294,8 @@ def differences(by_row: Mapping[str, list[Row]]) -> list[str]:
             sides = [by_row.get(name, []) for name in (first, other)]
             if other == first or not sides[0] or len(sides[0]) != len(sides[1]):
                 continue
-            foreign = [[row["foreign"] for row in rows] for rows in sides]
-            lines.append(f"{first} − {other}, foreign: {paired(*foreign).percent()}")
+            gap = arms.difference(by_row, first, other, "foreign")
+            lines.append(f"{first} − {other}, foreign: {gap.percent()}")
     return lines
 
 

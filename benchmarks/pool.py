@@ -18,6 +18,7 @@ Static and dynamic scores differ from the plain ones from the third generation o
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -298,13 +299,9 @@ def differences(by_arm: Mapping[str, list[Row]]) -> list[str]:
     for arm, rows in by_arm.items():
         if arm == "sparta" or len(rows) != len(whole):
             continue
-        for column in ("mean after", "best after"):
-            for suffix in ("", GREEDY):
-                ends = [
-                    [row[column + suffix] for row in each] for each in (whole, rows)
-                ]
-                text = paired(*ends).percent()
-                lines.append(f"sparta − {arm}, {column}{suffix}: {text}")
+        for column, suffix in product(("mean after", "best after"), ("", GREEDY)):
+            gap = arms.difference(by_arm, "sparta", arm, column + suffix)
+            lines.append(f"sparta − {arm}, {column}{suffix}: {gap.percent()}")
     return lines
 
 

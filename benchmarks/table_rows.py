@@ -57,9 +57,7 @@ def quickstart(results: Results) -> Row:
         return float(np.mean([seed["all"][column] for seed in by_seed]))
 
     def mean(column: str, kind: str = "all") -> str:
-        interval = bounded([seed[kind][column] for seed in by_seed])
-        told = interval.low < interval.high  # a start is the same in every seed
-        return interval.percent() if told else percent(interval.mean)
+        return shares([seed[kind][column] for seed in by_seed])
 
     def gain(ending: str, kind: str = "all") -> str:
         columns = [
@@ -140,7 +138,7 @@ def instructions(results: Results) -> Row:
             before = measuring.mean(start[name], "strict")
             after = measuring.mean(every, "strict")
             gain = measuring.difference(by_seed, start[name], "strict")
-            runs = "one seed" if len(by_seed) == 1 else f"{len(by_seed)} seeds"
+            runs = counted(len(by_seed))
             where = f"{name} ({runs}, {len(start[name])} prompts) "
             set_name = "" if name == "test" else where
             change = f"{set_name}{percent(before.mean)} → {percent(after.mean)}"
@@ -156,8 +154,7 @@ def instructions(results: Results) -> Row:
         np.mean([row[name] for row in start["test"]])
         for name in ("relevance", "repetition")
     ]
-    amount = "one seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
-    prompts = len(start["test"])
+    prompts, amount = len(start["test"]), counted(len(seeds))
     what = f"instructions followed, SmolLM2-135M-Instruct with LoRA, {amount}, greedy"
     return Row(
         f"{what}, {prompts} new prompts",
@@ -227,10 +224,8 @@ class Arms:
         return float(np.mean(self.column(arm, name)))
 
     def share(self, arm: str, name: str) -> str:
-        """`65.1 % (60.0 to 70.2)`; without an interval where the seeds are all alike."""
-        interval = bounded(self.column(arm, name))
-        alike = interval.low == interval.high
-        return percent(interval.mean) if alike else interval.percent()
+        """As `shares` says it."""
+        return shares(self.column(arm, name))
 
     def number(self, arm: str, name: str) -> str:
         """`0.742 (0.712 to 0.773)`."""
@@ -360,9 +355,20 @@ def kuhn(results: Results) -> Row:
 
 
 def seeds_text(results: Results) -> str:
+    """How many seeds were played."""
+    return counted(len(results["arguments"]["seeds"]))
+
+
+def counted(seeds: int) -> str:
     """`3 seeds`."""
-    count = len(results["arguments"]["seeds"])
-    return "one seed" if count == 1 else f"{count} seeds"
+    return "one seed" if seeds == 1 else f"{seeds} seeds"
+
+
+def shares(values: Sequence[float]) -> str:
+    """`65.1 % (60.0 to 70.2)`; without an interval where the seeds are all alike."""
+    interval = bounded(values)
+    alike = interval.low == interval.high  # as a start's are
+    return percent(interval.mean) if alike else interval.percent()
 
 
 def percent(share: float) -> str:

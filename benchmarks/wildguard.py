@@ -131,12 +131,8 @@ def make_start(training: list[Prompt], folder: Path, seed: int) -> None:
     train_sft(str(folder / "new"), examples, folder / "start", settings, seed=seed)
 
 
-def play(
-    method: str, folder: Path, seed: int, sizes: Sizes
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A method from `start` beside its folder, played where it has not been yet: its figures, and
-    every measurement.
-    """
+def play(method: str, folder: Path, seed: int, sizes: Sizes) -> dict[str, Any]:
+    """The figures of a method from `start` beside its folder, played where it has not been yet."""
     values = {
         "name": f"wildguard {method}",
         "seed": seed,
@@ -180,7 +176,7 @@ def play(
         "scores": [facts["score"] for facts in measured],
         "learned": [{name: facts[name] for name in LEARNED} for facts in learned],
     }
-    return {**last, **paths}, measured
+    return {**last, **paths}
 
 
 def one_seed(
@@ -193,14 +189,14 @@ def one_seed(
     by_row: dict[str, dict[str, Any]] = {START: {}}
     for method in methods:
         place = folder / method
-        by_row[method], measured = play(method, place, seed, sizes)
+        by_row[method] = play(method, place, seed, sizes)
         by_row[method][GREEDY] = greedy_score(place, "end", folder)
-        by_row[START] = {
-            "score": measured[0]["score"],
-            "parameters": parameters(folder / "start"),
-        }
     bare = folder / methods[0]
-    by_row[START][GREEDY] = greedy_score(bare, "start", folder)
+    by_row[START] = {
+        "score": by_row[methods[0]]["scores"][0],  # as every method's
+        "parameters": parameters(folder / "start"),
+        GREEDY: greedy_score(bare, "start", folder),
+    }
     taught = {"policy.model": str(teach_labels(training, folder, seed))}
     by_row[SFT_ON_LABELS] = {GREEDY: greedy_score(bare, "start", folder, taught)}
     for peer, right in peer_accuracies(training, held_out, "harmful").items():

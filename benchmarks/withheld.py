@@ -34,7 +34,7 @@ from typing import Any
 from rich.table import Table
 
 from benchmarks import arms, red_team
-from benchmarks.comparing import bounded, paired
+from benchmarks.comparing import bounded
 from benchmarks.running import importable, recorded
 from equipoise import seeds
 from equipoise.environments.clerk import disguises
@@ -238,10 +238,10 @@ def comparisons(by_arm: Mapping[str, list[arms.Row]]) -> list[str]:
     measures = ["withheld", "withheld, greedy"]
     measures += [name for name in by_arm["gpo"][0] if name.startswith("response")]
     lines = []
-    for arm, rows in by_arm.items():
+    for arm in by_arm:
         if arm not in ("gpo", START):
             gaps = (
-                f"{name} {paired(*([row[name] for row in side] for side in (by_arm['gpo'], rows))).percent()}"
+                f"{name} {arms.difference(by_arm, 'gpo', arm, name).percent()}"
                 for name in measures
             )
             lines.append(f"gpo − {arm}: {'; '.join(gaps)}")

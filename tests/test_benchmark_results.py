@@ -133,6 +133,7 @@ def played(seeds: list[int], *options: str) -> dict[str, list[arms.Row]]:
         lambda seed, place: seed / 10,
         lambda seed, place, figure: {"one": {"right": figure}},
         lambda row: f"{row['right']}",
+        begin=lambda place: (place / "made").mkdir(),
         scale=1.0,
     )
 
@@ -147,6 +148,8 @@ def test_seeds_that_were_played_before_are_joined_by_their_number(tmp_path):
     assert [row["seed"] for row in raw["figures"]["one"]] == [0, 1, 3, 4]
     (before,) = raw["arguments"]["joined"]
     assert before["commit"] == raw["commit"]
-    assert played([], "--join", first, second) == rows
+    shown = str(tmp_path / "shown")
+    assert played([], "--join", first, second, "--out", shown) == rows
+    assert not (tmp_path / "shown" / "made").exists(), "nothing is made to be shown"
     with pytest.raises(SystemExit, match="generations is 2, not 3"):
         played([5], "--join", second, "--generations", "3")
